@@ -23,8 +23,8 @@ from measure import grid
 
 from tests.postgres import server
 from waterclock.batches.records import BatchResult, ClaimRequest
-from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Place, Read, Table
+from waterclock.flow.enums import Kind, Mode, TableType
 from waterclock.ledger.ledger import Ledger
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period

@@ -25,8 +25,8 @@ from chain import DAY, LENGTH, START, by_hand, declare, put_sales
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import Project, warm_spark
 
-from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Table
+from waterclock.flow.enums import Kind, Mode, TableType
 from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.folds.fold import fold

@@ -22,8 +22,8 @@ from chain import DAY, START
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import warm_spark
 
-from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Table
+from waterclock.flow.enums import Kind, Mode, TableType
 from waterclock.flow.folds import Temporal
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.folds.place_versions import place_slices

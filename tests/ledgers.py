@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from tests import postgres
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input, Recorded
-from waterclock.flow.choices import Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Place, Read, Table
+from waterclock.flow.enums import Kind, Mode, TableType
 from waterclock.flow.folds import Merge
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store import database, schema

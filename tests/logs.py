@@ -15,8 +15,8 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, Item, Positions, Report, Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import Batching
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

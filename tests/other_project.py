@@ -16,8 +16,8 @@ from tests.systems import setting_of, unit_of
 from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.connectors.interface import Connector
 from waterclock.connectors.waterclock.connector import CONNECTOR
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices

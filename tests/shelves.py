@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 

@@ -17,7 +17,7 @@ from deltalake import Schema as DeltaSchema
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices, kill
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.slices.manifest import Manifest, read_manifest, seal
 from waterclock.storage.slices.statistics import read_file
 from waterclock.timelabel.label import label_of
@@ -132,6 +132,6 @@ def race(folder: str, jobs: Sequence[tuple[str, int]], start: float) -> list[tup
         try:
             commit_slices(folder, identity(claim, hour(claim)), [manifest], mode="append")
             said.append((claim, "data"))
-        except Killed:
+        except ClaimKilledError:
             said.append((claim, "killed"))
     return said

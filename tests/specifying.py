@@ -10,14 +10,14 @@ from tests.tiny import CONNECTIONS, TOML
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.specs.document import Feature
 from waterclock.specs.parsing import read_feature
 from waterclock.specs.reading import script_of
 from waterclock.specs.schemas import Extras, Schema
 from waterclock.specs.script import Script
 from waterclock.specs.spec_runner import sort_distinct_errors
-from waterclock.specs.typed_rows import Typed, convert_rows
+from waterclock.specs.typed_rows import TypedScript, convert_rows
 
 FLOW = """
 COLLECT raw.orders PARTITIONED (id BIGINT KEY, customer INT, amount DECIMAL(10,2) EXPECT (amount >= 0) AS not_negative,
@@ -86,7 +86,7 @@ def script(project: Project, steps: str) -> Script:
     return found
 
 
-def typed_script(project: Project, steps: str) -> Typed:
+def typed_script(project: Project, steps: str) -> TypedScript:
     """Read the steps and rows of one scenario that is right."""
     found, errors = convert_rows(script(project, steps), schemas_of(project))
     assert errors == ()

@@ -33,8 +33,8 @@ from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import Sign
 from waterclock.flow.declarations import Place, Unit, Value
+from waterclock.flow.enums import Sign
 from waterclock.testing.demands import System
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.window import Window

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from waterclock.cli.views.status import print_status
-from waterclock.cli.views.status_input import see
+from waterclock.cli.views.status_input import collect_status_input
 from waterclock.cli.views.theme import theme
 from waterclock.operations.opening import open_read_only
 
@@ -32,7 +32,7 @@ def drawing(project: Path, now: str, title: str) -> str:
         color_system="truecolor", highlight=False,
     )  # fmt: skip
     with open_read_only(project, None, now) as at:
-        print_status(console, see(at, None, None, None, WIDTH), at.zone)
+        print_status(console, collect_status_input(at, None, None, None, WIDTH), at.zone)
     template = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     return console.export_svg(title=title, theme=MONOKAI, code_format=template, unique_id="grid")
 

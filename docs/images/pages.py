@@ -21,7 +21,7 @@ from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.storage.lake import Lake
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import Served, serve_pages
+from waterclock.ui.serving import RunningServer, serve_pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -51,7 +51,7 @@ def main() -> None:
                 path: str,
                 height: int,
                 act: Callable[[Page], object] = lambda _: None,
-                of: Served = served,
+                of: RunningServer = served,
             ) -> None:
                 page = browser.new_page(viewport={"width": 1280, "height": height}, color_scheme="light")
                 page.goto(of.new_link())

@@ -13,7 +13,7 @@ from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import AnsweredQuery, query
-from waterclock.engine.query.ticks import AsOf, Gap
+from waterclock.engine.query.ticks import MissingLabels, RequestedTick
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Batch
@@ -62,7 +62,7 @@ def tiny(asked_alone: Tiny, tmp_path: Path) -> Tiny:
 
 def asked(tiny: Tiny, sql: str, tick: str, **more: Any) -> AnsweredQuery:
     with tiny.opened() as work:
-        return query(work, sql, limit=100, as_of=AsOf(tick, **more))
+        return query(work, sql, limit=100, as_of=RequestedTick(tick, **more))
 
 
 def rows(tiny: Tiny, sql: str, tick: str, **more: Any) -> list[tuple[Any, ...]]:
@@ -231,7 +231,7 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
     partial = asked(tiny, count, "2020-01-05", is_partial=True)
     assert partial.rows == ((3,),)
     assert partial.moment is not None
-    assert partial.moment.missing == (Gap("shop.orders", day(3), day(3), 1),)
+    assert partial.moment.missing == (MissingLabels("shop.orders", day(3), day(3), 1),)
 
 
 def test_a_notebook_gets_a_table_as_of_a_tick_in_its_own_session(asked_alone: Tiny) -> None:

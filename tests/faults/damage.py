@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from tests.tiny import Tiny, day, described, evening
 from waterclock.cli.app import main
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.errors import WaterclockError
 
 DAYS = 4
@@ -153,7 +153,7 @@ class Heard:
 def ask(tiny: Tiny, *, tick: str | None = None) -> Heard:
     """Ask every table for its rows; every error must be one of ours that says how to mend it."""
     heard = Heard()
-    as_of = None if tick is None else AsOf(tick)
+    as_of = None if tick is None else RequestedTick(tick)
     try:
         with tiny.opened() as work:
             for table in TABLES:

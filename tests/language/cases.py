@@ -13,7 +13,7 @@ from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.lookbacks import ChangeReporting
 
 HERE = Path(__file__).parent

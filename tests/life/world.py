@@ -34,7 +34,7 @@ from waterclock.cli.actions.skip import skip_batches
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep import maintain
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
@@ -215,7 +215,7 @@ class World:
             found[self.labels[label_of(piece.label)]] = tuple(sorted(rows))
         return found
 
-    def _rows(self, work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
+    def _rows(self, work: Any, table: Declared, as_of: RequestedTick | None = None) -> Any:
         gone = "gone" if table.kind == "COLLECT" else "0"
         old = "old" if table.has(Retire) else "CAST(NULL AS BIGINT)"
         if table.mode == "TEMPORAL":
@@ -301,7 +301,7 @@ class World:
     def as_of(self, tick: int, without: Collection[str], known_at: datetime | None = None) -> dict[str, Any]:
         """Ask all tables that keep their past as of a tick."""
         with self.tiny.opened() as work:
-            moment = AsOf(tick=label_of(self.moment(tick)), known_at=known_at)
+            moment = RequestedTick(tick=label_of(self.moment(tick)), known_at=known_at)
             tables = [it for it in self.tables_with_past() if it.name not in without]
             return {table.name: self._rows(work, table, moment) for table in tables}
 

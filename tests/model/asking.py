@@ -14,8 +14,8 @@ from itertools import chain
 from tests.model.driving import Commit
 from tests.model.oracle import Key, earlier, floor, window_before, windows_of
 from tests.model.toy import Rows, ToyTable
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode
 
 Shown = dict[str, tuple[tuple[datetime, Rows], ...]]
 

@@ -19,11 +19,11 @@ from tests.model.oracle import Key, earlier, later, windows_of
 from tests.model.toy import ToyLake
 from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, Closing
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Kind, ReadKind
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.closings import Books, ClosingCandidate, manual_closing_tick
+from waterclock.planner.closings import ClosingCandidate, ClosingFacts, manual_closing_tick
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
@@ -58,7 +58,7 @@ class Bookkeeper:
     lake: ToyLake
     ledger: Ledger
     planner: Planner
-    held: list[tuple[Books, Found, dict[ClosingCandidate, bool]]] = field(default_factory=list)
+    held: list[tuple[ClosingFacts, Found, dict[ClosingCandidate, bool]]] = field(default_factory=list)
     seen: defaultdict[Key, set[datetime]] = field(default_factory=lambda: defaultdict(set))
     ticks: dict[Key, datetime] = field(default_factory=dict)
     closed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -142,8 +142,8 @@ class Bookkeeper:
         return self.random.choice(found) if found else None
 
     def _looked(
-        self, books: Books, pairs: Sequence[ClosingCandidate]
-    ) -> tuple[Books, Found, dict[ClosingCandidate, bool]]:
+        self, books: ClosingFacts, pairs: Sequence[ClosingCandidate]
+    ) -> tuple[ClosingFacts, Found, dict[ClosingCandidate, bool]]:
         closes = books.table.closes
         assert closes is not None
         assert len(pairs) == len(set(pairs)) <= 48

@@ -18,7 +18,7 @@ from waterclock.batches.records import BatchResult, ClaimRequest, Input
 from waterclock.errors import WaterclockError
 from waterclock.flow.closings import Closes
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.closings import Books, ClosingCandidate, manual_closing_tick
+from waterclock.planner.closings import ClosingCandidate, ClosingFacts, manual_closing_tick
 from waterclock.planner.plan import Group, Status
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.duration import Duration, parse_duration
@@ -76,7 +76,7 @@ class Life:
     is_interfered: bool = False
     now: datetime = START
     rows: int = 0
-    held: list[tuple[Books, dict[ClosingCandidate, bool]]] = field(default_factory=list)
+    held: list[tuple[ClosingFacts, dict[ClosingCandidate, bool]]] = field(default_factory=list)
     silent: str = ""
 
     @classmethod
@@ -188,7 +188,7 @@ class Life:
         self.ledger.decisions.close_by_hand("t", window.start, tick, who="test", why="enough")
         self.is_interfered = True
 
-    def books(self) -> Books:
+    def books(self) -> ClosingFacts:
         return self.planner.books_of(self.ledger.reads.snapshot(self.planner.flow), self.now, "t")
 
     def look(self) -> None:

@@ -17,8 +17,8 @@ from tests.model.toy import Rows, ToyLake, ToyTable, digest
 from waterclock.batches.ledger_snapshot import FOLLOW, BatchStatus, LedgerSnapshot, Missing
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.earlier_starts import find_shortened_reads
-from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Batching, Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope

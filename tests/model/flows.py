@@ -12,9 +12,9 @@ from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
-from waterclock.flow.choices import Batching, Kind, Mode, ReadKind, TableType
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import Choice, Flow, Place, Query, Read, Source, Table, Unit
+from waterclock.flow.enums import Batching, Kind, Mode, ReadKind, TableType
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.period import parse_period

@@ -16,8 +16,8 @@ from zlib import crc32
 from tests.model.flows import collect, flow, latest, past, previous, publish, transform
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE, RELEASE, BatchStatus, LedgerSnapshot
 from waterclock.batches.records import QUARANTINED, BatchResult, Claim, ClaimRequest, Input
-from waterclock.flow.choices import Kind, OnRestate, ReadKind
 from waterclock.flow.declarations import Flow, Read
+from waterclock.flow.enums import Kind, OnRestate, ReadKind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import NEEDS_SOMEBODY, TO_BE_RELEASED, Batch, Group, ReadScope, Status

@@ -25,7 +25,7 @@ from waterclock.flow.graph import late_tables
 from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, LateRows
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
-from waterclock.planner.closings import Books, manual_closing_tick
+from waterclock.planner.closings import ClosingFacts, manual_closing_tick
 from waterclock.planner.late_rows import (
     find_closed_windows,
     find_remakeable_windows,
@@ -272,7 +272,7 @@ class Life:
                 late = late_tables(self.flow, name)
                 self.ledger.decisions.close_books(name, told, late_tables=late, who="test")
 
-    def _take_late_rows(self, books: Books) -> None:
+    def _take_late_rows(self, books: ClosingFacts) -> None:
         """Do what `engine.batch.closing` does where a recompute is asked for."""
         name = books.table.name
         labels = [it for it, verb in books.past.requested.items() if verb == RECOMPUTE and it in books.past.closings]

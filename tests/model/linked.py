@@ -21,8 +21,8 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.waterclock.connector import WaterclockCollector
 from waterclock.engine.linked_projects import Links, linked_inputs
-from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.flow.declarations import Flow, Read, Source, Table, Unit
+from waterclock.flow.enums import Batching, Kind, Mode
 from waterclock.flow.linked_projects import upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.linked_projects import is_by_label, linked_span

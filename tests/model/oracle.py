@@ -15,8 +15,8 @@ from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 from tests.model.toy import Rows, fold, query
-from waterclock.flow.choices import Kind, Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Kind, Mode, ReadKind
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period, TimeUnit

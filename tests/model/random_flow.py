@@ -10,8 +10,8 @@ from random import Random
 from tests.model.bookkeeping import closing
 from tests.model.flows import PLACE, cadence, choosing, collect, flow, publish, snapshot, transform
 from tests.model.oracle import CONDITIONS, ERA, windows_of
-from waterclock.flow.choices import Batching, Kind, Mode, ReadKind
 from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
+from waterclock.flow.enums import Batching, Kind, Mode, ReadKind
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.fitting import fits

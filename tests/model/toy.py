@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zlib import crc32
 
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.planner.plan import BoundRead, ReadScope
 from waterclock.timelabel.window import Window
 

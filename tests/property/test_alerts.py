@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waterclock.alerts.decisions import APART, MOST, WITHIN, AlertInput, decide, is_meant
-from waterclock.batches.alerts import Acknowledged, Alert, Message, RootCause, StoredAlerts, Telling, TroubleKind
+from waterclock.batches.alerts import Acknowledged, Alert, Message, MessageCause, RootCause, StoredAlerts, TroubleKind
 from waterclock.flow.alerts import Alerting, AlertRule, QuietHours, Severity, Target, TargetKind
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,7 +70,7 @@ class World:
     alerts: dict[int, Alert] = field(default_factory=dict)
     made: list[tuple[datetime, Message]] = field(default_factory=list)
     waiting: list[Message] = field(default_factory=list)
-    heard: dict[str, list[tuple[Telling, int]]] = field(default_factory=lambda: {name: [] for name in TARGETS})
+    heard: dict[str, list[tuple[MessageCause, int]]] = field(default_factory=lambda: {name: [] for name in TARGETS})
 
     def look(self, look: Look) -> None:
         self.now += timedelta(minutes=look.minutes)
@@ -110,7 +110,7 @@ class World:
         for message in messages:
             for telling, alert in message.alerts:
                 assert not self._is_quiet(message.target, alert), "nobody is told in quiet hours"
-                if telling is Telling.REPEATED:
+                if telling is MessageCause.REPEATED:
                     told = before[alert.number].told[message.target]
                     assert alert.acknowledged is None
                     assert self.now - told.last >= timedelta(hours=1)
@@ -144,10 +144,10 @@ def test_each_cause_is_told_once_and_once_that_it_is_over_whatever_is_lost(
             own = [rule for rule in rules if target in rule.targets]
             if not told:
                 assert not any(is_meant(rule, alert.trouble) for rule in own)
-            elif told != [Telling.PASSED]:
-                assert told[0] is Telling.FIRING
-                assert told[-1] is Telling.RESOLVED or not own
-                assert set(told[1:-1]) <= {Telling.REPEATED}
+            elif told != [MessageCause.PASSED]:
+                assert told[0] is MessageCause.FIRING
+                assert told[-1] is MessageCause.RESOLVED or not own
+                assert set(told[1:-1]) <= {MessageCause.REPEATED}
     for target in TARGETS:
         times = [at for at, message in world.made if message.target == target]
         for at, later in zip(times, times[MOST:], strict=False):
@@ -167,4 +167,4 @@ def test_what_stands_is_repeated_as_often_as_is_said(hours: int, every: int, *, 
         world.look(Look(60, {}, {}, set(), set(), set()))
     told = [telling for telling, _ in world.heard["ops"]]
     again = (hours - 1) // every
-    assert told == [Telling.FIRING, *[Telling.REPEATED] * again, *([Telling.RESOLVED] if ends else [])]
+    assert told == [MessageCause.FIRING, *[MessageCause.REPEATED] * again, *([MessageCause.RESOLVED] if ends else [])]

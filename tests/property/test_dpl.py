@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.language.cases import CAPABILITIES, HERE, KNOWN, SETTINGS, cases_of
 from waterclock.dpl.config.model import read_config
-from waterclock.dpl.query.splice import Spliced, splice
+from waterclock.dpl.query.splice import SplicedQuery, splice
 from waterclock.dpl.resolve.compile import compile_flow
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
@@ -84,7 +84,7 @@ def query_in(text: str) -> Query:
     return query
 
 
-def spliced(query: Query) -> Spliced:
+def spliced(query: Query) -> SplicedQuery:
     return splice(query, lambda read: f"<{read}>")
 
 

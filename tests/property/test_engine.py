@@ -20,7 +20,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import label_of
 
@@ -170,7 +170,7 @@ class History:
     def answers(self, tiny: Tiny, **as_of: Any) -> dict[str, list[Any]]:
         """Ask every table for all its rows."""
         with tiny.opened() as work:
-            moment = AsOf(**as_of) if as_of else None
+            moment = RequestedTick(**as_of) if as_of else None
             return {
                 name: sorted(query(work, f"SELECT * FROM {name}", limit=10_000, as_of=moment).rows, key=repr)
                 for name in self.tables

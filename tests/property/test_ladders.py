@@ -9,8 +9,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.flow.choices import Action
-from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, find_outcome
+from waterclock.flow.enums import Action
+from waterclock.flow.rule_actions import ROW_ACTIONS, RuleAction, RuleActions, find_outcome
 from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, RowFilter, RowRule, count_broken_rules
 
 FATES = st.sampled_from([STAYS, SET_ASIDE, DROPPED])
@@ -52,7 +52,7 @@ LIMITS = st.one_of(
 
 
 @st.composite
-def ladders(draw: st.DrawFn) -> Ladder:
+def ladders(draw: st.DrawFn) -> RuleActions:
     """A ladder as the language takes it: each step but the last has a limit, and does more than the one before."""
     of_rows = draw(st.sampled_from([None, Action.QUARANTINE, Action.DROP]))
     actions = [of_rows] if of_rows else draw(st.sampled_from([[], [Action.WARN]]))
@@ -60,12 +60,12 @@ def ladders(draw: st.DrawFn) -> Ladder:
     rungs = []
     for action in actions or [Action.FAIL]:
         limit = draw(LIMITS.filter(bool)) if action is not Action.FAIL else None
-        rungs.append(Rung(action, *limit) if limit else Rung(action))
+        rungs.append(RuleAction(action, *limit) if limit else RuleAction(action))
     return tuple(rungs)
 
 
 @given(ladders(), st.integers(0, 40), st.integers(0, 40))
-def test_a_step_is_taken_while_its_limit_bears_what_is_broken(ladder: Ladder, broken: int, others: int) -> None:
+def test_a_step_is_taken_while_its_limit_bears_what_is_broken(ladder: RuleActions, broken: int, others: int) -> None:
     of = broken + others
     wanted: Action | None = Action.FAIL
     for rung in reversed(ladder):
@@ -76,8 +76,8 @@ def test_a_step_is_taken_while_its_limit_bears_what_is_broken(ladder: Ladder, br
 
 
 @given(ladders(), st.integers(1, 40), st.integers(0, 40))
-def test_more_broken_rows_never_come_to_less(ladder: Ladder, broken: int, others: int) -> None:
-    strength = [Action.WARN, *SETS_ASIDE, Action.HOLD, Action.FAIL]
+def test_more_broken_rows_never_come_to_less(ladder: RuleActions, broken: int, others: int) -> None:
+    strength = [Action.WARN, *ROW_ACTIONS, Action.HOLD, Action.FAIL]
     less, more = find_outcome(ladder, broken, broken + others), find_outcome(ladder, broken + 1, broken + 1 + others)
     assert less is not None
     assert more is not None

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.ledgers import Desk, day, desk, require_sums, result, table
 from waterclock.batches.records import Claim
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.window import Window
 
 DAYS = 7

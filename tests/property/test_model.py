@@ -15,7 +15,7 @@ import pytest
 from tests.model.driving import Driver
 from tests.model.oracle import Key, Oracle
 from tests.model.random_flow import random_flow
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.planner.plan import Status
 from waterclock.planner.prerequisites import find_prerequisites, newest_tick
 

@@ -18,10 +18,10 @@ from tests.model.asking import Past, Shown
 from tests.model.driving import Driver
 from tests.model.oracle import ERA, floor, windows_of
 from tests.model.random_flow import random_flow
-from waterclock.engine.query.ticks import AsOf, Moment, MomentFinder
+from waterclock.engine.query.ticks import MomentFinder, RequestedTick, ResolvedTick
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.enums import Kind, Mode
 from waterclock.storage.log.content_as_of import resolve
 from waterclock.timelabel.label import label_of
 
@@ -127,7 +127,7 @@ class Asker:
 
     def ask_latest(self, past: Past, tables: Collection[str], known_at: datetime | None, *, is_partial: bool) -> None:
         """Ask as of the newest tick; what is answered is what is answered as of that tick."""
-        asked = AsOf("latest", known_at, is_partial=is_partial)
+        asked = RequestedTick("latest", known_at, is_partial=is_partial)
         with suppress(WaterclockError):
             tick = self.questions().moment(tables, asked).tick
             self.compare(past, tables, tick, known_at, is_partial=is_partial)
@@ -144,7 +144,7 @@ class Asker:
         flow = self.driver.flow
         is_before = any(floor(flow.tables[name], tick) <= past.starts[name] for name in tables)
         wanted = None if is_before else past.answer(tables, tick, known_at, is_partial=is_partial)
-        asked = AsOf(label_of(tick), known_at, is_partial=is_partial)
+        asked = RequestedTick(label_of(tick), known_at, is_partial=is_partial)
         said = f"{sorted(tables)} as of {label_of(tick)}, known at {known_at}, partial {is_partial}"
         found = self._moment(tables, asked)
         if isinstance(found, WaterclockError):
@@ -159,13 +159,13 @@ class Asker:
         self.answered += 1
         self.stepped_back += found.is_rippling
 
-    def _moment(self, tables: Collection[str], asked: AsOf) -> Moment | WaterclockError:
+    def _moment(self, tables: Collection[str], asked: RequestedTick) -> ResolvedTick | WaterclockError:
         try:
             return self.questions().moment(tables, asked)
         except WaterclockError as error:
             return error
 
-    def shown(self, tables: Collection[str], moment: Moment) -> Shown:
+    def shown(self, tables: Collection[str], moment: ResolvedTick) -> Shown:
         """Return what is shown of the tables at a moment, by the ledger's commit records."""
         rows = {(str(at), commit.table, commit.label): commit.rows for at, commit in enumerate(self.driver.log)}
         found: Shown = {}
@@ -178,7 +178,7 @@ class Asker:
             found[name] = tuple((label, made) for label, made in parts if made)
         return found
 
-    def _check_instant(self, found: Moment, at: datetime | None, known_at: datetime | None, said: str) -> None:
+    def _check_instant(self, found: ResolvedTick, at: datetime | None, known_at: datetime | None, said: str) -> None:
         """See that no newer world would have done: what is known ends between that commit and the next."""
         later = [commit.at for commit in self.driver.log if at is None or commit.at > at]
         if found.known_at is None:

@@ -11,7 +11,7 @@ import pytest
 from tests.systems import MysqlDatabase
 from waterclock.connectors.delivering import Delivery
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.testing.deliveries import Slices, row
 
 pytestmark = pytest.mark.slow

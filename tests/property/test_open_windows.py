@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.model.open_windows import EVE, HOUR, SLOT, TABLES, Life, flow_in
-from waterclock.engine.query.ticks import AsOf, Moment, MomentFinder
+from waterclock.engine.query.ticks import MomentFinder, RequestedTick, ResolvedTick
 from waterclock.engine.query.view_rows import find_shown_windows
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
@@ -99,13 +99,13 @@ def ask(life: Life, counts: Counter[str]) -> None:
     for names in QUESTIONS:
         for tick in life.random.sample(ticks, min(6, len(ticks))):
             known = life.random.choice(life.log).at if life.log and life.random.random() < 0.2 else None
-            moment = answered(life, names, AsOf(tick, known))
+            moment = answered(life, names, RequestedTick(tick, known))
             counts["refused" if moment is None else "answered"] += 1
             if moment is not None:
                 check(life, names, moment)
 
 
-def answered(life: Life, names: list[str], asked: AsOf) -> Moment | None:
+def answered(life: Life, names: list[str], asked: RequestedTick) -> ResolvedTick | None:
     try:
         return MomentFinder(life.planner, life.ledger, life.now).moment(names, asked)
     except WaterclockError as error:
@@ -114,7 +114,7 @@ def answered(life: Life, names: list[str], asked: AsOf) -> Moment | None:
         return None
 
 
-def check(life: Life, names: list[str], moment: Moment) -> None:
+def check(life: Life, names: list[str], moment: ResolvedTick) -> None:
     for table in TABLES:
         if f"{table}_view" in names:
             shown = life.shown(table, moment.shown_open[table], moment.tick, moment.known_at)

@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.schema import ledger as the_ledger
 from waterclock.ledger.store.schema import tables
-from waterclock.ledger.write.whole_set import Moved
+from waterclock.ledger.write.whole_set import MovedTable
 
 NAMES = ("raw.a", "mart.b", "mart.c")
 LEASE = 10.0
@@ -51,7 +51,7 @@ class Toy:
         if stops_after < len(NAMES):
             return False
         moved = [
-            Moved(name, SIGNATURE, name, None, self.ledger.keeping.draw_claim(), len(self.heads[name]) - 1, None)
+            MovedTable(name, SIGNATURE, name, None, self.ledger.keeping.draw_claim(), len(self.heads[name]) - 1, None)
             for name in NAMES
         ]
         self.ledger.keeping.record_set(token, moved, who="w")

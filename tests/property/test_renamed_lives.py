@@ -12,7 +12,7 @@ import pytest
 
 from tests.tiny import Tiny, day
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 
@@ -38,7 +38,7 @@ BATCHES = "SELECT `table`, timelabel, status, attempts, digest FROM waterclock.b
 FIRST = {part: f"a.{part}" for part in ("orders", "lands", "daily", "named", "all", "week")}
 
 
-def rows_of(work: RunContext, name: str, as_of: AsOf | None = None) -> list[str]:
+def rows_of(work: RunContext, name: str, as_of: RequestedTick | None = None) -> list[str]:
     try:
         return sorted(map(str, query(work, f"SELECT * FROM {name}", limit=1000, as_of=as_of).rows))
     except WaterclockError as error:
@@ -64,7 +64,7 @@ class Life:
             for part, name in self.names.items():
                 found[part] = rows_of(work, name)
                 if at is not None:
-                    found[part, at] = rows_of(work, name, AsOf(at))
+                    found[part, at] = rows_of(work, name, RequestedTick(at))
             for part, aside in (("orders", "quarantine"), ("daily", "held")):
                 found[part, aside] = len(rows_of(work, f"{self.names[part]}_{aside}"))
             parts = {name: part for part, name in self.names.items()}

@@ -11,7 +11,7 @@ from tests.pages import TOKEN
 from waterclock.permissions.people import Person, Right, SignIn
 from waterclock.ui.app import create_app
 from waterclock.ui.browser_sessions import Credential
-from waterclock.ui.guard import Guard, Guarded
+from waterclock.ui.guard import Guard, GuardedApplication
 from waterclock.ui.guarded_routes import GuardedRoute
 from waterclock.ui.live import LiveProject
 from waterclock.ui.people import People
@@ -35,7 +35,7 @@ class Pages:
     def __init__(self, folder: Path, now: str) -> None:
         self.live = LiveProject(folder, now=now)
         self.anna = Anna(self.live)
-        self.app: Guarded = create_app(self.live, Guard(TOKEN), people=self.anna)
+        self.app: GuardedApplication = create_app(self.live, Guard(TOKEN), people=self.anna)
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         self.client = TestClient(self.app, base_url="http://localhost", headers=bearer | OWN)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.cli.views.error_card import card
+from waterclock.cli.views.error_card import style_error
 from waterclock.errors import WaterclockError, rendered_parts
 
 SOURCE = Path(__file__).parents[2] / "src/waterclock"
@@ -34,7 +34,7 @@ def test_a_line_break_in_a_name_forges_no_line() -> None:
         "why  broken",
         "fix  deliver it",
     ]
-    assert card(error).plain.splitlines() == shown
+    assert style_error(error).plain.splitlines() == shown
 
 
 def test_a_message_of_several_lines_forges_no_part() -> None:
@@ -48,7 +48,7 @@ def test_a_message_of_several_lines_forges_no_part() -> None:
         "       /forged",
         "     why  forged",
     ]
-    assert card(error).plain == error.render()
+    assert style_error(error).plain == error.render()
     assert rendered_parts(error.render()) == {
         "what": "E812 the value does not fit", "where": "", "why": "it refused", "fix": ""
     }  # fmt: skip

@@ -46,7 +46,7 @@ def imports_of(tree: ast.Module) -> set[str]:
 def test_imports_are_counted_by_module_also_those_for_types() -> None:
     text = """
 from waterclock.ledger.read import clock, current
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.enums import Kind, Mode
 if TYPE_CHECKING:
     from waterclock.flow.declarations import Table
 def f():

@@ -13,14 +13,14 @@ from datetime import datetime
 
 from waterclock.alerts.decisions import AlertInput
 from waterclock.alerts.late import late_troubles
-from waterclock.batches.alerts import LONGEST, Batches, RootCause, TroubleKind, Warned, cause_key
-from waterclock.batches.kept_logs import Stands
+from waterclock.batches.alerts import LONGEST, Batches, BatchWarnings, RootCause, TroubleKind, cause_key
+from waterclock.batches.kept_logs import LogSafety
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import skip_words
 from waterclock.operations.deadlines import DeadlineWindow
-from waterclock.operations.formatting import likeness
+from waterclock.operations.formatting import common_reason
 from waterclock.operations.held_batches import retry_words
 from waterclock.operations.retained_logs import TableLog
 from waterclock.operations.silence import Silence, silence_words
@@ -80,8 +80,8 @@ class CheckInput:
     refused: Sequence[RefusedBatch] = ()
     silent: Sequence[SilentSource] = ()
     of_run: frozenset[str] | None = None
-    warned: Sequence[Warned] = ()
-    newest: Mapping[str, Warned] = field(default_factory=dict)
+    warned: Sequence[BatchWarnings] = ()
+    newest: Mapping[str, BatchWarnings] = field(default_factory=dict)
     deadlines: Sequence[DeadlineWindow] = ()
     empty: Sequence[Silence] = ()
     logs: Sequence[TableLog] = ()
@@ -89,19 +89,19 @@ class CheckInput:
 
 def build_alert_input(looked: CheckInput) -> AlertInput:
     """Return the current root causes, and a function for batches of known causes that are not fixed yet."""
-    troubles = _together(
+    troubles = _merge_by_key(
         (
             *_find_stops(looked),
             *_find_refusals(looked),
-            *_silent(looked),
-            *_empty(looked),
+            *_find_silent_sources(looked),
+            *_find_empty_sources(looked),
             *_find_retained_log_causes(looked.logs),
             *late_troubles(looked.flow, looked.deadlines),
             *_find_current_warnings(looked),
         )
     )
     standing = {trouble.key for trouble in troubles}
-    passed = [trouble for trouble in _together(_find_past_warnings(looked)) if trouble.key not in standing]
+    passed = [trouble for trouble in _merge_by_key(_find_past_warnings(looked)) if trouble.key not in standing]
     return AlertInput(troubles, passed, _Unsettled(looked, troubles))
 
 
@@ -154,7 +154,7 @@ class _Unsettled:
         return not is_told_of
 
 
-def _together(troubles: Iterable[RootCause]) -> list[RootCause]:
+def _merge_by_key(troubles: Iterable[RootCause]) -> list[RootCause]:
     """Merge root causes with the same key into one."""
     alike: dict[str, list[RootCause]] = {}
     for trouble in troubles:
@@ -224,7 +224,7 @@ def _find_refusals(looked: CheckInput) -> Iterable[RootCause]:
         )
 
 
-def _silent(looked: CheckInput) -> Iterable[RootCause]:
+def _find_silent_sources(looked: CheckInput) -> Iterable[RootCause]:
     for silent in looked.silent:
         yield RootCause(
             key=cause_key(TroubleKind.SILENT, silent.source),
@@ -240,7 +240,7 @@ def _silent(looked: CheckInput) -> Iterable[RootCause]:
         )
 
 
-def _empty(looked: CheckInput) -> Iterable[RootCause]:
+def _find_empty_sources(looked: CheckInput) -> Iterable[RootCause]:
     """Yield the sources that deliver no rows, each with all tables that collect from it."""
     for silence in looked.empty:
         source = looked.flow.tables[silence.table].source
@@ -258,7 +258,7 @@ def _find_retained_log_causes(logs: Iterable[TableLog]) -> Iterable[RootCause]:
     """Yield the logs beyond their limits, or lost, the largest first: one cause for each source."""
     for log in sorted(logs, key=lambda each: -each.retained_bytes):
         if log.is_troubled:
-            kind = TroubleKind.HOLDING if log.condition is Stands.SAFE else TroubleKind.LOSING
+            kind = TroubleKind.HOLDING if log.condition is LogSafety.SAFE else TroubleKind.LOSING
             yield RootCause(
                 key=cause_key(kind, log.connection),
                 kind=kind,
@@ -287,10 +287,10 @@ def _find_past_warnings(looked: CheckInput) -> Iterable[RootCause]:
         yield from _find_warning_causes(warned)
 
 
-def _find_warning_causes(warned: Warned) -> Iterable[RootCause]:
+def _find_warning_causes(warned: BatchWarnings) -> Iterable[RootCause]:
     for text in warned.texts:
         yield RootCause(
-            key=cause_key(TroubleKind.WARNED, warned.table, likeness(text)),
+            key=cause_key(TroubleKind.WARNED, warned.table, common_reason(text)),
             kind=TroubleKind.WARNED,
             what=text[:LONGEST],
             batches={warned.table: frozenset({warned.label})},
@@ -300,7 +300,7 @@ def _find_warning_causes(warned: Warned) -> Iterable[RootCause]:
 def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
     """Return the key that identifies a cause: the same for batches with the same kind of failure."""
     is_of_table = code in _OF_ONE_TABLE or kind in {TroubleKind.HELD, TroubleKind.EXPIRED}
-    alike = likeness(what.replace(table, "…") if table else what)
+    alike = common_reason(what.replace(table, "…") if table else what)
     return cause_key(kind, code, alike, table if is_of_table or not what else "")
 
 

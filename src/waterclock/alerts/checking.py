@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.alerts.causes import CheckInput, RefusedBatch, SilentSource, build_alert_input
 from waterclock.alerts.decisions import decide
-from waterclock.alerts.sending import Lost, SendResult, send
+from waterclock.alerts.sending import SendResult, UndeliveredMessage, send
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, StoredAlerts, TroubleKind
 from waterclock.errors import WaterclockError
@@ -33,7 +33,7 @@ _TRIES = 5  # attempts if other processes check at the same time
 
 
 @dataclass(frozen=True, slots=True)
-class RunSaid:
+class RunFindings:
     """Information from a run that the ledger does not have; for the tables `of_run` it is complete."""
 
     of_run: frozenset[str] | None = None
@@ -50,7 +50,7 @@ class AlertCheckOutcome:
 
 
 def check_alerts(
-    project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid
+    project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunFindings
 ) -> AlertCheckOutcome:
     """Find the root causes at `now`, record the messages for each target, and send all pending messages.
 
@@ -66,7 +66,7 @@ def check_alerts(
 
 
 def _record_check(
-    project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunSaid
+    project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunFindings
 ) -> AlertsNow | None:
     """Record the result of a check in the ledger. Return None if another process has checked newer state meanwhile."""
     words = Words(project.name, project.env, project.flow)
@@ -127,17 +127,17 @@ def check_alerts_after_run(
     of_run: frozenset[str] | None = frozenset(project.flow.tables if only is None else only)
     if is_of_some or outcome.was_stopped:  # causes that the run did not reach remain open
         of_run = None if outcome.was_stopped else frozenset()
-    said = RunSaid(of_run, tuple(_list_refused_batches(outcome)), tuple(_silent(project.flow, outcome)))
+    said = RunFindings(of_run, tuple(_list_refused_batches(outcome)), tuple(_silent(project.flow, outcome)))
     _check_alerts_safely(work, outcome.plan.now, said)
 
 
 def alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) -> None:
     """Send an alert that a run could not continue at all."""
     if work.project.alerts.is_on:
-        _check_alerts_safely(work, now, RunSaid(frozenset(), (RefusedBatch("", frozenset(), error),)))
+        _check_alerts_safely(work, now, RunFindings(frozenset(), (RefusedBatch("", frozenset(), error),)))
 
 
-def _check_alerts_safely(work: RunContext, now: datetime, said: RunSaid) -> None:
+def _check_alerts_safely(work: RunContext, now: datetime, said: RunFindings) -> None:
     try:
         look = partial(work.links.marked_snapshot, work.ledger, work.settings.who)
         lost = check_alerts(work.project, work.ledger, look, now, said).sent.lost
@@ -149,7 +149,7 @@ def _check_alerts_safely(work: RunContext, now: datetime, said: RunSaid) -> None
         work.report_once(lost_words(each))
 
 
-def lost_words(lost: Lost) -> str:
+def lost_words(lost: UndeliveredMessage) -> str:
     """Return the message for an unreachable target."""
     return f"target {lost.target} was not reached ({lost.why}); its messages are kept and sent later"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.alerts import Alert, Batches, Message, Notification, RootCause, StoredAlerts, Telling
+from waterclock.batches.alerts import Alert, Batches, Message, MessageCause, Notification, RootCause, StoredAlerts
 from waterclock.flow.alerts import Alerting, AlertRule
 
 MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
@@ -83,7 +83,7 @@ def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Ite
 
 def _due(
     alerts: Collection[Alert], target: str, rules: Sequence[AlertRule], now: datetime, *, is_lost: bool
-) -> list[tuple[Telling, Alert]]:
+) -> list[tuple[MessageCause, Alert]]:
     """Return the alerts to report to a target now, the highest severity first. A failing target gets no repeats."""
     due = []
     for alert in alerts:
@@ -94,7 +94,7 @@ def _due(
         if not awake:
             continue
         telling = _choose_telling(alert, sent, _repeat([rule for rule in meant if rule in awake]), now)
-        if telling is not None and not (telling is Telling.REPEATED and is_lost):
+        if telling is not None and not (telling is MessageCause.REPEATED and is_lost):
             due.append((telling, alert))
     return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
 
@@ -104,13 +104,15 @@ def is_meant(rule: AlertRule, trouble: RootCause) -> bool:
     return trouble.severity.rank <= rule.severity.rank and ("" in trouble.tables or bool(trouble.tables & rule.tables))
 
 
-def _choose_telling(alert: Alert, sent: Notification | None, repeat: timedelta | None, now: datetime) -> Telling | None:
+def _choose_telling(
+    alert: Alert, sent: Notification | None, repeat: timedelta | None, now: datetime
+) -> MessageCause | None:
     if sent is None:
-        return Telling.FIRING if alert.is_open else Telling.PASSED
+        return MessageCause.FIRING if alert.is_open else MessageCause.PASSED
     if not alert.is_open:
-        return None if sent.of_end else Telling.RESOLVED
+        return None if sent.of_end else MessageCause.RESOLVED
     is_due = repeat is not None and alert.acknowledged is None and now - sent.last >= repeat
-    return Telling.REPEATED if is_due else None
+    return MessageCause.REPEATED if is_due else None
 
 
 def _repeat(rules: Sequence[AlertRule]) -> timedelta | None:
@@ -124,14 +126,14 @@ def _slots(recent: Collection[datetime], now: datetime) -> int:
     return 1 if now - max(newest) >= APART else 0
 
 
-def _bundle_messages(target: str, due: Sequence[tuple[Telling, Alert]], slots: int) -> list[Message]:
+def _bundle_messages(target: str, due: Sequence[tuple[MessageCause, Alert]], slots: int) -> list[Message]:
     """Make one message per alert, or a single one if that would be too many."""
     if not due or slots <= 0:
         return []
     return [Message(target, (each,)) for each in due] if len(due) <= slots else [Message(target, tuple(due))]
 
 
-def _record_notification(alert: Alert, target: str, telling: Telling, now: datetime) -> Alert:
+def _record_notification(alert: Alert, target: str, telling: MessageCause, now: datetime) -> Alert:
     sent = alert.told.get(target)
     is_end = telling.is_of_end
     noted = (

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from waterclock.batches.alerts import LONGEST, RootCause, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadline_words import group_due_windows, situation_words
-from waterclock.operations.deadlines import DeadlineWindow, Stand
+from waterclock.operations.deadlines import DeadlineState, DeadlineWindow
 from waterclock.operations.time_estimates import add_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 
-_KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.LONG: TroubleKind.LONG}
+_KINDS = {
+    DeadlineState.MISSED: TroubleKind.MISSED,
+    DeadlineState.NEAR: TroubleKind.NEAR,
+    DeadlineState.LONG: TroubleKind.LONG,
+}
 _IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
 
 
@@ -23,7 +27,11 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
     are reported for the most upstream of the late tables; the late tables downstream count as blocked.
     """
     groups = group_due_windows(found)
-    slow = [alike for alike in groups if alike[0].stand is not Stand.LONG and alike[0].root.status not in _IS_STOPPED]
+    slow = [
+        alike
+        for alike in groups
+        if alike[0].stand is not DeadlineState.LONG and alike[0].root.status not in _IS_STOPPED
+    ]
     behind = _find_late_inputs(flow, slow)
     blocks: dict[str, Counter[str]] = {}
     for alike in slow:
@@ -31,7 +39,7 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
             blocks.setdefault(upstream, Counter())[alike[0].table] += len(alike)
     for alike in groups:
         due = alike[0]
-        if due.stand is Stand.LONG:
+        if due.stand is DeadlineState.LONG:
             yield _trouble(flow, alike, due.table)
         elif due.root.status in _IS_STOPPED:
             yield _trouble(flow, alike, f"{due.root.table} {due.root.status}")
@@ -39,16 +47,18 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
             yield _trouble(flow, alike, due.table, blocks.get(due.table))
 
 
-def _find_late_inputs(flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]) -> dict[tuple[str, Stand], frozenset[str]]:
+def _find_late_inputs(
+    flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]
+) -> dict[tuple[str, DeadlineState], frozenset[str]]:
     """Return, by table and kind, its upstream tables that are as late or later."""
-    stands: dict[str, set[Stand]] = {}
+    stands: dict[str, set[DeadlineState]] = {}
     for alike in slow:
         stands.setdefault(alike[0].table, set()).add(alike[0].stand)
     found = {}
     for name, of_table in stands.items():
         upstream = add_upstream(flow, [name]) - {name}
         for stand in of_table:
-            louder = {Stand.MISSED, stand}
+            louder = {DeadlineState.MISSED, stand}
             if late := frozenset(other for other in upstream if stands.get(other, set()) & louder):
                 found[name, stand] = late
     return found
@@ -69,7 +79,7 @@ def _trouble(
 
 
 def _fix(due: DeadlineWindow) -> str:
-    if due.stand is Stand.LONG:
+    if due.stand is DeadlineState.LONG:
         return ""
     if due.late_rows is not None:
         return f"check the source of {due.root.table}: its batches are done, but their rows are old"

@@ -20,7 +20,7 @@ _SECONDS = 10.0  # after which a check starts no further message to a target
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class UndeliveredMessage:
     """A target that did not receive a message, and the reason."""
 
     target: str
@@ -32,7 +32,7 @@ class SendResult:
     """The result of sending: the number of delivered messages, and the targets that failed."""
 
     messages: int = 0
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[UndeliveredMessage, ...] = ()
 
 
 def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
@@ -56,7 +56,7 @@ def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
             except (NotDelivered, WaterclockError) as error:
                 why = error.what if isinstance(error, WaterclockError) else str(error)
                 ledger.alerts.record_lost(message.number, why, retry_delay(message.attempts))
-                lost.append(Lost(name, why))
+                lost.append(UndeliveredMessage(name, why))
                 break
             ledger.alerts.record_sent(message.number)
             sent += 1

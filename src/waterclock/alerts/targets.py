@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from waterclock.alerts.webhook import post
-from waterclock.batches.alerts import Telling
+from waterclock.batches.alerts import MessageCause
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.flow.alerts import Target, TargetKind
@@ -95,7 +95,7 @@ def _suppress_apprise_output() -> Iterator[None]:
 
 def _kind_of(body: Mapping[str, Any]) -> str:
     """Return the highest severity of a message's alerts in apprise's terms, by which targets choose colors."""
-    open_ = [alert["severity"] for alert in body["alerts"] if not Telling(alert["telling"]).is_of_end]
+    open_ = [alert["severity"] for alert in body["alerts"] if not MessageCause(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"
     return min((_LOUDNESS[severity] for severity in open_), default="success")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.batches.alerts import Telling
+from waterclock.batches.alerts import MessageCause
 from waterclock.http import posting
 
 _OPEN_END = "0001-01-01T00:00:00Z"  # Alertmanager's value for an alert that has not ended
@@ -35,7 +35,7 @@ def post(address: str, token: str | None, body: Mapping[str, Any], target: str) 
 
 
 def _alert(said: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    is_over = Telling(said["telling"]).is_of_end
+    is_over = MessageCause(said["telling"]).is_of_end
     labels = {
         "alertname": f"waterclock_{said['kind']}",
         "severity": said["severity"],

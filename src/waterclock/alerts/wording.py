@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.alerts import Alert, Message, RootCause, Telling, TroubleKind
+from waterclock.batches.alerts import Alert, Message, MessageCause, RootCause, TroubleKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import count_words, local_range, number_words, seconds_words
 from waterclock.timelabel.label import label_of
@@ -30,7 +30,12 @@ _VERBS = {
     TroubleKind.HOLDING: "holds back a log",
     TroubleKind.LOSING: "loses its log",
 }
-_MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "resolved: ", Telling.PASSED: "passed: "}
+_MARKS = {
+    MessageCause.FIRING: "",
+    MessageCause.REPEATED: "still: ",
+    MessageCause.RESOLVED: "resolved: ",
+    MessageCause.PASSED: "passed: ",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +91,15 @@ class Words:
             first += f" ({count_words(len(labels), 'batch', 'batches')})"
         return first if len(names) == 1 else f"{first} and {count_words(len(names) - 1, 'more table')}"
 
-    def full_text(self, telling: Telling, alert: Alert, now: datetime) -> str:
+    def full_text(self, telling: MessageCause, alert: Alert, now: datetime) -> str:
         """Return the full text of one alert."""
         trouble = alert.trouble
         since = seconds_words(((alert.resolved or now) - alert.opened).total_seconds())
         lines = [f"{_MARKS[telling]}{self.line(trouble)}"]
         lines += [f"why  {trouble.why}"] if trouble.why else []
-        if telling is Telling.RESOLVED:
+        if telling is MessageCause.RESOLVED:
             return "\n".join([lines[0], f"It lasted {since}."])
-        if telling is Telling.PASSED:
+        if telling is MessageCause.PASSED:
             return "\n".join([*lines, f"It is over: it was first seen at {_instant(alert.opened)}."])
         lines += [f"fix  {trouble.fix}"] if trouble.fix else []
         if held := self.blocks(trouble):
@@ -103,7 +108,7 @@ class Words:
         lines += [f"owner  {', '.join(sorted(map(str, owners)))}"] if owners else []
         if alert.acknowledged is not None:
             lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
-        if telling is Telling.REPEATED:
+        if telling is MessageCause.REPEATED:
             lines.append(f"It has lasted {since}.")
         return "\n".join([*lines, f"`waterclock alerts acknowledge {alert.number} --why '…'` ends its repeats."])
 
@@ -117,7 +122,7 @@ class Words:
         listed += f" and {number_words(more)} more" if more > 0 else ""
         return f"{count_words(sum(trouble.blocks.values()), 'batch', 'batches')} of {listed}"
 
-    def _parts(self, telling: Telling, alert: Alert, now: datetime) -> Mapping[str, Any]:
+    def _parts(self, telling: MessageCause, alert: Alert, now: datetime) -> Mapping[str, Any]:
         trouble = alert.trouble
         return {
             "number": alert.number,
@@ -145,7 +150,7 @@ def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
     at = _instant(now)
     return said | {
         "number": 0,
-        "telling": str(Telling.PASSED),
+        "telling": str(MessageCause.PASSED),
         "kind": "test",
         "severity": "none",
         "line": text,

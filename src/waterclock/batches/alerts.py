@@ -177,7 +177,7 @@ class Alert:
         return self.resolved is None
 
 
-class Telling(StrEnum):
+class MessageCause(StrEnum):
     """Why a message reports an alert: it is new, it persists, it is over, or it began and ended unreported."""
 
     FIRING = "firing"
@@ -188,7 +188,7 @@ class Telling(StrEnum):
     @property
     def is_of_end(self) -> bool:
         """Whether the message reports that the alert is over."""
-        return self in {Telling.RESOLVED, Telling.PASSED}
+        return self in {MessageCause.RESOLVED, MessageCause.PASSED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Message:
     """One message to one target: the alerts in their current state, and why each is reported."""
 
     target: str
-    alerts: tuple[tuple[Telling, Alert], ...]
+    alerts: tuple[tuple[MessageCause, Alert], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ Decide = Callable[[StoredAlerts, datetime], AlertsNow]
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class BatchWarnings:
     """The warnings about the rows of a batch."""
 
     table: str
@@ -248,7 +248,7 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
-class WarnedSince:
+class WarningsSince:
     """The warnings since an earlier check: of `batches` recorded after the sequence number `since`, up to `up_to`.
 
     `newest` has the warnings of each table's newest batch, for these tables and for others that the caller named.
@@ -256,5 +256,5 @@ class WarnedSince:
 
     since: int
     up_to: int
-    batches: tuple[Warned, ...]
-    newest: Mapping[str, Warned]
+    batches: tuple[BatchWarnings, ...]
+    newest: Mapping[str, BatchWarnings]

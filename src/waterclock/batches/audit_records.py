@@ -35,7 +35,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class StoredStates:
     """The stored states of the batches in a time span: the done labels of each table, ascending, and all others."""
 
     done: Mapping[str, Sequence[datetime]] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class MeasuredBatch:
     """A done batch, with the number of rows of its current revision and its other measures by name."""
 
     label: datetime

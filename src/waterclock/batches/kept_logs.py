@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import Any
 
 from waterclock.flow.changes import LOG_LIMIT
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching
 
 _GB = 10**9
 _LIMIT = 10 * _GB
 
 
-class Stands(StrEnum):
+class LogSafety(StrEnum):
     """Whether the log that a source retains for a collect is safe, about to be lost, lost, or missing."""
 
     SAFE = "safe"
@@ -31,7 +31,7 @@ class RetainedLog:
     `most` is the limit in bytes above which the source discards log, whether it was read or not. None: no limit.
     """
 
-    stands: Stands
+    stands: LogSafety
     held: int = 0
     behind: int = 0
     most: int | None = None
@@ -43,7 +43,7 @@ class RetainedLog:
 
 def parse_retained_log(noted: Mapping[str, Any]) -> RetainedLog:
     """Build a `RetainedLog` from the ledger's entry."""
-    return RetainedLog(Stands(noted["stands"]), int(noted["held"]), int(noted["behind"]), noted["most"])
+    return RetainedLog(LogSafety(noted["stands"]), int(noted["held"]), int(noted["behind"]), noted["most"])
 
 
 def is_followed(table: Table, connection: str | None = None) -> bool:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import local_text

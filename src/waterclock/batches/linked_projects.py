@@ -8,7 +8,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import InputFact, TableFacts
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
 

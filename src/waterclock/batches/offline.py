@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.flow.measures import Measured
+from waterclock.flow.enums import Mode
+from waterclock.flow.measures import MeasuredValue
 from waterclock.timelabel.cadence import Cadence
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ class KeptLabel:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelFound:
+class LabelMeasures:
     """The measurements of a label's rows, as made by `claim`.
 
     `states` are the partial aggregates to merge into spans.
@@ -53,18 +53,18 @@ class LabelFound:
 
     label: datetime
     claim: int
-    found: Mapping[str, Measured]
+    found: Mapping[str, MeasuredValue]
     states: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SpanFound:
+class SpanMeasures:
     """The merged measurements of a span `[low, high)`, of which `labels` labels existed."""
 
     low: datetime
     high: datetime
     labels: int
-    found: Mapping[str, Measured]
+    found: Mapping[str, MeasuredValue]
 
 
 def cadence_of(table: Table) -> Cadence:

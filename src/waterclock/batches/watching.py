@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class AtWork:
+class RunningClaim:
     """An open claim: its number of labels, the oldest label, and when it was taken by the ledger's clock."""
 
     table: str

@@ -57,11 +57,11 @@ def _listen(heard: int, stop: Callable[[], None], told_to: IO[str] | None) -> No
         if number[0] in _STOPPING:
             count += 1
             if count > 1 and told_to is not None:
-                leave(told_to)
+                exit_at_once(told_to)
             stop()
 
 
-def leave(told_to: IO[str]) -> None:
+def exit_at_once(told_to: IO[str]) -> None:
     """Exit without waiting. The next run takes over the open claims once their leases have expired."""
     with suppress(OSError, ValueError):  # a stream without a descriptor, or a closed one
         _write_if_ready(told_to.fileno(), f"\n{_LEFT}\n", is_terminal=told_to.isatty())

@@ -9,9 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from waterclock.flow.choices import Mode
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import TIMELABEL
 
 

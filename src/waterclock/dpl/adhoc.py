@@ -18,8 +18,8 @@ from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Query, Read, TableReference
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.flats import flats_of
 from waterclock.flow.open_windows import open_windows_table, tables_by_view
 from waterclock.flow.watermarks import mark_of

@@ -14,8 +14,8 @@ from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
 from waterclock.files.filesystem import entry_path, is_folder, is_there, map_each
 from waterclock.files.object_stores import refusal_by_spark
-from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching, Kind
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished, read_claims

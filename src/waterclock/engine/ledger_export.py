@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import unusable_export
-from waterclock.ledger.store.export import Head
+from waterclock.ledger.store.export import ExportHead
 from waterclock.storage.ledger_exports import export_name, export_names, first_line, remove_export, write_export
 
 # The maximum number of exports in a chain, so that a rebuild reads few files. A chain is a full export and those that
@@ -38,14 +38,14 @@ def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Expor
     earlier = [newest] if newest is not None and not is_whole and _can_extend(root, newest[0]) else []
     lines = ledger.keeping.export_lines(earlier)
     head_line = next(lines)
-    head = Head.of_line(head_line)
+    head = ExportHead.of_line(head_line)
     name = export_name(ledger.now(), head.sequence)
     size = write_export(root, name, (line for part in ([head_line], lines) for line in part))
     _remove_old_exports(root)
     return ExportResult(name, size, head.follows)
 
 
-def list_exports(root: str) -> list[tuple[str, Head]]:
+def list_exports(root: str) -> list[tuple[str, ExportHead]]:
     """Return the exports of a storage with their headers, newest first. Unreadable exports are left out.
 
     Exports of one ledger are in the order of its sequence number: their names contain the time, and a clock may have
@@ -54,7 +54,7 @@ def list_exports(root: str) -> list[tuple[str, Head]]:
     found = []
     for name in export_names(root):
         try:
-            found.append((name, Head.of_line(first_line(root, name))))
+            found.append((name, ExportHead.of_line(first_line(root, name))))
         except WaterclockError:
             continue
     return sorted(found, key=lambda each: (each[1].created_at, each[1].sequence, each[0]), reverse=True)

@@ -14,8 +14,8 @@ from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import is_remote
-from waterclock.flow.choices import FOLDS, Mode
 from waterclock.flow.declarations import Flow, Table, Unit
+from waterclock.flow.enums import FOLDS, Mode
 from waterclock.flow.linked_projects import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.snapshot import NOBODY, Asking

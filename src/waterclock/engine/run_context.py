@@ -21,8 +21,8 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.shared_rows import SharedRows
 from waterclock.engine.spark.keys import KeysOfProject
 from waterclock.engine.spark.session import Sessions
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.secrets.reader import Secrets
 from waterclock.storage.lake import Lake

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waterclock.flow.choices import Sign
+from waterclock.flow.enums import Sign
 from waterclock.timelabel.duration import Duration
 
 

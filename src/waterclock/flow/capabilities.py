@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.lookbacks import ChangeReporting
 
 

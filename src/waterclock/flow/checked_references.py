@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waterclock.flow.declarations import Columns, Read
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.rule_actions import RuleActions
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class CheckedReference:
     columns: tuple[str, ...]
     parent_columns: tuple[str, ...]
     role: str | None
-    ladder: Ladder
+    ladder: RuleActions
 
     @property
     def name(self) -> str:

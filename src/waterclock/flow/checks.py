@@ -8,17 +8,17 @@ from enum import StrEnum
 from typing import Protocol
 
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
+from waterclock.flow.enums import Action, ReadKind, Scope
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import FAILS, Ladder, find_row_action
 from waterclock.flow.origins import IN_ROWS, TYPES
+from waterclock.flow.rule_actions import FAILS, RuleActions, find_row_action
 
 MOST_CHECKS = 62
 """The most checks of a table that quarantines or drops rows: each is a bit of one BIGINT."""
 
 
-class Demand(StrEnum):
+class Requirement(StrEnum):
     """The requirement of a check.
 
     - PARSED: the line can be parsed.
@@ -64,9 +64,9 @@ class Check:
     """
 
     name: str
-    demand: Demand
+    demand: Requirement
     text: str
-    ladder: Ladder
+    ladder: RuleActions
     columns: tuple[str, ...] = ()
 
     @property
@@ -77,16 +77,16 @@ class Check:
     @property
     def broken_words(self) -> str:
         """A description of rows that fail the check, for messages: "violate (a > 0)"."""
-        if self.demand is Demand.KEY:
+        if self.demand is Requirement.KEY:
             others = "whose key another row has" if self.text else "that occurs more than once"
             return f"have no key, or one {others}"
         return {
-            Demand.PARSED: "could not be read",
-            Demand.REFERENCE: f"have no row in {self.text}",
-            Demand.EXPRESSION: f"violate ({self.text})",
-            Demand.TYPE: f"have no valid {self.text} in {', '.join(self.columns)}",
-            Demand.VALUE: f"have no value in {', '.join(self.columns)}",
-            Demand.PAST: f"have a key that also occurs in the {self.text} before",
+            Requirement.PARSED: "could not be read",
+            Requirement.REFERENCE: f"have no row in {self.text}",
+            Requirement.EXPRESSION: f"violate ({self.text})",
+            Requirement.TYPE: f"have no valid {self.text} in {', '.join(self.columns)}",
+            Requirement.VALUE: f"have no value in {', '.join(self.columns)}",
+            Requirement.PAST: f"have a key that also occurs in the {self.text} before",
         }[self.demand]
 
 
@@ -152,7 +152,7 @@ def list_marked_checks(table: TableWithRules) -> tuple[Check, ...]:
 
 def loose_types(table: TableWithRules) -> dict[str, str]:
     """Return the columns, in lower case, whose values may fail the declared type, each with the name of its check."""
-    return {check.columns[0].lower(): check.name for check in checks_of(table) if check.demand is Demand.TYPE}
+    return {check.columns[0].lower(): check.name for check in checks_of(table) if check.demand is Requirement.TYPE}
 
 
 def keeps_unread(columns: Columns) -> bool:
@@ -162,9 +162,9 @@ def keeps_unread(columns: Columns) -> bool:
 
 def rules_without_expression(table: Table) -> tuple[Rule, ...]:
     """Return the checks for parsed lines and references as rules, so that they can be listed with the EXPECTs."""
-    asked = (check for check in checks_of(table) if check.demand in {Demand.PARSED, Demand.REFERENCE})
+    asked = (check for check in checks_of(table) if check.demand in {Requirement.PARSED, Requirement.REFERENCE})
     return tuple(
-        Rule(check.text if check.demand is Demand.PARSED else check.name, check.name, Scope.ROW,
+        Rule(check.text if check.demand is Requirement.PARSED else check.name, check.name, Scope.ROW,
              check.ladder[0].action, table.place, ladder=check.ladder)
         for check in asked
     )  # fmt: skip
@@ -202,7 +202,7 @@ def _choose_read_type(type_text: str | None) -> str | None:
     return None if is_time else "STRING"
 
 
-def key_ladder(table: TableWithRules) -> Ladder:
+def key_ladder(table: TableWithRules) -> RuleActions:
     """Return the actions for keys that are NULL or not unique: those of the first key column that declares any."""
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
@@ -214,7 +214,7 @@ def may_repeat_keys(table: TableWithRules) -> bool:
 
 def _format_checks(columns: Columns) -> Iterator[Check]:
     if columns.unread is not None and keeps_unread(columns):
-        yield Check(columns.unread.name, Demand.PARSED, "parsed()", columns.unread.ladder)
+        yield Check(columns.unread.name, Requirement.PARSED, "parsed()", columns.unread.ladder)
 
 
 def key_stays(table: TableWithRules) -> KeyStays:
@@ -237,21 +237,21 @@ def _columns_checks(table: TableWithRules) -> Iterator[Check]:
         yield from _column_checks(column, in_key=in_key)
         if column.name in checked:
             of = checked[column.name]
-            yield Check(of.name, Demand.REFERENCE, of.table, of.ladder, of.columns)
+            yield Check(of.name, Requirement.REFERENCE, of.table, of.ladder, of.columns)
         yield from _rule_checks(column.rules)
 
 
 def _column_checks(column: Column, *, in_key: bool) -> Iterator[Check]:
     if column.type and column.else_of_type not in ((), FAILS):
-        yield Check(f"{column.name} {column.type}", Demand.TYPE, column.type, column.else_of_type, (column.name,))
+        yield Check(f"{column.name} {column.type}", Requirement.TYPE, column.type, column.else_of_type, (column.name,))
     if column.is_not_null or (column.is_key and not in_key):
-        yield Check(column.name, Demand.VALUE, "", column.else_of_null or FAILS, (column.name,))
+        yield Check(column.name, Requirement.VALUE, "", column.else_of_null or FAILS, (column.name,))
 
 
 def _rule_checks(rules: Iterable[Rule]) -> Iterator[Check]:
     for rule in rules:
         if rule.scope is Scope.ROW:
-            yield Check(rule.name, Demand.EXPRESSION, rule.expression, rule.rungs)
+            yield Check(rule.name, Requirement.EXPRESSION, rule.expression, rule.rungs)
 
 
 def _key_checks(table: TableWithRules) -> Iterator[Check]:
@@ -259,5 +259,5 @@ def _key_checks(table: TableWithRules) -> Iterator[Check]:
     if keys and ladder != FAILS:
         name = f"KEY ({', '.join(keys)})"
         if stays.past is not None:
-            yield Check(f"{name} PAST {stays.past}", Demand.PAST, str(stays.past), ladder, keys)
-        yield Check(name, Demand.KEY, ", ".join(map(str, stays.order)), ladder, keys)
+            yield Check(f"{name} PAST {stays.past}", Requirement.PAST, str(stays.past), ladder, keys)
+        yield Check(name, Requirement.KEY, ", ".join(map(str, stays.order)), ladder, keys)

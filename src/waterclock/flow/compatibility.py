@@ -125,7 +125,7 @@ def is_widening(have: ColumnType, wanted: ColumnType) -> bool:
     return not any(_find_type_differences(wanted, have, ""))
 
 
-def wider(one: str, other: str) -> str:
+def wider_type(one: str, other: str) -> str:
     """Return the wider of two types in Spark SQL, or STRING if neither contains all values of the other."""
     first, second = type_of(one), type_of(other)
     if one == other or first is None or second is None:

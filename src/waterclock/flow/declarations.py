@@ -12,20 +12,20 @@ from typing import Any
 
 from waterclock.flow.about import About
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
+from waterclock.flow.enums import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.measures import Measure, MeasureComparison, Offline
-from waterclock.flow.published import MadeAs
+from waterclock.flow.published import PublishedExpression
 from waterclock.flow.references import Reference
+from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import StatefulStep
 from waterclock.flow.watermarks import Watermark
@@ -64,14 +64,14 @@ class Rule:
     action: Action
     place: Place = field(compare=False)
     variables: tuple[str, ...] = ()
-    ladder: Ladder = ()
+    ladder: RuleActions = ()
     comparison: MeasureComparison | None = None
     of: str = ""
 
     @property
-    def rungs(self) -> Ladder:
+    def rungs(self) -> RuleActions:
         """The actions if the rule is broken, in order; each but the last has a limit."""
-        return self.ladder or (Rung(self.action),)
+        return self.ladder or (RuleAction(self.action),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,13 @@ class Column:
     references: Reference | None = None
     comment: str | None = None
     tags: tuple[str, ...] = ()
-    else_of_type: Ladder = ()
-    else_of_null: Ladder = ()
-    else_of_key: Ladder = ()
+    else_of_type: RuleActions = ()
+    else_of_null: RuleActions = ()
+    else_of_key: RuleActions = ()
     ends: Ending | None = None
     stays: KeyStays | None = None
     tells: str | None = None
-    made_as: MadeAs | None = None
+    made_as: PublishedExpression | None = None
     is_hidden: bool = False
     subject: str | None = None
 
@@ -119,7 +119,7 @@ class Columns:
     named: tuple[Column, ...] = ()
     is_open: bool = True
     on_change: OnSchemaChange | None = None
-    unread: Unread | None = None
+    unread: UnparsedLines | None = None
     left_out: tuple[str, ...] = ()
 
     @property

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.folds import RECORD
 from waterclock.flow.references import Reference
 from waterclock.timelabel.label import TIMELABEL

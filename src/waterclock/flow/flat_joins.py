@@ -8,8 +8,8 @@ from typing import Protocol
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import TableWithRules, may_repeat_keys
-from waterclock.flow.choices import Mode, TableType
 from waterclock.flow.declarations import Column, Flat, FlatJoin, Read
+from waterclock.flow.enums import Mode, TableType
 from waterclock.flow.folds import Temporal
 from waterclock.flow.references import Reference
 

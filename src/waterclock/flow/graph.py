@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import ReadKind
 
 
 def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:

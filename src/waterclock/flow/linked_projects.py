@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.flow.choices import LINKED
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import LINKED
 
 
 def upstream_of(table: Table) -> str | None:

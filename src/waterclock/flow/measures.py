@@ -26,7 +26,7 @@ _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*[*1]\s*\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredValue:
     """A measured value as the ledger stores it: Spark's text of the value (None for NULL) and Spark's type name."""
 
     value: str | None
@@ -37,10 +37,10 @@ class Measured:
         return {"value": self.value, "type": self.type}
 
 
-def read_measured_values(measures: Mapping[str, Any]) -> dict[str, Measured]:
+def read_measured_values(measures: Mapping[str, Any]) -> dict[str, MeasuredValue]:
     """Return the measured values of a revision by name, including those that were computed offline."""
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
-    return {name: Measured(said["value"], said["type"]) for name, said in found.items()}
+    return {name: MeasuredValue(said["value"], said["type"]) for name, said in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ComparedSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedValue:
     """A value in a rule that compares batches: an aggregate of the batch itself, or of earlier batches.
 
     `scales`: for `usual`, the number of spreads to add. `days`: for `trend`, how many days back it compares.
@@ -106,14 +106,14 @@ class MeasureComparison:
     """A rule that compares a batch with earlier ones: `pieces` of its text, with one of `values` between each two."""
 
     pieces: tuple[str, ...]
-    values: tuple[Compared, ...] = field(default=())
+    values: tuple[ComparedValue, ...] = field(default=())
 
     @property
     def aggregates(self) -> tuple[str, ...]:
         """The distinct aggregates in the rule."""
         return tuple(dict.fromkeys(value.aggregate for value in self.values))
 
-    def render(self, texts: Mapping[Compared, str]) -> str:
+    def render(self, texts: Mapping[ComparedValue, str]) -> str:
         """Return the text of the rule with each value replaced by its text in `texts`."""
         parts = [self.pieces[0]]
         for value, piece in zip(self.values, self.pieces[1:], strict=True):

@@ -5,8 +5,8 @@ The view contains each window once: from the table if it is done there, else fro
 
 from __future__ import annotations
 
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 
 OPEN = "spd_"
 """The prefix of the companion table that contains a table's open windows."""

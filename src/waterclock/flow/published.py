@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeAs:
+class PublishedExpression:
     """A computed column of a PUBLISH, `name AS (expression)`: Spark SQL over the columns of the published table.
 
     `columns` are those in the expression. `copies`: the column that the expression only renames, None for any other.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.rule_actions import RuleActions
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,4 +19,4 @@ class Reference:
     columns: tuple[str, ...] = ()
     role: str | None = None
     at: str | None = None
-    otherwise: Ladder = field(default=(), repr=False)
+    otherwise: RuleActions = field(default=(), repr=False)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, Self, TypeVar, overload
 
 from waterclock.ledger.decisions import Decisions
-from waterclock.ledger.maintenance import Keeping
+from waterclock.ledger.maintenance import MaintenanceSection
 from waterclock.ledger.past import PastSection
 from waterclock.ledger.read import access as known_access
 from waterclock.ledger.read import alerts as known_alerts
@@ -20,7 +20,7 @@ from waterclock.ledger.read import (
 from waterclock.ledger.reads import Reads
 from waterclock.ledger.section import DatabaseMethod, Section
 from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
-from waterclock.ledger.store.read_only import look
+from waterclock.ledger.store.read_only import read_ledger
 from waterclock.ledger.write import (
     access,
     alerts,
@@ -44,7 +44,7 @@ class DeclaredSection(Section):
     apply = DatabaseMethod(applying.apply)
     applied_flow = DatabaseMethod(applying.read_applied_flow)
     set_starts = DatabaseMethod(applying.set_starts)
-    former = DatabaseMethod(renaming.former)
+    former = DatabaseMethod(renaming.read_former_names)
     apply_pending_renames = DatabaseMethod(renaming.apply_pending_renames)
     refuse_pending = DatabaseMethod(applying.refuse_pending)
     refused_tables = DatabaseMethod(signatures.refused_tables)
@@ -65,9 +65,9 @@ class Claims(Section):
 class Runners(Section):
     """Registers the runners that are active, and lists them."""
 
-    register = DatabaseMethod(runners.register)
-    see = DatabaseMethod(runners.see)
-    leave = DatabaseMethod(runners.leave)
+    register = DatabaseMethod(runners.register_runner)
+    see = DatabaseMethod(runners.renew_runner)
+    leave = DatabaseMethod(runners.end_runner)
     all = DatabaseMethod(runners.list_runners)
 
 
@@ -98,9 +98,9 @@ class OfflineMeasures(Section):
     list_measured_labels = DatabaseMethod(past_offline.list_measured_labels)
     states = DatabaseMethod(past_offline.states)
     newest_spans = DatabaseMethod(past_offline.newest_spans)
-    take_look = DatabaseMethod(offline.take_look)
-    keep_found = DatabaseMethod(offline.keep_found)
-    end_look = DatabaseMethod(offline.end_look)
+    take_look = DatabaseMethod(offline.reserve_measurement)
+    keep_found = DatabaseMethod(offline.record_measurements)
+    end_look = DatabaseMethod(offline.finish_measurement)
 
 
 class OpenLineage(Section):
@@ -108,7 +108,7 @@ class OpenLineage(Section):
 
     happenings_after = DatabaseMethod(run_events.read_lineage_events)
     state = DatabaseMethod(run_events.openlineage_state)
-    take = DatabaseMethod(openlineage.take)
+    take = DatabaseMethod(openlineage.take_sending_turn)
     record_sent = DatabaseMethod(openlineage.record_sent)
     record_lost = DatabaseMethod(openlineage.record_lost)
     record_rejected = DatabaseMethod(openlineage.record_rejected)
@@ -148,7 +148,7 @@ class Ledger:
         self.offline = OfflineMeasures(database)
         self.openlineage = OpenLineage(database)
         self.access = AccessSection(database)
-        self.keeping = Keeping(database)
+        self.keeping = MaintenanceSection(database)
 
     @overload
     @classmethod
@@ -171,7 +171,7 @@ class Ledger:
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
         """Query another project's ledger without writing to it; None if there is none. Raises  as `read_only.look`."""
-        return look(url, lambda database: ask(cls(database)))
+        return read_ledger(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:
         """Close the connections."""

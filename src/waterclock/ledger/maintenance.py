@@ -13,7 +13,7 @@ from waterclock.ledger.write import rebuilding as holding
 from waterclock.ledger.write import redeclare as redeclaring
 
 
-class Keeping(Section):
+class MaintenanceSection(Section):
     """The maintenance of a ledger; every method is one transaction."""
 
     export_lines = DatabaseMethod(export.export_lines)

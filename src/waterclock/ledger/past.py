@@ -33,7 +33,7 @@ class PastSection(Section):
     row_warnings = DatabaseMethod(status.read_row_warnings)
     durations = DatabaseMethod(durations.durations)
     list_open_claims = DatabaseMethod(watching.list_open_claims)
-    began = DatabaseMethod(watching.began)
+    began = DatabaseMethod(watching.read_first_claim_times)
     began_by = DatabaseMethod(watching.began_by)
     list_newest_labels = DatabaseMethod(watching.list_newest_labels)
     newest_rows = DatabaseMethod(watching.newest_rows)

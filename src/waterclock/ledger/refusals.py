@@ -99,7 +99,7 @@ def damaged_ledger_error(url: sa.URL, error: Exception) -> WaterclockError:
     )
 
 
-def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
+def build_newer_schema_error(url: sa.URL, found: str, known: str) -> WaterclockError:
     """Build the error for a ledger that newer code has changed."""
     return WaterclockError(
         "E402",
@@ -166,7 +166,7 @@ def owned_by_another(table: str, label: datetime, other: datetime) -> ClaimRefus
     )
 
 
-def is_paused(table: str, label: datetime, pause: Pause) -> ClaimRefused:
+def build_paused_error(table: str, label: datetime, pause: Pause) -> ClaimRefused:
     """Build the error for a batch of a paused table."""
     which = "" if pause.is_of_all else f" {table}"
     return ClaimRefused(
@@ -320,7 +320,7 @@ def batch_done_error(table: str, label: datetime, claim: int) -> ClaimRefused:
     )
 
 
-def is_skipped(table: str, label: datetime) -> ClaimRefused:
+def build_skipped_error(table: str, label: datetime) -> ClaimRefused:
     """Build the error for a batch that a user skipped."""
     return ClaimRefused(
         "E409",
@@ -384,7 +384,9 @@ def unknown_batch(table: str, label: datetime) -> WaterclockError:
     )
 
 
-def impossible(table: str, label: datetime, what: str, *, why: str, fix: str | None = None) -> WaterclockError:
+def build_impossible_error(
+    table: str, label: datetime, what: str, *, why: str, fix: str | None = None
+) -> WaterclockError:
     """Build the error for a decision that does not fit the batch's state."""
     return WaterclockError(
         "E413", f"{table}@{label_of(label)} {what}", where=f"{table}@{label_of(label)}", why=why, fix=fix

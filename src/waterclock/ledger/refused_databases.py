@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 
-class LedgerAway(WaterclockError):
+class LedgerUnreachableError(WaterclockError):
     """The ledger's server is unavailable. With `may_repeat`, nothing was written, and the call can be repeated."""
 
     may_repeat: bool = False
 
 
-def busy(url: sa.URL, error: Exception) -> WaterclockError:
+def build_busy_error(url: sa.URL, error: Exception) -> WaterclockError:
     """Build the error for a lock that was not released in time. The same call may succeed later."""
     return WaterclockError(
         "E415",
@@ -67,9 +67,9 @@ def no_database(url: sa.URL, error: Exception) -> WaterclockError:
     )
 
 
-def away(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerAway:
+def build_unreachable_error(url: sa.URL, error: Exception, *, may_repeat: bool) -> LedgerUnreachableError:
     """Build the error for a server that does not answer or that closed the connection."""
-    found = LedgerAway(
+    found = LedgerUnreachableError(
         "E423",
         f"the ledger {redact_url(url)} does not answer",
         why=cause_of(error, url),

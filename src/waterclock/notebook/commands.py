@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.actions.access import record_query
-from waterclock.cli.actions.plan import Planned, plan_selection
+from waterclock.cli.actions.plan import PlanDetails, plan_selection
 from waterclock.cli.actions.run import RunOptions, execute_run
 from waterclock.cli.project_folder import project_folder
-from waterclock.cli.views.check import Checked, check_project, print_checked
-from waterclock.cli.views.run import Ran
+from waterclock.cli.views.check import CheckOutcome, check_project, print_checked
+from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.status import print_lag, print_status, status_answer
-from waterclock.cli.views.status_input import StatusInput, collect_lag, see
+from waterclock.cli.views.status_input import StatusInput, collect_lag, collect_status_input
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
-from waterclock.notebook.results import WIDTH, QueryResult, Shown
+from waterclock.notebook.results import WIDTH, CommandResult, QueryResult
 from waterclock.operations.opening import open_project, open_read_only, select_tables
 from waterclock.operations.query_results import answer_query
 from waterclock.timelabel.instant import utc_of
@@ -38,10 +38,10 @@ Folder = str | Path | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunResult(Shown):
+class RunResult(CommandResult):
     """The result of a run. It is true if no batch failed, and none remains failed or held."""
 
-    ran: Ran
+    ran: RunReport
 
     @property
     def outcome(self) -> RunOutcome:
@@ -61,10 +61,10 @@ class RunResult(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PlanResult(Shown):
+class PlanResult(CommandResult):
     """The plan: the batches that are due, and those that wait, with the reason."""
 
-    planned: Planned
+    planned: PlanDetails
 
     @property
     def plan(self) -> Plan:
@@ -81,7 +81,7 @@ class PlanResult(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class StatusResult(Shown):
+class StatusResult(CommandResult):
     """The grid of tables and timelabels, or the lag of each table."""
 
     seen: StatusInput
@@ -103,10 +103,10 @@ class StatusResult(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CheckResult(Shown):
+class CheckResult(CommandResult):
     """The errors and warnings of a project. It is true if there are no errors."""
 
-    found: Checked
+    found: CheckOutcome
 
     @property
     def errors(self) -> tuple[WaterclockError, ...]:
@@ -299,7 +299,7 @@ def status(
     """
     with open_read_only(project_folder(project), env, _format_instant(now)) as at:
         asked = at, list(selection), labels, by
-        return StatusResult(collect_lag(*asked) if lag else see(*asked, WIDTH, is_drawn=True), at.zone)
+        return StatusResult(collect_lag(*asked) if lag else collect_status_input(*asked, WIDTH, is_drawn=True), at.zone)
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from waterclock.engine.query.ticks import Moment
+    from waterclock.engine.query.ticks import ResolvedTick
 
 WIDTH = 110
 _PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pre>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Shown(ABC):
+class CommandResult(ABC):
     """The result of a command. A cell that ends with it displays the terminal's output."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Shown(ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class QueryResult(Shown):
+class QueryResult(CommandResult):
     """The rows of a query's result: iterate over them, or display them as a table."""
 
     told: AnsweredQuestion
@@ -100,7 +100,7 @@ class QueryResult(Shown):
         return self.told.to_json()
 
     @property
-    def _moment(self) -> Moment | None:
+    def _moment(self) -> ResolvedTick | None:
         return self.told.answer.moment
 
     def _repr_html_(self) -> str:

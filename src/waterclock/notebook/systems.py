@@ -16,7 +16,7 @@ from waterclock.cli.project_folder import project_folder
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import Collected, SnapshotCollector, do_nothing
 from waterclock.connectors.registry import capabilities
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedOptions, ParsedUnit
@@ -26,10 +26,10 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.files.filesystem import entry_path, files_below, remove_folder
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Column, Columns, Unit, Value
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.origins import IN_ROWS
-from waterclock.notebook.results import Shown
+from waterclock.notebook.results import CommandResult
 from waterclock.operations.opening import open_project
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -46,7 +46,7 @@ _IN_PART = frozenset({"E847", "E848"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WriteResult(Shown):
+class WriteResult(CommandResult):
     """The rows that `wc.write` delivered to a destination."""
 
     unit: str
@@ -234,7 +234,7 @@ def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_sourc
         raise ProjectErrors([error]) from None
     whole = source.span(0, max(len(text), 1))
     known = project.flow.connections
-    systems = Systems(known, frozenset(known), capabilities())
+    systems = ValidConnections(known, frozenset(known), capabilities())
     unit = systems.unit(said, ParsedOptions(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source)
     if errors:
         raise ProjectErrors(errors)

@@ -15,9 +15,9 @@ from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedCo
 from waterclock.dpl.query.column_uses import FILTER, GROUP, JOIN, SORT, VALUE, WINDOW, uses_of
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import AGGREGATED, COPIED
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.lineage import column_lineage_of
 from waterclock.operations.opening import columns_stored

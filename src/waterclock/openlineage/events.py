@@ -40,8 +40,8 @@ from waterclock.batches.records import INPUTS_FOUND, warnings_of
 from waterclock.batches.run_events import LineageEvent, LineageEventKind, MadeRows
 from waterclock.dpl.project import Project
 from waterclock.flow.checks import rules_without_expression
-from waterclock.flow.choices import Action, Kind
 from waterclock.flow.declarations import Rule, Table, Unit
+from waterclock.flow.enums import Action, Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.openlineage.columns import ColumnFacets
 from waterclock.timelabel.label import label_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.audit_records import Audit
 from waterclock.batches.schemas import SchemaVersion, Side
-from waterclock.operations.audit_lookup import AuditTarget, Listed
+from waterclock.operations.audit_lookup import AuditTarget, BatchList
 from waterclock.operations.schema_versions import batch_versions
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _versions(found: AuditTarget) -> dict[Side, SchemaVersion]:
     return {} if claim is None else batch_versions(found.schemas, claim)
 
 
-def audit_list_answer(name: str, listed: Listed) -> AuditListAnswer:
+def audit_list_answer(name: str, listed: BatchList) -> AuditListAnswer:
     """Return a table's batches, newest last."""
     from waterclock.json_models.audit import AuditListAnswer, ListedAudit
 
@@ -61,7 +61,7 @@ def audit_list_answer(name: str, listed: Listed) -> AuditListAnswer:
     return AuditListAnswer.build(table=name, batches=batches, pauses=listed.pauses)
 
 
-def _status(audit: Audit, listed: Listed) -> str | None:
+def _status(audit: Audit, listed: BatchList) -> str | None:
     state = listed.states.get(audit.cell.label)
     return audit.cell.status if state is None else state.status.value
 

@@ -47,7 +47,7 @@ class AuditTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class BatchList:
     """Some batches of one table, newest last, the states of those that are due, and the table's pauses."""
 
     audits: tuple[Audit, ...]
@@ -57,7 +57,7 @@ class Listed:
 
 def find_audit_target(
     at: OpenedProject, name: str, labels: Labels | None, *, depth: int | None, last: int
-) -> AuditTarget | Listed:
+) -> AuditTarget | BatchList:
     """Return one batch, or the newest batches of the table if `labels` is None or selects several.
 
     Raises  E513 where no label of the table is selected, E516 for a batch of which nothing is stored
@@ -78,7 +78,7 @@ def find_audit_target(
         )
     span = shown[0].label, table.cadence.next(shown[-1].label)
     states = label_states(at.planner, at.snapshot, at.now, shown, span, only=[name])[name]
-    return Listed(
+    return BatchList(
         tuple(at.ledger.past.audit(name, cell.label) for cell in shown),
         {one.label: one for one in states},
         at.ledger.past.pauses(name),

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from waterclock.engine.damage import require_log
 from waterclock.engine.query.query import require_table
-from waterclock.engine.query.ticks import AsOf, Moment, moment_of
+from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, moment_of
 from waterclock.engine.reads.as_of import commit_records, resolve_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.opening import zone_of
 from waterclock.storage.folds.older_states import find_cached_state
 from waterclock.storage.lake import STAGE
-from waterclock.storage.log.content_as_of import Resolved
+from waterclock.storage.log.content_as_of import ContentLocation
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, open_kept_version
 from waterclock.storage.log.open_tables import open_table
@@ -47,7 +47,7 @@ class DataFiles:
     table: Table
     files: tuple[ListedFile, ...]
     labels: tuple[str, ...] = ()
-    moment: Moment | None = None
+    moment: ResolvedTick | None = None
 
 
 def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
@@ -59,7 +59,7 @@ def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_a
         return DataFiles(table, _live(work, table), labels)
     zone = zone_of(work.flow)
     known = None if known_at is None else parse_instant(known_at, zone)
-    moment = moment_of(work, [name], AsOf(as_of, known, zone))
+    moment = moment_of(work, [name], RequestedTick(as_of, known, zone))
     found = resolve_as_of(work, table, moment.tick, known_at=moment.known_at)
     return DataFiles(
         table,
@@ -130,7 +130,7 @@ def _label(file: LiveFile) -> str | None:
     return label_of_hive_path(file.path) if file.path.startswith(f"{STAGE}/") else None
 
 
-def _list_slice_files(work: RunContext, found: Resolved) -> tuple[ListedFile, ...]:
+def _list_slice_files(work: RunContext, found: ContentLocation) -> tuple[ListedFile, ...]:
     """Return the files of the sealed slices that make up a table as of a tick."""
     folder = work.lake.folder(found.table)
     files = []
@@ -147,7 +147,7 @@ def _list_slice_files(work: RunContext, found: Resolved) -> tuple[ListedFile, ..
     return tuple(files)
 
 
-def _list_state_files(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFile, ...]:
+def _list_state_files(work: RunContext, table: Table, found: ContentLocation) -> tuple[ListedFile, ...]:
     """Return the files of the version that contains a MERGE or TEMPORAL table's state as of a tick."""
     folder = work.folder(table)
     if not found.steps:
@@ -178,7 +178,7 @@ def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFi
     )
 
 
-def _missing_files_error(found: Resolved, why: str) -> WaterclockError:
+def _missing_files_error(found: ContentLocation, why: str) -> WaterclockError:
     tick: datetime = found.tick
     return WaterclockError(
         "E435",

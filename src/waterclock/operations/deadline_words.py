@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from waterclock.flow.declarations import Flow
-from waterclock.operations.deadlines import DeadlineWindow, Stand
+from waterclock.operations.deadlines import DeadlineState, DeadlineWindow
 from waterclock.operations.formatting import count_words, local_label, local_range, seconds_words
 from waterclock.planner.plan import Status
 
@@ -41,7 +41,7 @@ def situation_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "")
     """Describe the situation of windows, by the oldest, and its cause. Without `left` the text rarely changes."""
     due = alike[0]
     table = flow.tables[due.table]
-    if due.stand is Stand.LONG:
+    if due.stand is DeadlineState.LONG:
         verb = "took" if due.status is Status.DONE else "has run for"
         return f"{verb} longer than {str(table.runtime).lower()}{left}"
     oldest = "the oldest " if len(alike) > 1 else ""
@@ -67,7 +67,7 @@ def _cause_words(due: DeadlineWindow, flow: Flow) -> str:
 
 def remaining_time_words(due: DeadlineWindow) -> str:
     """Format how long the remaining work, or a batch, usually takes; "" if that is unknown or the work is stopped."""
-    if due.stand is Stand.LONG:
+    if due.stand is DeadlineState.LONG:
         return f": {seconds_words(due.left.total_seconds())}"
     if due.left < _WORTH_SAYING or not due.root.is_proceeding:
         return ""

@@ -13,12 +13,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.batches.watching import AtWork, MadeLabel
+from waterclock.batches.watching import MadeLabel, RunningClaim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import find_earliest_advance, mark_of
 from waterclock.operations.freshness import fresh_to
-from waterclock.operations.time_estimates import Root, Ways, add_upstream
-from waterclock.operations.watermarks import Reached, needed_end, reached_words, read_watermarks
+from waterclock.operations.time_estimates import RemainingTimes, Root, add_upstream
+from waterclock.operations.watermarks import WatermarkPosition, needed_end, reached_words, read_watermarks
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.cadence import Cadence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _NOTHING = timedelta(0)
 
 
-class Stand(StrEnum):
+class DeadlineState(StrEnum):
     """The situation of a window with regard to its DEADLINE, or of a batch with regard to its RUNTIME."""
 
     MISSED = "missed"
@@ -52,13 +52,13 @@ class DeadlineWindow:
     table: str
     window: Window
     by: datetime
-    stand: Stand
+    stand: DeadlineState
     status: Status
     root: Root
     left: timedelta = _NOTHING
     fresh_to: datetime | None = None
-    reached: Reached | None = None
-    late_rows: Reached | None = None
+    reached: WatermarkPosition | None = None
+    late_rows: WatermarkPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def deadlines_of(
     marked = add_upstream(flow, [name for name in names if flow.tables[name].is_by_watermark])
     reached = read_watermarks(flow, past, sorted(marked))
     found = [*due_of(flow, snapshot, plan, names, _measure_elapsed(work, clock), reached)]
-    if any(due.stand is Stand.MISSED for due in found):
+    if any(due.stand is DeadlineState.MISSED for due in found):
         began = past.began_by(sorted({due.table for due in found}))
         if older := {due.table for due in found if due.table in began and is_history(due, began[due.table])}:
             began |= past.began(sorted(older))
@@ -122,7 +122,7 @@ def deadlines_of(
 
 def is_history(due: DeadlineWindow, began: datetime | None) -> bool:
     """Return whether a deadline passed before its table started. A table without any claim has not started."""
-    return due.stand is Stand.MISSED and (began is None or due.by <= began)
+    return due.stand is DeadlineState.MISSED and (began is None or due.by <= began)
 
 
 def due_of(
@@ -131,7 +131,7 @@ def due_of(
     plan: Plan,
     names: Collection[str],
     elapsed: Mapping[tuple[str, datetime], timedelta] | None = None,
-    reached: Mapping[str, Sequence[Reached]] | None = None,
+    reached: Mapping[str, Sequence[WatermarkPosition]] | None = None,
 ) -> Iterator[DeadlineWindow]:
     """Yield the windows that have missed their deadline or are near it. Pure; some microseconds per planned batch.
 
@@ -140,7 +140,7 @@ def due_of(
     have run. `reached`: how far tables have come, newest last; without an entry nothing is known about a deadline BY
     WATERMARK.
     """
-    ways = Ways.of(flow, snapshot, plan, elapsed or {})
+    ways = RemainingTimes.of(flow, snapshot, plan, elapsed or {})
     for batch in plan.batches:
         table = flow.tables[batch.table]
         way = ways.to(batch.table, batch.label)
@@ -149,9 +149,9 @@ def due_of(
         by = table.deadline.add_to(batch.window.end, table.cadence.zone)
         due = table.cadence.due_at(batch.window)
         if by <= plan.now:
-            stand = Stand.MISSED
+            stand = DeadlineState.MISSED
         elif plan.now + way.left > by or (way.rank and plan.now - due >= (by - due) / 2):
-            stand = Stand.NEAR
+            stand = DeadlineState.NEAR
         else:
             continue
         yield DeadlineWindow(
@@ -167,10 +167,10 @@ def due_of(
 
 def _find_watermark_misses(
     table: Table,
-    ways: Ways,
+    ways: RemainingTimes,
     now: datetime,
     planned: Mapping[datetime, Status],
-    reached: Mapping[str, Sequence[Reached]],
+    reached: Mapping[str, Sequence[WatermarkPosition]],
 ) -> Iterator[DeadlineWindow]:
     """Yield the windows of a table whose end the watermark did not reach in time, or probably will not.
 
@@ -181,8 +181,8 @@ def _find_watermark_misses(
     marks, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]
     if table.deadline is None or mark.marks is None or before.start is None or (ways.is_made(mark.name) and not marks):
         return
-    cadence, last = table.cadence, marks[-1] if marks else Reached(before.start)
-    of_rows: tuple[Root, Reached] | None = None
+    cadence, last = table.cadence, marks[-1] if marks else WatermarkPosition(before.start)
+    of_rows: tuple[Root, WatermarkPosition] | None = None
     for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(now)):
         by = table.deadline.add_to(window.end, cadence.zone)
         earliest = find_earliest_advance(cadence, window.end, mark.marks)
@@ -190,9 +190,9 @@ def _find_watermark_misses(
         is_late = needed is not None and (needed > by or now + ways.to_mark(table, needed).left > by)
         since = cadence.due_at(cadence.window_of(cadence.previous(earliest)))
         if by <= now:
-            stand = Stand.MISSED
+            stand = DeadlineState.MISSED
         elif is_late or ((needed is None or way.rank) and now - since >= (by - since) / 2):
-            stand = Stand.NEAR
+            stand = DeadlineState.NEAR
         else:
             continue
         is_done = before.covered.covers_instant(window.start)
@@ -208,13 +208,15 @@ def _find_watermark_misses(
         yield replace(due, root=of_rows[0], left=_NOTHING, late_rows=of_rows[1]) if of_rows else due
 
 
-def _first_open(cadence: Cadence, start: datetime, last: Reached) -> datetime:
+def _first_open(cadence: Cadence, start: datetime, last: WatermarkPosition) -> datetime:
     """Return the start of the oldest window whose end the watermark has not reached."""
     come = last.watermark
     return cadence.ceil(start) if come is None or come <= start else max(cadence.ceil(start), cadence.floor(come))
 
 
-def _root_of_rows(table: Table, flow: Flow, reached: Mapping[str, Sequence[Reached]]) -> tuple[Root, Reached] | None:
+def _root_of_rows(
+    table: Table, flow: Flow, reached: Mapping[str, Sequence[WatermarkPosition]]
+) -> tuple[Root, WatermarkPosition] | None:
     """Return the most upstream table with rows as late by the same column: its last window and its watermark."""
     above, said = add_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
@@ -227,7 +229,7 @@ def _root_of_rows(table: Table, flow: Flow, reached: Mapping[str, Sequence[Reach
     return None
 
 
-def _is_as_late(found: Reached, own: Reached) -> bool:
+def _is_as_late(found: WatermarkPosition, own: WatermarkPosition) -> bool:
     return found.slowest_at is None or (own.slowest_at is not None and found.slowest_at <= own.slowest_at)
 
 
@@ -235,7 +237,7 @@ def long_ones(
     flow: Flow,
     snapshot: LedgerSnapshot,
     newest: Mapping[str, Sequence[MadeLabel]],
-    work: Iterable[AtWork],
+    work: Iterable[RunningClaim],
     clock: datetime,
 ) -> Iterator[DeadlineWindow]:
     """Yield batches that take longer than RUNTIME times their claim's labels: a running one, or the newest done."""
@@ -261,8 +263,8 @@ def long_ones(
 def _long(table: Table, window: Window, status: Status, took: timedelta, snapshot: LedgerSnapshot) -> DeadlineWindow:
     by = window.end if table.deadline is None else table.deadline.add_to(window.end, table.cadence.zone)
     root = Root(table.name, window, status)
-    return DeadlineWindow(table.name, window, by, Stand.LONG, status, root, took, fresh_to(table, snapshot))
+    return DeadlineWindow(table.name, window, by, DeadlineState.LONG, status, root, took, fresh_to(table, snapshot))
 
 
-def _measure_elapsed(work: Iterable[AtWork], clock: datetime) -> dict[tuple[str, datetime], timedelta]:
+def _measure_elapsed(work: Iterable[RunningClaim], clock: datetime) -> dict[tuple[str, datetime], timedelta]:
     return {(each.table, each.first): (clock - each.since) / each.labels for each in work}

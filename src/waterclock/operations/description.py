@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.declarations import Rule, Source, Table
-from waterclock.flow.ladders import format_ladder
+from waterclock.flow.rule_actions import format_actions
 from waterclock.operations.opening import OpenedProject
 from waterclock.timelabel.label import TIMELABEL
 
@@ -81,7 +81,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
 
 
 def _format_rule(rule: Rule) -> str:
-    return f"{rule.expression} ({rule.name}, else {format_ladder(rule.rungs)})"
+    return f"{rule.expression} ({rule.name}, else {format_actions(rule.rungs)})"
 
 
 def _offline(table: Table) -> list[str]:

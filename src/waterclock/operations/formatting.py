@@ -80,7 +80,7 @@ def span_words(span: timedelta) -> str:
 _OF_A_BATCH = re.compile(r"@?\d{14}|\d{4}(?:[_-]\d\d)+|\b\d+\b")
 
 
-def likeness(reason: str) -> str:
+def common_reason(reason: str) -> str:
     """Return the part of a reason that is common to batches with the same failure."""
     return _OF_A_BATCH.sub("", reason)
 

@@ -77,7 +77,7 @@ def shortest_cadence(tables: Sequence[Table], by: Cadence) -> Cadence:
     return Cadence(shortest, zone=by.zone) if shortest.minutes < by.period.minutes else by
 
 
-def wider(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
+def fitting_cadence(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
     """Return the narrowest columns, from these upward, that cut a span into at most `most`. The widest are years."""
     units = (TimeUnit.DAY, TimeUnit.WEEK, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR)
     longer = [each for each in map(Period, units) if each.minutes > by.period.minutes]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from waterclock.batches.audit_records import Cell
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.operations.opening import OpenedProject
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.watching import MadeLabel
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.flow.watermarks import mark_of
 from waterclock.operations.freshness import fresh_to, freshness
-from waterclock.operations.watermarks import Reached, has_watermark, parts_of, reached_words, read_watermarks
+from waterclock.operations.watermarks import WatermarkPosition, has_watermark, parts_of, reached_words, read_watermarks
 from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Lag:
     rows: int | None = None
     is_more: bool = False
     delays: Delays | None = None
-    reached: Reached | None = None
+    reached: WatermarkPosition | None = None
     reached_words: str = ""
     late: datetime | None = None
 
@@ -79,7 +79,7 @@ def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:
     found = freshness(at.flow, names, at.snapshot, plan)
     missing = {name: found[name].gaps + found[name].behind for name in names}
     made: Mapping[str, Sequence[MadeLabel]] = {}
-    reached: Mapping[str, Sequence[Reached]] = {}
+    reached: Mapping[str, Sequence[WatermarkPosition]] = {}
     if at.ledger is not None:
         marks = [mark_of(name) for name in names if has_watermark(at.flow, name)]
         meant = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
@@ -101,7 +101,7 @@ def lag_of(
     now: datetime,
     made: Mapping[str, Sequence[MadeLabel]],
     missing: int,
-    reached: Sequence[Reached] = (),
+    reached: Sequence[WatermarkPosition] = (),
 ) -> Lag:
     """Return how far a table is behind, by the newest labels of it and its inputs; pure."""
     table = flow.tables[name]
@@ -124,7 +124,7 @@ def lag_of(
 
 
 def _build_reach_time(
-    flow: Flow, name: str, now: datetime, made: Mapping[str, Sequence[MadeLabel]], reached: Sequence[Reached]
+    flow: Flow, name: str, now: datetime, made: Mapping[str, Sequence[MadeLabel]], reached: Sequence[WatermarkPosition]
 ) -> Callable[[datetime], datetime] | None:
     """Return a function for when the watermark reached an instant, or `now`; None without deadline or mark."""
     if not flow.tables[name].is_by_watermark or not reached:

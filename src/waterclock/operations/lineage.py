@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.linked_projects import upstream_of
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.opening import columns_collected

@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.audit_records import Counted
+from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.flow.checks import list_batch_rules
-from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule, Table
+from waterclock.flow.enums import Scope
 from waterclock.flow.measures import (
     GIVEN_UP,
     ROWS,
     ComparedSource,
     Measure,
-    Measured,
+    MeasuredValue,
     counts_rows,
     read_measured_values,
 )
@@ -82,7 +82,7 @@ def count_labels_needed(table: Table, last: datetime, newest: int) -> int:
     return newest + min(table.cadence.count(table.cadence.floor(last - MOST_BACK), last) + 1, MOST_VALUES)
 
 
-def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime]) -> tuple[MeasureSeries, ...]:
+def series_of(table: Table, kept: Sequence[MeasuredBatch], labels: Sequence[datetime]) -> tuple[MeasureSeries, ...]:
     """Return the series of a table's row counts and measures over some labels, in the order of declaration.
 
     `kept`: these labels and earlier ones, oldest first; those whose rows were lost are skipped. Measures that are no
@@ -96,7 +96,7 @@ def series_of(table: Table, kept: Sequence[Counted], labels: Sequence[datetime])
     return tuple(_series(table, name, known, labels, scales.get(name, frozenset())) for name in names)
 
 
-def profile_of(kept: Sequence[Counted], labels: Collection[datetime]) -> tuple[ColumnProfile, ...]:
+def profile_of(kept: Sequence[MeasuredBatch], labels: Collection[datetime]) -> tuple[ColumnProfile, ...]:
     """Return the PROFILE counts of each column of the newest batch, in its order. Empty if there are none."""
     counted = [
         (each, read_measured_values(each.measures)) for each in kept if each.label in labels and not _is_given_up(each)
@@ -160,11 +160,11 @@ def _scales(table: Table) -> Mapping[str, frozenset[float]]:
     return {name: frozenset(scales) for name, scales in found.items()}
 
 
-def _is_given_up(each: Counted) -> bool:
+def _is_given_up(each: MeasuredBatch) -> bool:
     return GIVEN_UP in str(each.measures.get("warnings", ""))
 
 
-def _values(table: Table, each: Counted) -> Mapping[str, Measured]:
+def _values(table: Table, each: MeasuredBatch) -> Mapping[str, MeasuredValue]:
     own = {
         _key(name): found
         for name, found in read_measured_values(each.measures).items()
@@ -173,10 +173,10 @@ def _values(table: Table, each: Counted) -> Mapping[str, Measured]:
     for aggregate in _list_compared_aggregates(table) if table.offline else ():
         if (name := table.offline.name_of(aggregate) if table.offline else None) in own and aggregate not in own:
             own[aggregate] = own[str(name)]  # a rule may use an offline measure before it is declared under its name
-    return {**own, ROWS: Measured(str(each.rows), "bigint")}
+    return {**own, ROWS: MeasuredValue(str(each.rows), "bigint")}
 
 
-def _names(table: Table, shown: Iterable[Mapping[str, Measured]]) -> list[str]:
+def _names(table: Table, shown: Iterable[Mapping[str, MeasuredValue]]) -> list[str]:
     found = {name: None for values in shown for name in values}
     declared = [ROWS, *(measure.name for measure in _measures(table))]
     declared += [_key(of) for of in _list_compared_aggregates(table)]
@@ -186,7 +186,7 @@ def _names(table: Table, shown: Iterable[Mapping[str, Measured]]) -> list[str]:
 def _series(
     table: Table,
     name: str,
-    known: Mapping[datetime, Mapping[str, Measured]],
+    known: Mapping[datetime, Mapping[str, MeasuredValue]],
     labels: Sequence[datetime],
     scales: Collection[float],
 ) -> MeasureSeries:
@@ -216,7 +216,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _number(found: Measured | None) -> float | None:
+def _number(found: MeasuredValue | None) -> float | None:
     if found is None or found.value is None or not _NUMBERS.fullmatch(found.type):
         return None
     return _finite(float(found.value))
@@ -228,6 +228,6 @@ def _split_profile_name(name: str) -> tuple[str, str] | None:
     return (column, which) if column and which in _OF_COLUMN and "(" not in name else None
 
 
-def _share(nulls: Measured | None, rows: int) -> float | None:
+def _share(nulls: MeasuredValue | None, rows: int) -> float | None:
     count = _number(nulls)
     return count / rows if count is not None and rows else None

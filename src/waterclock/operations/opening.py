@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, folders_in, is_folder
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Secret, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.linked_projects import linked_tables
 from waterclock.operations.read_only_ledger import read_ledger
 from waterclock.planner.linked_projects import add_links

@@ -16,8 +16,8 @@ from waterclock.dpl.query.personal_columns import (
     find_personal_columns,
     list_tagged_columns,
 )
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.personal_data import NO_PII, PII, declared_tag
 from waterclock.operations.opening import columns_collected, columns_stored
 from waterclock.personal_data.names import kind_by_name
@@ -34,7 +34,7 @@ _FIELD = re.compile(r"[<,]\s*`?(?P<name>[^`:<>,]+?)`?\s*:\s*(?P<type>\w+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class PersonalDataReason:
     """Why a column contains personal data: `by` is tag, name, values or lineage."""
 
     by: str
@@ -52,7 +52,7 @@ class FoundColumn:
 
     column: str
     tag: str | None
-    reasons: tuple[Reason, ...]
+    reasons: tuple[PersonalDataReason, ...]
     missing: str | None = None
 
 
@@ -133,7 +133,7 @@ def _sample(project: Project, names: Iterable[str], rows: int) -> Mapping[str, S
 
 def _find_by_content(
     lineage: ColumnLineage, table: Table, stored: Mapping[str, str], sample: SampledValues | None
-) -> Iterator[tuple[str, list[Reason]]]:
+) -> Iterator[tuple[str, list[PersonalDataReason]]]:
     """Yield the columns that contain personal data by their names or values; columns with the tag `no_pii` do not."""
     declared = {column.name.lower(): column for column in table.columns.named}
     for column in dict.fromkeys((*lineage.columns(table.name), *stored)):
@@ -146,14 +146,16 @@ def _find_by_content(
             yield column, reasons
 
 
-def _by_name(table: Table, column: str, type_name: str | None, sample: SampledValues | None) -> Iterator[Reason]:
+def _by_name(
+    table: Table, column: str, type_name: str | None, sample: SampledValues | None
+) -> Iterator[PersonalDataReason]:
     named = [(column, kind_by_name(column, type_name, table.name))]
     if type_name is not None and "struct<" in type_name.lower():
         fields = _FIELD.finditer(type_name)
         named += [(f"{column}.{it['name']}", kind_by_name(it["name"], it["type"], table.name)) for it in fields]
     for path, kind in named:
         if kind is not None and not _is_contradicted(path, kind, sample):
-            yield Reason("name", kind)
+            yield PersonalDataReason("name", kind)
 
 
 def _is_contradicted(path: str, kind: str, sample: SampledValues | None) -> bool:
@@ -163,23 +165,25 @@ def _is_contradicted(path: str, kind: str, sample: SampledValues | None) -> bool
     return all(match.kind != kind for match in sample.matches.get(path, ()))
 
 
-def _by_values(column: str, sample: SampledValues | None) -> Iterator[Reason]:
+def _by_values(column: str, sample: SampledValues | None) -> Iterator[PersonalDataReason]:
     for path, matches in sample.matches.items() if sample is not None else ():
         if path.lower() == column.lower() or path.lower().startswith(f"{column.lower()}."):
             for match in matches:
                 share = round(match.share, 3)
-                yield Reason("values", match.kind, match.name, share, sample.counts[path] if sample else None)
+                yield PersonalDataReason(
+                    "values", match.kind, match.name, share, sample.counts[path] if sample else None
+                )
 
 
-def _describe(table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[Reason]]) -> FoundColumn:
+def _describe(table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[PersonalDataReason]]) -> FoundColumn:
     name = each.column.column
     declared = {column.name.lower(): column for column in table.columns.named}
     own = declared.get(name.lower())
     tag = None if own is None else declared_tag(own)
-    reasons = [Reason("tag")] if tag == PII else []
+    reasons = [PersonalDataReason("tag")] if tag == PII else []
     if each.inputs:
         columns = [str(one) if one.table else f"{one.column}()" for one in each.inputs]
-        reasons.append(Reason("lineage", columns=columns, is_sure=each.is_sure))
+        reasons.append(PersonalDataReason("lineage", columns=columns, is_sure=each.is_sure))
     reasons += next((of for column, of in found.items() if column == each.column), [])
     return FoundColumn(name, tag, tuple(reasons), None if tag else _missing(table, name, own, each))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from waterclock.batches.audit_records import Settled
+from waterclock.batches.audit_records import StoredStates
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
 from waterclock.operations.grid import Grid, bounds, make_grid, newest_span
@@ -33,7 +33,7 @@ def states_in_spans(
     """
     if not edges:
         return {}, {}
-    settled = Settled()
+    settled = StoredStates()
     warned: Mapping[tuple[str, datetime], tuple[str, ...]] = {}
     if at.ledger is not None:
         wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())

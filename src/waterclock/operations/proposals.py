@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind
 from waterclock.flow.graph import late_tables
 from waterclock.flow.open_windows import open_windows_table
 from waterclock.ledger.ledger import Ledger

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import AnsweredQuery, preview, query
-from waterclock.engine.query.ticks import AsOf, Gap, Moment
+from waterclock.engine.query.ticks import MissingLabels, RequestedTick, ResolvedTick
 from waterclock.operations.formatting import count_words, instant_words, label_range
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import open_project, zone_of
@@ -65,7 +65,7 @@ def answer_query(
     with open_workplace(project, sessions=sessions, is_question=True) as work:
         zone = zone_of(work.flow)
         known = None if known_at is None else parse_instant(known_at, zone)
-        moment = None if as_of is None else AsOf(as_of, known, zone, is_partial=partial)
+        moment = None if as_of is None else RequestedTick(as_of, known, zone, is_partial=partial)
         return AnsweredQuestion(query(work, sql, limit=limit, as_of=moment), zone, can_make=known is None)
 
 
@@ -81,7 +81,7 @@ def count_line(answer: AnsweredQuery, more: str = "--limit") -> str:
     return f"the first {count}; {more} shows more" if answer.is_cut else count
 
 
-def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[str]:
+def moment_lines(moment: ResolvedTick, zone: str, *, can_make: bool = False) -> list[str]:
     """Describe the tick of an answer and when it was known, and the batches that were not made again since."""
     lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
     if moment.known_at is not None:
@@ -104,12 +104,12 @@ def _batches(table: str, labels: list[str]) -> str:
     return f"{table}@{labels[0]} has" if not more else f"{table}@{labels[0]} and {count_words(more, 'other')} have"
 
 
-def _labels(gap: Gap) -> str:
+def _labels(gap: MissingLabels) -> str:
     counted = f", {count_words(gap.labels, 'label')}" if gap.labels > 1 else ""
     return f"{gap.table}@{label_range(gap.first, gap.last)}{counted}"
 
 
-def _behind_items(moment: Moment) -> list[dict[str, Any]]:
+def _behind_items(moment: ResolvedTick) -> list[dict[str, Any]]:
     return [{"table": name, "labels": [label_of(at) for at in labels]} for name, labels in moment.behind.items()]
 
 

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import FOLLOW, LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import LINKED, Batching, Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import LINKED, Batching, Kind, Mode
 from waterclock.flow.graph import late_tables
 from waterclock.ledger import refusals
 from waterclock.ledger.ledger import Ledger

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.kept_logs import RetainedLog, Stands, is_followed, limit_of, parse_retained_log
+from waterclock.batches.kept_logs import LogSafety, RetainedLog, is_followed, limit_of, parse_retained_log
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.json import instant_text
@@ -39,7 +39,7 @@ class TableLog:
         return self.kept.held
 
     @property
-    def condition(self) -> Stands:
+    def condition(self) -> LogSafety:
         """The state of the log at the source: safe, about to be lost, lost, or missing."""
         return self.kept.stands
 
@@ -52,18 +52,18 @@ class TableLog:
     def is_troubled(self) -> bool:
         """Whether the log needs attention: it is too large, lost, or at risk. An unneeded log may be lost."""
         is_too_much = self.retained_bytes > self.limit
-        return is_too_much or (self.is_needed and self.condition is not Stands.SAFE)
+        return is_too_much or (self.is_needed and self.condition is not LogSafety.SAFE)
 
     def words(self) -> str:
         """Describe the condition of the log."""
         whose = f"{self.connection}: {self.name}"
-        if self.condition is Stands.GONE:
+        if self.condition is LogSafety.GONE:
             return f"{whose} is gone"
-        if self.condition is Stands.LOST:
+        if self.condition is LogSafety.LOST:
             return f"{whose} has lost its log"
         said = f"{whose} holds back {bytes_words(self.retained_bytes)} of the log"
         said += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", and no table needs it"
-        if self.condition is Stands.LOSING:
+        if self.condition is LogSafety.LOSING:
             said += ", and the server may remove it at any time"
         elif self.retained_bytes > self.limit:
             said += f", more than {bytes_words(self.limit)}"
@@ -73,7 +73,7 @@ class TableLog:
         """Describe the fix."""
         if not self.is_needed:
             return "`waterclock maintain` drops it"
-        if self.condition in {Stands.GONE, Stands.LOST}:
+        if self.condition in {LogSafety.GONE, LogSafety.LOST}:
             return "take a new snapshot of the table: give OPTIONS (snapshot '…') a new value"
         return f"check why {self.table} is not collected (`waterclock plan {self.table}`), or raise its log_limit"
 
@@ -96,7 +96,7 @@ def retained_logs(flow: Flow, past: PastSection, names: Collection[str], gone: C
             continue  # the next batch drops it at the source
         noted = seen.get(str(said["table"]))
         is_seen = noted is not None and noted.data["name"] == name
-        stood = RetainedLog(Stands.SAFE) if noted is None or not is_seen else parse_retained_log(noted.data)
+        stood = RetainedLog(LogSafety.SAFE) if noted is None or not is_seen else parse_retained_log(noted.data)
         at = noted.at if noted is not None and is_seen else None
         limit = limit_of(table if is_needed else None, stood.most)
         found.append(TableLog(str(said["table"]), str(said["connection"]), name, at, stood, limit, is_needed))

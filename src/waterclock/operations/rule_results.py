@@ -10,9 +10,9 @@ from datetime import datetime
 from waterclock.batches.audit_records import Audit, Cell, RuleNote
 from waterclock.batches.records import warnings_of
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import Check, Demand, checks_of, every_rule
+from waterclock.flow.checks import Check, Requirement, checks_of, every_rule
 from waterclock.flow.declarations import Table
-from waterclock.flow.ladders import format_ladder
+from waterclock.flow.rule_actions import format_actions
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.states import State
 from waterclock.permissions.people import Person, Right, require_right
@@ -153,19 +153,19 @@ def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Per
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, including NOT NULL, and types and keys with an ELSE."""
     for rule in every_rule(table):
-        yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", format_ladder(rule.rungs)
+        yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", format_actions(rule.rungs)
     for check in checks_of(table):
-        if check.demand is not Demand.EXPRESSION:
-            yield check.name, _describe_check(check), format_ladder(check.ladder)
+        if check.demand is not Requirement.EXPRESSION:
+            yield check.name, _describe_check(check), format_actions(check.ladder)
 
 
 def _describe_check(check: Check) -> str:
     """Describe the condition of a type, NOT NULL, key, reference or parsed() check for each row."""
-    if check.demand in {Demand.PARSED, Demand.REFERENCE}:
-        return check.text if check.demand is Demand.PARSED else check.name
-    if check.demand is Demand.VALUE:
+    if check.demand in {Requirement.PARSED, Requirement.REFERENCE}:
+        return check.text if check.demand is Requirement.PARSED else check.name
+    if check.demand is Requirement.VALUE:
         return f"{check.name} IS NOT NULL"
-    return f"{check.columns[0]} holds {check.text}" if check.demand is Demand.TYPE else f"{check.name} occurs once"
+    return f"{check.columns[0]} holds {check.text}" if check.demand is Requirement.TYPE else f"{check.name} occurs once"
 
 
 def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> LabelResult:

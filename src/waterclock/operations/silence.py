@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.watching import LabelRows
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.usual import LEAST_SEASONS, SATURDAY, slot_clock
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.timelabel.cadence import Cadence

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from waterclock.flow.checks import every_rule
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.operations.formatting import count_words, number_words
 from waterclock.operations.opening import OpenedProject
 

@@ -34,7 +34,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RemainingTime:
     """The remaining time until a batch is done: its usual duration and the longest path of the batches it waits for.
 
     `rank`: the severity of the root: proceeding, paused or stopped.
@@ -46,7 +46,7 @@ class Way:
 
 
 @dataclass(slots=True)
-class Ways:
+class RemainingTimes:
     """The `Way` of each planned batch, computed in the plan's order: upstream first, oldest first."""
 
     flow: Flow
@@ -54,29 +54,29 @@ class Ways:
     now: datetime
     elapsed: Mapping[tuple[str, datetime], timedelta]
     _labels: dict[str, list[datetime]] = field(default_factory=dict)
-    _ways: dict[str, list[Way]] = field(default_factory=dict)
+    _ways: dict[str, list[RemainingTime]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, flow: Flow, snapshot: LedgerSnapshot, plan: Plan, elapsed: Mapping[tuple[str, datetime], timedelta]
-    ) -> Ways:
+    ) -> RemainingTimes:
         """Return the ways to all batches of a plan. Some microseconds per batch."""
         found = cls(flow, snapshot, plan.now, elapsed)
         for batch in plan.batches:
             found._add(batch)
         return found
 
-    def to(self, table: str, label: datetime) -> Way | None:
+    def to(self, table: str, label: datetime) -> RemainingTime | None:
         """Return the way to a batch, or None if it is not planned."""
         labels = self._labels.get(table, [])
         at = bisect_left(labels, label)
         return self._ways[table][at] if at < len(labels) and labels[at] == label else None
 
-    def to_last(self, table: str) -> Way | None:
+    def to_last(self, table: str) -> RemainingTime | None:
         """Return the way to the newest planned batch of a table."""
         return self._ways[table][-1] if self._ways.get(table) else None
 
-    def to_mark(self, table: Table, end: datetime) -> Way:
+    def to_mark(self, table: Table, end: datetime) -> RemainingTime:
         """Return the way to the batch of `<table>_mark` for the first window of the table that ends at or after `end`.
 
         It may not be planned, or not be due yet.
@@ -88,8 +88,8 @@ class Ways:
         wait, before = max(table.cadence.due_at(window) - self.now, _NOTHING), self.to_last(mark)
         own = self.usual(table.name) + self.usual(mark)
         if before is not None and (before.rank or before.left > wait):
-            return Way(max(before.left, wait) + own, before.root, before.rank)
-        return Way(wait + own, Root(table.name, window, Status.WAITING, "is not due yet"))
+            return RemainingTime(max(before.left, wait) + own, before.root, before.rank)
+        return RemainingTime(wait + own, Root(table.name, window, Status.WAITING, "is not due yet"))
 
     def is_made(self, table: str) -> bool:
         """Return whether any batch of a table is done."""
@@ -105,22 +105,24 @@ class Ways:
         self._labels.setdefault(batch.table, []).append(batch.label)
         self._ways.setdefault(batch.table, []).append(way)
 
-    def _way(self, batch: Batch) -> Way:
+    def _way(self, batch: Batch) -> RemainingTime:
         ran = self.elapsed.get((batch.table, batch.label), _NOTHING)
         own = max(self.usual(batch.table) - ran, _NOTHING)
         rank = _GOES_ON if batch.status is Status.BLOCKED and batch.causes else _rank(batch.status)
-        itself = Way(own, Root(batch.table, batch.window, batch.status, batch.reason), rank)
+        itself = RemainingTime(own, Root(batch.table, batch.window, batch.status, batch.reason), rank)
         if itself.rank == _STOPPED or batch.status in {Status.RUNNING, Status.READY}:
             return itself
         ahead = max(self._ahead(batch), key=lambda way: (way.rank, way.left), default=None)
         if ahead is None and batch.causes:
             cause = batch.causes[0]
-            ahead = Way(_NOTHING, Root(cause.table, cause.window, cause.status, cause.detail), _rank(cause.status))
+            ahead = RemainingTime(
+                _NOTHING, Root(cause.table, cause.window, cause.status, cause.detail), _rank(cause.status)
+            )
         if ahead is None or itself.rank > ahead.rank:
             return itself
-        return Way(ahead.left + own, ahead.root, ahead.rank)
+        return RemainingTime(ahead.left + own, ahead.root, ahead.rank)
 
-    def _ahead(self, batch: Batch) -> Iterator[Way]:
+    def _ahead(self, batch: Batch) -> Iterator[RemainingTime]:
         """Yield the ways to the batches that a batch waits for."""
         if self.flow.tables[batch.table].is_in_label_order and self._ways.get(batch.table):
             yield self._ways[batch.table][-1]
@@ -132,7 +134,7 @@ class Ways:
                 yield max(self._ways[name][low:high], key=lambda way: (way.rank, way.left))
             yield from self._not_due(name, read.low, read.high)
 
-    def _not_due(self, name: str, low: datetime, high: datetime) -> Iterator[Way]:
+    def _not_due(self, name: str, low: datetime, high: datetime) -> Iterator[RemainingTime]:
         """Yield the way to the last window of a read, if its DELAY has not passed."""
         cadence = self.flow.tables[name].cadence
         end = cadence.floor(high)
@@ -142,7 +144,7 @@ class Ways:
         due = cadence.due_at(window)
         if due > self.now:
             usual = timedelta(seconds=self.snapshot.of(name).seconds_per_batch or 0)
-            yield Way(due - self.now + usual, Root(name, window, Status.WAITING, "is not due yet"))
+            yield RemainingTime(due - self.now + usual, Root(name, window, Status.WAITING, "is not due yet"))
 
 
 def add_upstream(flow: Flow, names: Collection[str]) -> set[str]:

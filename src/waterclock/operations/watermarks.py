@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.audit_records import Counted
+from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.measures import Measured, read_measured_values
+from waterclock.flow.measures import MeasuredValue, read_measured_values
 from waterclock.flow.watermarks import REACHED, SLOWEST, SLOWEST_AT, mark_of
 from waterclock.operations.formatting import instant_words, span_words
 from waterclock.timelabel.cadence import Cadence
@@ -26,7 +26,7 @@ _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class WatermarkPosition:
     """How far the rows of a table had come with the window that ends at `end`.
 
     `watermark` is None before the first row. `slowest`: the part that is furthest behind, as JSON of its columns, or ""
@@ -54,7 +54,7 @@ class Reached:
         return WatermarkProgress.model_validate(self).to_json()
 
 
-def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:
+def reached_words(table: Table, found: WatermarkPosition, per: Sequence[str]) -> str:
     """Describe how far a table has come: `has come to 2026-11-20 08:00Z by at, device 7 is 3 h behind`."""
     if found.watermark is None or found.behind is None:
         return "has no row with a time yet"
@@ -64,7 +64,7 @@ def reached_words(table: Table, found: Reached, per: Sequence[str]) -> str:
     return f"has reached {instant_words(found.watermark, table.cadence.zone)}{slow}"
 
 
-def parse_watermarks(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached, ...]:
+def parse_watermarks(cadence: Cadence, kept: Sequence[MeasuredBatch]) -> tuple[WatermarkPosition, ...]:
     """Read the watermarks stored with marks, oldest first. Marks without a measure are left out."""
     found = []
     for each in kept:
@@ -72,7 +72,7 @@ def parse_watermarks(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached
         if REACHED in values:
             slowest = values.get(SLOWEST)
             found.append(
-                Reached(
+                WatermarkPosition(
                     cadence.next(each.label),
                     _instant(values[REACHED]),
                     (slowest.value or "") if slowest else "",
@@ -84,9 +84,9 @@ def parse_watermarks(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached
 
 def read_watermarks(
     flow: Flow, past: PastSection, names: Collection[str], most: int = MOST
-) -> dict[str, tuple[Reached, ...]]:
+) -> dict[str, tuple[WatermarkPosition, ...]]:
     """Return how far tables with a measured WATERMARK had come by newest labels. Cost: one query for each."""
-    found: Mapping[str, tuple[Reached, ...]] = {
+    found: Mapping[str, tuple[WatermarkPosition, ...]] = {
         name: parse_watermarks(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
         for name in names
         if has_watermark(flow, name)
@@ -106,7 +106,7 @@ def parts_of(flow: Flow, table: Table) -> tuple[str, ...]:
     return said.per if said else ()
 
 
-def needed_end(found: Sequence[Reached], to: datetime, earliest: datetime) -> datetime | None:
+def needed_end(found: Sequence[WatermarkPosition], to: datetime, earliest: datetime) -> datetime | None:
     """Return the end of the window in which the watermark will reach `to`, at its pace so far.
 
     The pace is the watermark's movement in its newest labels for each second of their windows. With too few labels it
@@ -128,13 +128,13 @@ def needed_end(found: Sequence[Reached], to: datetime, earliest: datetime) -> da
         return None
 
 
-def _measure_progress(first: Reached, last: Reached) -> timedelta:
+def _measure_progress(first: WatermarkPosition, last: WatermarkPosition) -> timedelta:
     if first.watermark is None or last.watermark is None:
         return timedelta(0)
     return last.watermark - first.watermark
 
 
-def _instant(found: Measured | None) -> datetime | None:
+def _instant(found: MeasuredValue | None) -> datetime | None:
     """Parse a time as Spark writes it in UTC. A time before the year 1, or an invalid one, becomes the earliest."""
     if found is None or found.value is None:
         return None

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BatchStatus, TableFacts
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.planner.dependency_graph import Node
 from waterclock.planner.known_states import Conflict
 from waterclock.planner.ticks import Ticks

@@ -20,8 +20,8 @@ from itertools import groupby, islice
 
 from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, UNCHECKED, Closing, TableFacts
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.graph import late_tables
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement
@@ -45,7 +45,7 @@ class ClosingCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class ClosingFacts:
     """The facts that decide when the windows of one table close, at one moment.
 
     `missing` are the windows still to be made. `settlement` has the settled windows of the tables that are read.
@@ -228,7 +228,7 @@ def list_until_reads(table: Table) -> tuple[Read, ...]:
     return tuple(read for read in table.reads if read.kind is ReadKind.UNTIL)
 
 
-def open_words(books: Books, window: Window) -> str:
+def open_words(books: ClosingFacts, window: Window) -> str:
     """Describe how far an open window was checked, and what it waits for."""
     closes, closing = books.table.closes, books.past.closings.get(window.start, Closing())
     if closes is None:
@@ -288,7 +288,7 @@ def require_closing_by_hand(table: Table) -> None:
         raise _not_by_hand_error(table.name, f"windows of {table.name} are not closed by hand", why, fix)
 
 
-def manual_closing_tick(books: Books, window: Window) -> datetime:
+def manual_closing_tick(books: ClosingFacts, window: Window) -> datetime:
     """Return the tick at which a user can close a window now: the newest boundary before which all inputs are settled.
 
     Raises E266 if the window cannot be closed by hand.

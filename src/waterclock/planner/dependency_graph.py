@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from waterclock.flow.choices import Batching, Kind, Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Batching, Kind, Mode, ReadKind
 from waterclock.flow.graph import circles_of
 
 

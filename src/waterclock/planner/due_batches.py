@@ -8,8 +8,8 @@ from datetime import datetime
 from heapq import merge
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LedgerSnapshot, TableFacts
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import ReadKind
 from waterclock.planner.closings import newest_closed
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.linked_projects import newest_served

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot
 from waterclock.batches.records import Input
-from waterclock.flow.choices import OnRestate
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import OnRestate
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import is_dropped

@@ -24,7 +24,7 @@ from waterclock.batches.ledger_snapshot import (
     content_sums,
     content_text,
 )
-from waterclock.flow.choices import Mode, OnRestate
+from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.dependency_graph import FlowGraph
 from waterclock.planner.settlement import is_dropped, select_awaited
 from waterclock.timelabel.intervals import Interval, IntervalSet

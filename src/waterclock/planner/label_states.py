@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 
-from waterclock.batches.audit_records import Cell, Settled
+from waterclock.batches.audit_records import Cell, StoredStates
 from waterclock.batches.ledger_snapshot import BatchStatus, LedgerSnapshot, Missing, describe_missing_inputs
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
@@ -95,7 +95,7 @@ def count_states(
     planner: Planner,
     snapshot: LedgerSnapshot,
     now: datetime,
-    settled: Settled,
+    settled: StoredStates,
     bounds: Mapping[str, Sequence[datetime]],
     *,
     apart: Mapping[str, Collection[datetime]],

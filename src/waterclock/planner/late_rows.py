@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, ClosedSince
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.late_rows import LateRows
 from waterclock.planner.reads import bind, until_end, until_start
 from waterclock.timelabel.intervals import IntervalSet

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, InputFact, LedgerSnapshot
 from waterclock.batches.linked_projects import LinkFacts
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching, Mode
 from waterclock.planner.plan import Cause, Status
 from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
 from waterclock.timelabel.intervals import IntervalSet

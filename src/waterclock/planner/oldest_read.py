@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import ReadKind
 from waterclock.planner.dependency_graph import FlowGraph
 from waterclock.planner.due_batches import TableWork
 from waterclock.planner.reads import bind_read

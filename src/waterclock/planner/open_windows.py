@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import BACKFILL
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
-from waterclock.planner.closings import Books
+from waterclock.flow.enums import ReadKind
+from waterclock.planner.closings import ClosingFacts
 from waterclock.planner.plan import BoundRead, OpenWindow, ReadScope
 from waterclock.planner.reads import bind
 from waterclock.timelabel.cadence import Cadence
@@ -28,7 +28,7 @@ from waterclock.timelabel.zone import local_text
 _INSTANT = timedelta(microseconds=1)
 
 
-def open_windows(books: Books, boundary: datetime, latest: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
+def open_windows(books: ClosingFacts, boundary: datetime, latest: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
     """Return the windows that are open at a boundary, oldest first, each with its inputs up to there.
 
     References other than UNTIL are bound as for a window that ends at the boundary, or at its own end if that is
@@ -40,7 +40,7 @@ def open_windows(books: Books, boundary: datetime, latest: Mapping[str, datetime
     )
 
 
-def windows_at(books: Books, boundary: datetime) -> list[Window]:
+def windows_at(books: ClosingFacts, boundary: datetime) -> list[Window]:
     """Return the windows that are open at a boundary, oldest first. There is always at least one."""
     cadence, closings = books.table.cadence, books.past.closings
     last = cadence.floor(boundary - _INSTANT)
@@ -64,7 +64,7 @@ def merge_reads(opened: Iterable[OpenWindow]) -> tuple[BoundRead, ...]:
     return tuple(spans.values())
 
 
-def explain_unknown_windows(books: Books, boundary: datetime) -> str | None:
+def explain_unknown_windows(books: ClosingFacts, boundary: datetime) -> str | None:
     """Return why it is not known yet which windows are open at a boundary, or None if it is known."""
     first = books.first_open()
     if first is None or first.start >= boundary or books.is_decided(boundary):
@@ -74,7 +74,7 @@ def explain_unknown_windows(books: Books, boundary: datetime) -> str | None:
     return f"waits for a check of the books of {books.table.name}@{first.label} at {local_text(begins, zone)}"
 
 
-def is_forgotten(books: Books, boundary: datetime) -> bool:
+def is_forgotten(books: ClosingFacts, boundary: datetime) -> bool:
     """Return whether the snapshot may not have the closing ticks of all windows that were open at a boundary."""
     since = books.past.closings_from
     return since is not None and boundary < since
@@ -87,7 +87,7 @@ def requested_open_labels(
     return {(BACKFILL, name): labels for name, labels in force.items() if flow.tables[name].open_of is not None}
 
 
-def _is_closed_before(books: Books, window: Window, boundary: datetime) -> bool:
+def _is_closed_before(books: ClosingFacts, window: Window, boundary: datetime) -> bool:
     closing = books.past.closings.get(window.start)
     if closing is None:  # the snapshot has no closing of windows that were done long ago
         return books.past.covered.covers_instant(window.start)
@@ -95,7 +95,7 @@ def _is_closed_before(books: Books, window: Window, boundary: datetime) -> bool:
 
 
 def _bind_window_reads(
-    books: Books, window: Window, boundary: datetime, latest: Mapping[str, datetime]
+    books: ClosingFacts, window: Window, boundary: datetime, latest: Mapping[str, datetime]
 ) -> tuple[BoundRead, ...]:
     table = books.table
     found: list[BoundRead] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, Missing
-from waterclock.flow.choices import Mode, ReadKind
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.plan import BoundRead, ReadScope
 from waterclock.planner.settlement import Settlement

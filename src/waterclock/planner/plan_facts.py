@@ -10,7 +10,7 @@ from waterclock.batches.ledger_snapshot import (
     LedgerSnapshot,
 )
 from waterclock.flow.declarations import Flow
-from waterclock.planner.closings import Books
+from waterclock.planner.closings import ClosingFacts
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.due_batches import TableWork
 from waterclock.planner.settlement import Settlement
@@ -35,12 +35,12 @@ class Facts:
     selected: frozenset[str]
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
-    def books(self, node: Node) -> Books:
+    def books(self, node: Node) -> ClosingFacts:
         """Return the facts that decide when a table's windows close."""
         name = node.table.name
         past, missing = self.snapshot.of(name), self.to_do[name].missing
-        return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
+        return ClosingFacts(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
 
-    def closing_books(self, node: Node) -> Books:
+    def closing_books(self, node: Node) -> ClosingFacts:
         """Return the facts about closing for the table whose open windows this table has, or for the table itself."""
         return self.books(self.graph.nodes[node.table.open_of or node.table.name])

@@ -9,19 +9,19 @@ from datetime import datetime
 from itertools import groupby, islice
 
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
-from waterclock.planner.closings import Books, closed_windows
+from waterclock.flow.enums import Kind
+from waterclock.planner.closings import ClosingFacts, closed_windows
 from waterclock.planner.dependency_graph import FlowGraph, Node, graph_of
 from waterclock.planner.due_batches import TableWork, work_by_table
 from waterclock.planner.linked_projects import find_served_spans
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.plan_facts import Facts
-from waterclock.planner.readiness import Judge
+from waterclock.planner.readiness import BatchEvaluator
 from waterclock.planner.readiness_bounds import find_partial_span, find_reachable_spans
 from waterclock.planner.request import ALL, PlanRequest
-from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, settle
+from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, find_unsettled
 from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
@@ -109,14 +109,14 @@ class Planner:
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
         """Build a `Ticks`, which finds ticks at which tables can be queried together. Due batches are not evaluated."""
         starts = self.starts(snapshot, now)
-        return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force, starts), starts, now)
+        return Ticks(self.graph, snapshot, find_unsettled(self.graph, snapshot, ALL.force, starts), starts, now)
 
     def find_labels_to_follow(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, frozenset[datetime]]:
         """Map each table to its labels with a `follow` request whose inputs are all settled."""
         asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
         if not asked:
             return {}
-        unsettled = settle(self.graph, snapshot, ALL.force, self.starts(snapshot, now)).unsettled
+        unsettled = find_unsettled(self.graph, snapshot, ALL.force, self.starts(snapshot, now)).unsettled
         return {
             name: frozenset(label for label in labels if not _covers_label(unsettled.get(name), label))
             for name, labels in asked.items()
@@ -142,7 +142,7 @@ class Planner:
                 found[name].append(label)
         return {name: tuple(labels) for name, labels in found.items()}
 
-    def books(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[Books, ...]:
+    def books(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[ClosingFacts, ...]:
         """Return the facts about closing for each table with CLOSE WHEN that may run."""
         if not any(node.table.closes for node in self.graph.nodes.values()):
             return ()
@@ -153,7 +153,7 @@ class Planner:
         books = (judge.facts.books(node) for node in nodes if node.table.closes is not None)
         return tuple(each for each in books if not _is_refused(each, snapshot))
 
-    def books_of(self, snapshot: LedgerSnapshot, now: datetime, name: str) -> Books:
+    def books_of(self, snapshot: LedgerSnapshot, now: datetime, name: str) -> ClosingFacts:
         """Return the facts about closing for one table."""
         return self._judge(snapshot, now, ALL).facts.books(self.graph.nodes[name])
 
@@ -209,7 +209,9 @@ class Planner:
                 asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
         return Ripple(asked, following)
 
-    def _build_claimable_groups(self, judge: Judge, node: Node, to_do: TableWork, request: PlanRequest) -> list[Group]:
+    def _build_claimable_groups(
+        self, judge: BatchEvaluator, node: Node, to_do: TableWork, request: PlanRequest
+    ) -> list[Group]:
         """Build the groups of one table that may be claimed. Only windows that may be ready are evaluated."""
         past = judge.facts.snapshot.of(node.table.name)
         if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
@@ -225,22 +227,22 @@ class Planner:
         ready = islice((batch for batch in judged if batch.status is Status.READY), _ready_limit(node, request.cap))
         return _split_into_groups(node, past, tuple(ready), max_labels_per_claim(node, request.group_cap))
 
-    def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> Judge:
+    def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> BatchEvaluator:
         starts, force, only, clock = (
             self.starts(snapshot, now),
             _collect_forced_labels(snapshot, request),
             request.only,
             request.clock,
         )
-        settlement = settle(self.graph, snapshot, force, starts)
+        settlement = find_unsettled(self.graph, snapshot, force, starts)
         to_do = work_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
         facts = Facts(
             self.flow, self.graph, snapshot, now, clock or now, starts, settlement, to_do, selected, request.absent
         )
-        return Judge(facts)
+        return BatchEvaluator(facts)
 
-    def _select_work(self, judge: Judge, request: PlanRequest) -> Iterator[tuple[Node, TableWork]]:
+    def _select_work(self, judge: BatchEvaluator, request: PlanRequest) -> Iterator[tuple[Node, TableWork]]:
         """Yield the selected tables with batches to make, upstream first, limited to the labels that may run."""
         for name, node in self.graph.nodes.items():
             to_do = judge.facts.to_do[name]
@@ -283,7 +285,7 @@ class Planner:
                 found[name] = tuple(window.start for window in windows)
         return found
 
-    def _count_following(self, judge: Judge) -> dict[str, int]:
+    def _count_following(self, judge: BatchEvaluator) -> dict[str, int]:
         """Count for each table the done windows that are no revisions and wait for batches that are made again."""
         found = {}
         for name, node in self.graph.nodes.items():
@@ -325,7 +327,7 @@ def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: PlanReque
     return Planner(flow).plan(snapshot, now, request)
 
 
-def _is_refused(books: Books, snapshot: LedgerSnapshot) -> bool:
+def _is_refused(books: ClosingFacts, snapshot: LedgerSnapshot) -> bool:
     """Return whether closing cannot be checked: the declaration of the table, or of one that it reads, is refused."""
     names = {books.table.name, *(read.table for read in books.open_ended_reads)}
     return any(snapshot.of(name).refused for name in names)

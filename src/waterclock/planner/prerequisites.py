@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import ReadKind
 from waterclock.planner.dependency_graph import Node
 from waterclock.planner.reads import bind
 from waterclock.planner.ticks import Ticks

@@ -18,8 +18,8 @@ from waterclock.batches.ledger_snapshot import (
     TableFacts,
     describe_missing_inputs,
 )
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import ReadKind
 from waterclock.planner.closings import closed_words, open_words
 from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start
@@ -43,7 +43,7 @@ _MOST_BACK = 32
 
 
 @dataclass(slots=True)
-class Judge:
+class BatchEvaluator:
     """Determines the status of batches, and caches it, since a batch may wait for many others.
 
     `is_brief`: batches that are not ready are only reported as waiting, without searching for the causes.

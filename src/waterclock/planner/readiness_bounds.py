@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import ReadKind
 from waterclock.planner.dependency_graph import Node
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import Interval, IntervalSet

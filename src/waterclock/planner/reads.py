@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.planner.plan import BoundRead, ReadScope
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, InputFact, LedgerSnapshot, Missing, TableFacts
-from waterclock.flow.choices import Mode, OnRestate
+from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -42,7 +42,7 @@ class Settlement:
         return None
 
 
-def settle(
+def find_unsettled(
     graph: FlowGraph,
     snapshot: LedgerSnapshot,
     forced: Mapping[str, frozenset[datetime]],

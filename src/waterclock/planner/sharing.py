@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from waterclock.flow.choices import Batching, Kind
+from waterclock.flow.enums import Batching, Kind
 from waterclock.flow.flats import flats_of
 from waterclock.planner.dependency_graph import Node
 

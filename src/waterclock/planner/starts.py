@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import lru_cache
 
 from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Kind, ReadKind
 from waterclock.flow.late_rows import LateRows
 from waterclock.planner.dependency_graph import FlowGraph, graph_of, is_circular
 from waterclock.planner.reads import until_start

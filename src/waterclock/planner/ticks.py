@@ -10,12 +10,12 @@ from itertools import islice
 
 from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.known_states import KnownStates
 from waterclock.planner.open_windows import ClosingTicks
-from waterclock.planner.settlement import Settlement, settle
+from waterclock.planner.settlement import Settlement, find_unsettled
 from waterclock.selection import parse_labels
 from waterclock.timelabel.intervals import Interval, IntervalSet
 from waterclock.timelabel.label import label_of
@@ -91,7 +91,7 @@ class Ticks:
     ) -> datetime:
         """Return the newest tick at which all tables are settled, as known at `at`. Raises  E523 without one."""
         snapshot = states.snapshot(at)
-        then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}, self.starts))
+        then = replace(self, snapshot=snapshot, settlement=find_unsettled(self.graph, snapshot, {}, self.starts))
         return then.latest(tables, is_partial=is_partial)
 
     def find_awaited_windows(self, tables: Collection[str]) -> dict[str, Interval]:

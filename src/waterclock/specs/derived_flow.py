@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.flow.choices import Batching, Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Column, Columns, Flow, Place, Query, Read, Source, Table, TableReference, Unit
+from waterclock.flow.enums import Batching, Kind, Mode, ReadKind, TableType
 from waterclock.flow.graph import order_of
 from waterclock.flow.key_connections import KEYS
 from waterclock.planner.planning import Planner
 from waterclock.specs.schemas import Schema
-from waterclock.specs.script import Give, Script, ScriptRun
-from waterclock.specs.typed_rows import Typed
+from waterclock.specs.script import GivenStep, Script, ScriptRun
+from waterclock.specs.typed_rows import TypedScript
 
 CONNECTION = "spec"
 _FARTHEST = 3000  # the maximum number of windows tried before a START
@@ -27,7 +27,7 @@ _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class ScenarioFlow:
     """The flow of a scenario. `seeding` is the same flow, but tables in `seeds` read given rows instead of running.
 
     `seeds`: the tables that run and whose earlier labels are given, each with the collect for these rows.
@@ -38,7 +38,7 @@ class Derived:
     seeds: Mapping[str, str]
 
 
-def derive(flow: Flow, typed: Typed) -> Derived:
+def derive(flow: Flow, typed: TypedScript) -> ScenarioFlow:
     """Derive the flow of a scenario. Raises  E513 for a table that runs at a label which it can never have."""
     script = typed.script
     seeds = {
@@ -65,7 +65,7 @@ def _begins_too_late(flow: Flow, script: Script) -> Table | None:
     return None
 
 
-def _derive_flow(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: datetime) -> Derived:
+def _derive_flow(flow: Flow, typed: TypedScript, seeds: Mapping[str, str], earliest: datetime) -> ScenarioFlow:
     script = typed.script
     tables: dict[str, Table] = {}
     seeded: dict[str, Table] = {}
@@ -97,14 +97,14 @@ def _derive_flow(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: d
             # nothing determines the first window of a table that reads nothing, or only PREVIOUS
             is_bounded = any(read.kind is not ReadKind.PREVIOUS for read in table.reads)
             tables[name] = _remove_delay(table, None if is_bounded else table.cadence.floor(earliest))
-    return Derived(_flow(flow, tables, "given"), _flow(flow, tables | seeded, "seeding"), seeds)
+    return ScenarioFlow(_flow(flow, tables, "given"), _flow(flow, tables | seeded, "seeding"), seeds)
 
 
 def _list_given_labels(script: Script, name: str) -> list[datetime]:
     return [
         label
         for action in script.actions
-        if isinstance(action, Give) and action.table.name == name
+        if isinstance(action, GivenStep) and action.table.name == name
         for label in action.labels
     ]
 

@@ -12,8 +12,8 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from waterclock.dpl.query.splice import splice
 from waterclock.dpl.syntax.tokens import parse_query_text
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
+from waterclock.flow.enums import Kind
 from waterclock.timelabel.label import TIMELABEL
 
 _DIALECT = "databricks"

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import Demand, checks_of, every_rule, key_ladder, rules_without_expression
-from waterclock.flow.choices import Action as RuleAction
-from waterclock.flow.choices import Kind
+from waterclock.flow.checks import Requirement, checks_of, every_rule, key_ladder, rules_without_expression
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.enums import Action as RuleAction
+from waterclock.flow.enums import Kind
+from waterclock.flow.rule_actions import RuleActions
 from waterclock.specs.document import Scenario, SpecStep
-from waterclock.specs.script import Action, Give, Script, ScriptRun, upstream
+from waterclock.specs.script import Action, GivenStep, Script, ScriptRun, upstream
 from waterclock.specs.step_labels import place
-from waterclock.specs.steps import GIVEN, Does, Meaning, parse_step
+from waterclock.specs.steps import GIVEN, StepAction, StepMeaning, parse_step
 from waterclock.timelabel.label import label_of
 
 _CODE = re.compile(r"E\d{3}")
@@ -48,7 +48,7 @@ class _StepReader:
     scenario: Scenario
     flow: Flow
     errors: list[WaterclockError] = field(default_factory=list)
-    meanings: list[Meaning] = field(default_factory=list)
+    meanings: list[StepMeaning] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
 
     @property
@@ -70,7 +70,7 @@ class _StepReader:
             else:
                 self.meanings.append(meaning)
 
-    def _table(self, meaning: Meaning) -> Table:
+    def _table(self, meaning: StepMeaning) -> Table:
         name, where = meaning.table, str(meaning.step.place)
         tables = self.flow.tables
         if name in self.flow.views:
@@ -99,7 +99,7 @@ class _StepReader:
         given: set[tuple[str, datetime]] = set()
         ran: set[str] = set()
         for action in self.actions:
-            if isinstance(action, Give):
+            if isinstance(action, GivenStep):
                 self._check_given(action, given, ran)
                 given |= {(action.table.name, label) for label in action.labels}
             elif isinstance(action, ScriptRun):
@@ -112,12 +112,12 @@ class _StepReader:
         does = {meaning.does for meaning in self.meanings}
         if not any(isinstance(action, ScriptRun) for action in self.actions):
             self._refuse(self.scenario, "nothing runs in this scenario", "write: When TABLE runs at LABEL")
-        if does <= GIVEN | {Does.RUNS}:
+        if does <= GIVEN | {StepAction.RUNS}:
             self._refuse(self.scenario, "nothing is expected in this scenario", "write: Then TABLE is")
 
-    def _check_given(self, action: Give, given: set[tuple[str, datetime]], ran: set[str]) -> None:
+    def _check_given(self, action: GivenStep, given: set[tuple[str, datetime]], ran: set[str]) -> None:
         name, does = action.table.name, action.meaning.does
-        if does in {Does.HAS, Does.IS_EMPTY}:
+        if does in {StepAction.HAS, StepAction.IS_EMPTY}:
             twice = [label for label in action.labels if (name, label) in given]
             if twice:
                 fix = f"to add rows, write: the table {name} also gets; to replace them: the table {name} is now"
@@ -149,13 +149,13 @@ class _StepReader:
         self.errors.append(WaterclockError("E356", what, where=str(at.place), fix=fix))
 
 
-def _check_rule(meaning: Meaning, table: Table) -> None:
+def _check_rule(meaning: StepMeaning, table: Table) -> None:
     """Raise an error for a rule name with which a table can neither fail nor warn."""
-    if meaning.does not in {Does.FAILS, Does.WARNS} or _CODE.fullmatch(meaning.what):
+    if meaning.does not in {StepAction.FAILS, StepAction.WARNS} or _CODE.fullmatch(meaning.what):
         return
-    known = list(_list_warnings(table) if meaning.does is Does.WARNS else _list_failures(table))
+    known = list(_list_warnings(table) if meaning.does is StepAction.WARNS else _list_failures(table))
     if meaning.what.lower() not in {name.lower() for name in known}:
-        does = "warns" if meaning.does is Does.WARNS else "fails"
+        does = "warns" if meaning.does is StepAction.WARNS else "fails"
         raise WaterclockError(
             "E363",
             f"{table.name} never {does} {'of' if does == 'warns' else 'with'} {meaning.what}",
@@ -181,19 +181,19 @@ def _list_warnings(table: Table) -> Iterator[str]:
             yield column.name
 
 
-def _list_ladders(table: Table) -> Iterator[tuple[str, Ladder]]:
+def _list_ladders(table: Table) -> Iterator[tuple[str, RuleActions]]:
     """Yield the name and the actions of each rule, also of those without an expression, and of each type."""
     for rule in (*every_rule(table), *rules_without_expression(table)):
         yield rule.name, rule.rungs
-    yield from ((check.name, check.ladder) for check in checks_of(table) if check.demand is Demand.TYPE)
+    yield from ((check.name, check.ladder) for check in checks_of(table) if check.demand is Requirement.TYPE)
 
 
-def _can_warn(ladder: Ladder) -> bool:
+def _can_warn(ladder: RuleActions) -> bool:
     """Return whether a batch may succeed with a warning of a rule."""
     return any(rung.action in {RuleAction.WARN, RuleAction.QUARANTINE} for rung in ladder)
 
 
-def _can_fail(ladder: Ladder) -> bool:
+def _can_fail(ladder: RuleActions) -> bool:
     """Return whether a rule may fail or hold a batch: beyond the last limit, it fails."""
     stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in ladder)
     return stops or ladder[-1].most is not None

@@ -27,12 +27,12 @@ from waterclock.flow.declarations import Flow
 from waterclock.secrets.reader import Secrets
 from waterclock.selection import Labels
 from waterclock.specs.comparing import Comparison, Values, compare
-from waterclock.specs.derived_flow import Derived, derive
+from waterclock.specs.derived_flow import ScenarioFlow, derive
 from waterclock.specs.outcome import ScenarioVerdict, StepOutcome
-from waterclock.specs.script import Action, Expect, Give, ScriptRun, upstream
+from waterclock.specs.script import Action, ExpectedStep, GivenStep, ScriptRun, upstream
 from waterclock.specs.source import GivenRows, SpecConnections, build_source
-from waterclock.specs.steps import Does
-from waterclock.specs.typed_rows import Rows, Typed, keys_of
+from waterclock.specs.steps import StepAction
+from waterclock.specs.typed_rows import StepRows, TypedScript, keys_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
@@ -42,11 +42,13 @@ if TYPE_CHECKING:
 WHO = "a specification"
 LEDGER = "ledger.db"
 _MOST_ROWS = 10_000
-_NO_ROWS = Rows((), {}, ())
+_NO_ROWS = StepRows((), {}, ())
 
 
 @contextmanager
-def open_bench(project: Project, typed: Typed, sessions: Sessions, folder: Path, empty: Path) -> Iterator[Bench]:
+def open_bench(
+    project: Project, typed: TypedScript, sessions: Sessions, folder: Path, empty: Path
+) -> Iterator[ScenarioRunner]:
     """Open a bench for one scenario below `folder`, without the project's storage, on a copy of the `empty` ledger."""
     derived = derive(project.flow, typed)
     folder.mkdir(parents=True)
@@ -61,7 +63,7 @@ def open_bench(project: Project, typed: Typed, sessions: Sessions, folder: Path,
     given, heard = build_source(derived.flow.tables), _Heard()
     with open_workplace(own, settings=RunSettings(attempts=1, who=WHO), listener=heard, sessions=sessions) as work:
         work.connections = SpecConnections(folder, given, Secrets.of(project.secrets))
-        yield Bench(work, derived, typed, given, heard)
+        yield ScenarioRunner(work, derived, typed, given, heard)
 
 
 @dataclass(slots=True)
@@ -83,12 +85,12 @@ class _Heard(Listener):
 
 
 @dataclass(slots=True)
-class Bench:
+class ScenarioRunner:
     """Runs the steps of one scenario."""
 
     work: RunContext
-    derived: Derived
-    typed: Typed
+    derived: ScenarioFlow
+    typed: TypedScript
     given: GivenRows
     heard: _Heard
     _asked: dict[str, set[datetime]] = field(default_factory=dict)
@@ -98,7 +100,7 @@ class Bench:
         action = self.typed.script.actions[at]
         step = action.meaning.step
         try:
-            if isinstance(action, Give):
+            if isinstance(action, GivenStep):
                 name = self.derived.seeds.get(action.table.name, action.table.name)
                 self.given.give(name, action, self.typed.rows.get(at))
                 return StepOutcome(step, ScenarioVerdict.PASSED)
@@ -175,7 +177,7 @@ class Bench:
         expected = {
             action.table.name
             for action in self._actions_before_run(at)
-            if isinstance(action, Expect) and action.meaning.does is Does.FAILS
+            if isinstance(action, ExpectedStep) and action.meaning.does is StepAction.FAILS
         }
         for report in outcome.failed:
             if report.error is not None and report.group.table not in expected:
@@ -200,11 +202,11 @@ class Bench:
 
     # Checking expectations
 
-    def _expect(self, at: int, action: Expect) -> Comparison | WaterclockError | str:
+    def _expect(self, at: int, action: ExpectedStep) -> Comparison | WaterclockError | str:
         does = action.meaning.does
-        if does is Does.FAILS:
+        if does is StepAction.FAILS:
             return self._fails(action)
-        if does is Does.WARNS:
+        if does is StepAction.WARNS:
             return self._warns(action)
         name = action.table.name
         failed = [error for (of, label), error in self.heard.failures.items() if of == name and _is_in(action, label)]
@@ -214,21 +216,21 @@ class Bench:
         if not self._is_done(name, Window(low, action.high)):
             return f"{name}@{label_of(low)} was not made: no step runs it"
         rows = self.typed.rows.get(at, _NO_ROWS)
-        if does is Does.NOTHING:
+        if does is StepAction.NOTHING:
             columns = tuple(c for c in self._frame(action).columns if c != TIMELABEL)
             return compare(columns, (), self._rows(action, columns))
         got = self._rows(action, rows.columns)
         keys = keys_of(action, rows.columns)
-        return compare(rows.columns, rows.rows, got, keys=keys, may_be_more=does is Does.CONTAINS)
+        return compare(rows.columns, rows.rows, got, keys=keys, may_be_more=does is StepAction.CONTAINS)
 
-    def _fails(self, action: Expect) -> WaterclockError | str:
+    def _fails(self, action: ExpectedStep) -> WaterclockError | str:
         name, what = action.table.name, action.meaning.what
         found = [error for (of, label), error in self.heard.failures.items() if of == name and _is_in(action, label)]
         if not found:
             return f"{name} did not fail"
         return "" if any(is_failure_of(error, what) for error in found) else found[0]
 
-    def _warns(self, action: Expect) -> str:
+    def _warns(self, action: ExpectedStep) -> str:
         name, what = action.table.name, action.meaning.what
         found = [
             warning
@@ -240,14 +242,14 @@ class Bench:
             return ""
         return f"{name} did not warn of {what}" + (f"; it warned: {'; '.join(found)}" if found else "")
 
-    def _frame(self, action: Expect) -> DataFrame:
+    def _frame(self, action: ExpectedStep) -> DataFrame:
         table = self.derived.flow.tables[action.table.name]
         frame = frame_as_of(self.work, self.work.sessions.own(), table, action.high)
         if table.is_partitioned and action.low is not None:
             return frame.where(f"timelabel >= '{label_of(action.low)}'")
         return frame
 
-    def _rows(self, action: Expect, columns: tuple[str, ...]) -> list[Values]:
+    def _rows(self, action: ExpectedStep, columns: tuple[str, ...]) -> list[Values]:
         frame = self._frame(action).selectExpr(*(f"`{name}`" for name in columns))
         table = frame.limit(_MOST_ROWS + 1).toArrow()
         if table.num_rows > _MOST_ROWS:
@@ -283,5 +285,5 @@ def _finding_of(what: str) -> str:
     return rf"{re.escape(what)}(?:: | \(| is null in )"
 
 
-def _is_in(action: Expect, label: datetime) -> bool:
+def _is_in(action: ExpectedStep, label: datetime) -> bool:
     return label < action.high and (action.low is None or label >= action.low)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from waterclock.engine.batch.window_rows import compute_rows
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.specs.named_columns import named_columns
 from waterclock.storage.slices.row_filter import MISSING
 from waterclock.timelabel.label import TIMELABEL

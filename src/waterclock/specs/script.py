@@ -8,16 +8,16 @@ from datetime import datetime
 
 from waterclock.flow.declarations import Flow, Table
 from waterclock.specs.document import Scenario
-from waterclock.specs.steps import Meaning
+from waterclock.specs.steps import StepMeaning
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
+class GivenStep:
     """Rows of a table's batches: for each label, the lines of the step's table."""
 
-    meaning: Meaning
+    meaning: StepMeaning
     table: Table
     labels: Mapping[datetime, tuple[int, ...]]
 
@@ -26,22 +26,22 @@ class Give:
 class ScriptRun:
     """Updates a table to the end of each window, one after the other."""
 
-    meaning: Meaning
+    meaning: StepMeaning
     table: Table
     windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Expect:
+class ExpectedStep:
     """The expected content of a table: its slices in `[low, high)`, or its state as of `high`. `low` None: all."""
 
-    meaning: Meaning
+    meaning: StepMeaning
     table: Table
     low: datetime | None
     high: datetime
 
 
-Action = Give | ScriptRun | Expect
+Action = GivenStep | ScriptRun | ExpectedStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Script:
     @property
     def earliest(self) -> datetime:
         """The start of the first window that is named or implied."""
-        given = (label for action in self.actions if isinstance(action, Give) for label in action.labels)
+        given = (label for action in self.actions if isinstance(action, GivenStep) for label in action.labels)
         run = (window.start for action in self.actions if isinstance(action, ScriptRun) for window in action.windows)
         return min([*given, *run])
 
@@ -89,7 +89,7 @@ def _inputs(table: Table) -> list[str]:
     return [*(read.table for read in table.reads), *closing]
 
 
-def names_label(meaning: Meaning) -> bool:
+def names_label(meaning: StepMeaning) -> bool:
     """Return whether the step's table names the hidden column `timelabel`."""
     grid = meaning.step.grid
     return grid is not None and any(cell.text.lower() == TIMELABEL for cell in grid.header)

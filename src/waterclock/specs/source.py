@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.arrow_values import Times, column, is_plain
 from waterclock.connectors.interface import Collected, Collector, WindowRequest
 from waterclock.engine.connections import Connections
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns, Table, Unit
+from waterclock.flow.enums import Mode
 from waterclock.secrets.reader import Secrets
 from waterclock.specs.comparing import Values
-from waterclock.specs.script import Give
-from waterclock.specs.steps import Does
-from waterclock.specs.typed_rows import Rows
+from waterclock.specs.script import GivenStep
+from waterclock.specs.steps import StepAction
+from waterclock.specs.typed_rows import StepRows
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class GivenRows:
     rows: dict[str, dict[datetime, tuple[GivenRow, ...]]] = field(default_factory=dict)
     read: dict[tuple[str, datetime], tuple[GivenRow, ...]] = field(default_factory=dict)
 
-    def give(self, name: str, action: Give, rows: Rows | None) -> None:
+    def give(self, name: str, action: GivenStep, rows: StepRows | None) -> None:
         """Add the rows of a step."""
         of_table = self.rows.setdefault(name, {})
         for label, lines in action.labels.items():
             new = tuple(_build_given_row(rows, rows.rows[at]) for at in lines) if rows is not None else ()
-            is_more = action.meaning.does is Does.ALSO
+            is_more = action.meaning.does is StepAction.ALSO
             of_table[label] = (*self.at(name, label), *new) if is_more else new
 
     def at(self, name: str, label: datetime) -> tuple[GivenRow, ...]:
@@ -115,7 +115,7 @@ def build_source(tables: Mapping[str, Table]) -> GivenRows:
     return GivenRows({name: table.mode for name, table in tables.items()})
 
 
-def _build_given_row(rows: Rows, values: Values) -> GivenRow:
+def _build_given_row(rows: StepRows, values: Values) -> GivenRow:
     return {name: value for name, value in zip(rows.columns, values, strict=True) if name != TIMELABEL}
 
 

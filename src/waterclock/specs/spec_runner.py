@@ -21,23 +21,23 @@ from waterclock.specs.reading import script_of
 from waterclock.specs.scenario_run import LEDGER, open_bench
 from waterclock.specs.schemas import SpecSchemas
 from waterclock.specs.script import Script
-from waterclock.specs.typed_rows import Typed, convert_rows
+from waterclock.specs.typed_rows import TypedScript, convert_rows
 
 # examples are small: more than one task would only add overhead
 _CONFS = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyScenarios:
     """Scenarios without errors, and the resources to run them."""
 
     project: Project
-    scenarios: tuple[Typed, ...]
+    scenarios: tuple[TypedScript, ...]
     sessions: Sessions
     folder: Path
 
 
-class Watch:
+class ScenarioListener:
     """Receives events of running scenarios. This default ignores them and never stops the run."""
 
     def on_scenario_start(self, scenario: Scenario, number: int) -> None:
@@ -57,13 +57,13 @@ def small_sessions(folder: Path) -> Sessions:
 
 
 @contextmanager
-def ready(
+def prepare_specs(
     project: Project,
     scenarios: Iterable[Scenario],
     *,
     sessions: Sessions | None = None,
     errors: Sequence[WaterclockError] = (),
-) -> Iterator[Ready]:
+) -> Iterator[ReadyScenarios]:
     """Check scenarios, and provide the resources to run them. Starts Spark.
 
     Raises  ProjectErrors with all errors, those in `errors` included, in the order of places, before anything runs
@@ -73,7 +73,7 @@ def ready(
         own = sessions or small_sessions(folder)
         try:
             checked = _check_scenarios(project, scenarios, own, folder, errors)
-            yield Ready(project, checked, own, folder)
+            yield ReadyScenarios(project, checked, own, folder)
         finally:
             if sessions is None:
                 own.close()
@@ -85,7 +85,7 @@ def _check_scenarios(
     sessions: Sessions,
     folder: Path,
     errors: Sequence[WaterclockError],
-) -> tuple[Typed, ...]:
+) -> tuple[TypedScript, ...]:
     found = list(errors)
     scripts: list[Script] = []
     for scenario in scenarios:
@@ -93,7 +93,7 @@ def _check_scenarios(
         found.extend(wrong)
         if script is not None:
             scripts.append(script)
-    done: list[Typed] = []
+    done: list[TypedScript] = []
     if scripts:
         looked = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / LEDGER}")
         with open_workplace(looked, sessions=sessions) as work:
@@ -119,7 +119,7 @@ def _position(where: str) -> tuple[str, int, int]:
     return (file, int(line), int(column)) if line.isdigit() and column.isdigit() else (where, 0, 0)
 
 
-def run_one(at: Ready, scenario: Typed, number: int) -> ScenarioOutcome:
+def run_one(at: ReadyScenarios, scenario: TypedScript, number: int) -> ScenarioOutcome:
     """Run one scenario in a folder of its own."""
     begun = time.perf_counter()
     script = scenario.script
@@ -135,12 +135,12 @@ def run_one(at: Ready, scenario: Typed, number: int) -> ScenarioOutcome:
 
 
 def run_all(
-    at: Ready,
+    at: ReadyScenarios,
     features: Sequence[Feature],
-    watch: Watch | None = None,
+    watch: ScenarioListener | None = None,
 ) -> SpecOutcome:
     """Run scenarios one after the other, until all are done or `watch` requests a stop."""
-    watch = watch or Watch()
+    watch = watch or ScenarioListener()
     start = time.perf_counter()
     outcomes: list[ScenarioOutcome] = []
     for number, scenario in enumerate(at.scenarios, 1):

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Place, Table
 from waterclock.selection import parse_labels
-from waterclock.specs.script import Action, Expect, Give, ScriptRun, names_label
-from waterclock.specs.steps import GIVEN, Does, Meaning
+from waterclock.specs.script import Action, ExpectedStep, GivenStep, ScriptRun, names_label
+from waterclock.specs.steps import GIVEN, StepAction, StepMeaning
 from waterclock.specs.values import plain_text
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
@@ -18,7 +18,7 @@ from waterclock.timelabel.window import Window
 _ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # used if no step names a label
 
 
-def place(meanings: Sequence[Meaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
+def place(meanings: Sequence[StepMeaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
     """Find the labels of each step. Errors: E512 to E514 for invalid ones."""
     placing = _Placing(tuple(meanings), flow)
     placing.place()
@@ -44,7 +44,7 @@ def named_windows(text: str, table: Table) -> list[Window]:
 
 @dataclass(slots=True)
 class _Placing:
-    meanings: tuple[Meaning, ...]
+    meanings: tuple[StepMeaning, ...]
     flow: Flow
     errors: list[WaterclockError] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _Placing:
             return
         runs: dict[int, tuple[Window, ...]] = {}
         for at, meaning in enumerate(self.meanings):
-            if meaning.does is Does.RUNS:
+            if meaning.does is StepAction.RUNS:
                 runs[at] = said[at] or (self._usual_window(meaning, at, said),)
         gives: dict[int, Mapping[datetime, tuple[int, ...]]] = {}
         newest: dict[str, datetime] = {}
@@ -70,11 +70,11 @@ class _Placing:
             if at in runs:
                 self.actions.append(ScriptRun(meaning, table, runs[at]))
             elif at in gives:
-                self.actions.append(Give(meaning, table, gives[at]))
+                self.actions.append(GivenStep(meaning, table, gives[at]))
             else:
                 self.actions.append(self._build_expectation(meaning, said[at], at, runs))
 
-    def _parse_named_windows(self, meaning: Meaning) -> tuple[Window, ...]:
+    def _parse_named_windows(self, meaning: StepMeaning) -> tuple[Window, ...]:
         """Return the windows that a step names: after `at`, or in the column `timelabel` of its rows."""
         texts = [(meaning.labels, meaning.step.place)] if meaning.labels is not None else _label_cells(meaning)
         found: list[Window] = []
@@ -85,7 +85,7 @@ class _Placing:
                 self.errors.append(_add_place(error, at))
         return tuple(sorted(set(found), key=lambda window: window.start))
 
-    def _usual_window(self, meaning: Meaning, at: int, said: list[tuple[Window, ...]]) -> Window:
+    def _usual_window(self, meaning: StepMeaning, at: int, said: list[tuple[Window, ...]]) -> Window:
         """Return the window of a run without a label: the first that ends at or after all named windows."""
         cadence = self.flow.tables[meaning.table].cadence
         before = [window.end for windows in said[:at] for window in windows]
@@ -96,10 +96,10 @@ class _Placing:
         return Window(cadence.previous(end), end)
 
     def _usual_label(
-        self, meaning: Meaning, at: int, runs: Mapping[int, tuple[Window, ...]], newest: Mapping[str, datetime]
+        self, meaning: StepMeaning, at: int, runs: Mapping[int, tuple[Window, ...]], newest: Mapping[str, datetime]
     ) -> datetime:
         """Return the label of rows given without one: the newest that is over at the tick of the next run."""
-        if meaning.does in {Does.ALSO, Does.NOW} and meaning.table in newest:
+        if meaning.does in {StepAction.ALSO, StepAction.NOW} and meaning.table in newest:
             return newest[meaning.table]
         cadence = self.flow.tables[meaning.table].cadence
         later = [windows[0].end for index, windows in runs.items() if index > at]
@@ -107,7 +107,7 @@ class _Placing:
         return cadence.previous(cadence.floor(tick))
 
     def _assign_rows_to_labels(
-        self, meaning: Meaning, said: tuple[Window, ...], usual: datetime
+        self, meaning: StepMeaning, said: tuple[Window, ...], usual: datetime
     ) -> Mapping[datetime, tuple[int, ...]]:
         grid = meaning.step.grid
         everything = tuple(range(len(grid.rows))) if grid is not None else ()
@@ -121,20 +121,20 @@ class _Placing:
         return found
 
     def _build_expectation(
-        self, meaning: Meaning, said: tuple[Window, ...], at: int, runs: Mapping[int, tuple[Window, ...]]
-    ) -> Expect:
+        self, meaning: StepMeaning, said: tuple[Window, ...], at: int, runs: Mapping[int, tuple[Window, ...]]
+    ) -> ExpectedStep:
         table = self.flow.tables[meaning.table]
         if said:
-            return Expect(meaning, table, said[0].start, said[-1].end)
+            return ExpectedStep(meaning, table, said[0].start, said[-1].end)
         before = [(self.meanings[index].table, windows[-1]) for index, windows in runs.items() if index < at]
         own = [window for name, window in before if name == meaning.table]
         tick = own[-1].end if own else before[-1][1].end if before else _ANY_MONDAY
         high = table.cadence.floor(tick)
         is_whole = table.is_partitioned and names_label(meaning)
-        return Expect(meaning, table, None if is_whole else table.cadence.previous(high), high)
+        return ExpectedStep(meaning, table, None if is_whole else table.cadence.previous(high), high)
 
 
-def _label_cells(meaning: Meaning) -> list[tuple[str, Place]]:
+def _label_cells(meaning: StepMeaning) -> list[tuple[str, Place]]:
     grid = meaning.step.grid
     if grid is None or meaning.does not in GIVEN:
         return []

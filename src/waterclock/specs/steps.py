@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.specs.document import SpecStep
 
 
-class Does(StrEnum):
+class StepAction(StrEnum):
     """The action of a step."""
 
     HAS = "the table T has"  # rows of a label's batch
@@ -27,57 +27,57 @@ class Does(StrEnum):
     WARNS = "T warns of"
 
 
-GIVEN = frozenset({Does.HAS, Does.IS_EMPTY, Does.ALSO, Does.NOW})
-_WITH_GRID = frozenset({Does.HAS, Does.ALSO, Does.NOW, Does.IS, Does.CONTAINS})
+GIVEN = frozenset({StepAction.HAS, StepAction.IS_EMPTY, StepAction.ALSO, StepAction.NOW})
+_WITH_GRID = frozenset({StepAction.HAS, StepAction.ALSO, StepAction.NOW, StepAction.IS, StepAction.CONTAINS})
 
 _NAME = r"(?P<table>[^\s,:]+)"
 _AT = r"(?: at (?P<labels>\S+?))?"
-_FORMS: Mapping[Does, str] = {
-    Does.IS_EMPTY: rf"(?:the )?table {_NAME}{_AT} is empty",
-    Does.ALSO: rf"(?:the )?table {_NAME}{_AT} also gets",
-    Does.NOW: rf"(?:the )?table {_NAME}{_AT} is now",
-    Does.HAS: rf"(?:the )?table {_NAME}{_AT}(?: has)?",
-    Does.RUNS: rf"{_NAME} runs(?: again)?{_AT}",
-    Does.NOTHING: rf"{_NAME}{_AT} is empty",
-    Does.IS: rf"{_NAME}{_AT} is",
-    Does.CONTAINS: rf"{_NAME}{_AT} contains",
-    Does.FAILS: rf"{_NAME}{_AT} fails with (?P<what>\S.*?)",
-    Does.WARNS: rf"{_NAME}{_AT} warns of (?P<what>\S.*?)",
+_FORMS: Mapping[StepAction, str] = {
+    StepAction.IS_EMPTY: rf"(?:the )?table {_NAME}{_AT} is empty",
+    StepAction.ALSO: rf"(?:the )?table {_NAME}{_AT} also gets",
+    StepAction.NOW: rf"(?:the )?table {_NAME}{_AT} is now",
+    StepAction.HAS: rf"(?:the )?table {_NAME}{_AT}(?: has)?",
+    StepAction.RUNS: rf"{_NAME} runs(?: again)?{_AT}",
+    StepAction.NOTHING: rf"{_NAME}{_AT} is empty",
+    StepAction.IS: rf"{_NAME}{_AT} is",
+    StepAction.CONTAINS: rf"{_NAME}{_AT} contains",
+    StepAction.FAILS: rf"{_NAME}{_AT} fails with (?P<what>\S.*?)",
+    StepAction.WARNS: rf"{_NAME}{_AT} warns of (?P<what>\S.*?)",
 }
 _PATTERNS = {does: re.compile(f"{form}:?", re.IGNORECASE) for does, form in _FORMS.items()}
-_SHOWN: Mapping[Does, str] = {
-    Does.HAS: "the table {t}{at}",
-    Does.IS_EMPTY: "the table {t}{at} is empty",
-    Does.ALSO: "the table {t}{at} also gets",
-    Does.NOW: "the table {t}{at} is now",
-    Does.RUNS: "{t} runs{at}",
-    Does.IS: "{t}{at} is",
-    Does.NOTHING: "{t}{at} is empty",
-    Does.CONTAINS: "{t}{at} contains",
-    Does.FAILS: "{t}{at} fails with RULE",
-    Does.WARNS: "{t}{at} warns of RULE",
+_SHOWN: Mapping[StepAction, str] = {
+    StepAction.HAS: "the table {t}{at}",
+    StepAction.IS_EMPTY: "the table {t}{at} is empty",
+    StepAction.ALSO: "the table {t}{at} also gets",
+    StepAction.NOW: "the table {t}{at} is now",
+    StepAction.RUNS: "{t} runs{at}",
+    StepAction.IS: "{t}{at} is",
+    StepAction.NOTHING: "{t}{at} is empty",
+    StepAction.CONTAINS: "{t}{at} contains",
+    StepAction.FAILS: "{t}{at} fails with RULE",
+    StepAction.WARNS: "{t}{at} warns of RULE",
 }
 VOCABULARY: tuple[str, ...] = tuple(shown.format(t="TABLE", at=" at LABEL") for shown in _SHOWN.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class StepMeaning:
     """The meaning of a step: its table, its labels as written, and the rule or error code that it expects."""
 
     step: SpecStep
-    does: Does
+    does: StepAction
     table: str
     labels: str | None = None
     what: str = ""
 
 
-def parse_step(step: SpecStep) -> Meaning:
+def parse_step(step: SpecStep) -> StepMeaning:
     """Parse one step. Raises  E351 for a text that is no step, E352 for a step with a wrong table."""
     for does, pattern in _PATTERNS.items():
         found = pattern.fullmatch(step.text.strip())
         if found is not None:
             parts = found.groupdict()
-            meaning = Meaning(
+            meaning = StepMeaning(
                 step, does, parts["table"].replace("`", ""), parts.get("labels"), _strip_quotes(parts.get("what") or "")
             )
             _check_grid(meaning)
@@ -96,7 +96,7 @@ def _strip_quotes(text: str) -> str:
     return text[1:-1] if text[:1] in {"'", '"'} and text.find(text[0], 1) == len(text) - 1 else text
 
 
-def _check_grid(meaning: Meaning) -> None:
+def _check_grid(meaning: StepMeaning) -> None:
     step, needs = meaning.step, meaning.does in _WITH_GRID
     if step.has_text:
         raise _step_error(step, "this step takes no text block", "write a table of | cells |")

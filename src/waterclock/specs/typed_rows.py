@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import is_plain
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.flow.folds import RECORD
 from waterclock.specs.comparing import Values, find_duplicate_rows
 from waterclock.specs.document import ExampleTable, TableCell
-from waterclock.specs.script import Action, Expect, Give, Script
+from waterclock.specs.script import Action, ExpectedStep, GivenStep, Script
 from waterclock.specs.step_labels import named_windows
 from waterclock.specs.values import plain_text, value_of
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -29,7 +29,7 @@ _TYPES = "STRING INT BIGINT SMALLINT TINYINT DOUBLE FLOAT DECIMAL BOOLEAN DATE T
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class StepRows:
     """The rows below a step. Columns have the table's spelling, and include `timelabel` if it is named."""
 
     columns: tuple[str, ...]
@@ -38,18 +38,18 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedScript:
     """A script with typed rows. `schemas` are the complete columns of the given tables, by table."""
 
     script: Script
-    rows: Mapping[int, Rows]
+    rows: Mapping[int, StepRows]
     schemas: Mapping[str, Schema]
     extras: Extras
 
 
 def convert_rows(
     script: Script, schema_of: Callable[[str, Extras], Schema]
-) -> tuple[Typed | None, tuple[WaterclockError, ...]]:
+) -> tuple[TypedScript | None, tuple[WaterclockError, ...]]:
     """Convert the rows of every step to the types of its table.
 
     Errors: E354 for a missing or repeated column, E355 for a cell that is no value of its type. E358 for expected rows
@@ -58,12 +58,12 @@ def convert_rows(
     errors: list[WaterclockError] = []
     extras: dict[str, dict[str, str]] = {}
     for action in script.actions:
-        if isinstance(action, Give) and action.table.kind is Kind.COLLECT and action.meaning.step.grid is not None:
+        if isinstance(action, GivenStep) and action.table.kind is Kind.COLLECT and action.meaning.step.grid is not None:
             for name, said in _step_types(action.meaning.step.grid, action.table, errors):
                 extras.setdefault(action.table.name, {})[name] = said
     if errors:
         return None, tuple(errors)
-    rows: dict[int, Rows] = {}
+    rows: dict[int, StepRows] = {}
     for at, action in enumerate(script.actions):
         grid = action.meaning.step.grid
         if grid is not None:
@@ -72,10 +72,10 @@ def convert_rows(
             errors.extend(reader.errors)
     if errors:
         return None, tuple(errors)
-    return Typed(script, rows, {name: schema_of(name, extras) for name in script.given}, extras), ()
+    return TypedScript(script, rows, {name: schema_of(name, extras) for name in script.given}, extras), ()
 
 
-def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
+def keys_of(action: ExpectedStep, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that identify the rows of an expected table, or nothing if the step does not name them all.
 
     A key of an APPEND table is unique within one label, so for several labels the label is part of the key.
@@ -128,20 +128,20 @@ class _ValueReader:
     @property
     def types(self) -> Mapping[str, str]:
         """The columns that the step can name: those of a batch's rows, or those of the table."""
-        return self.schema.brought if isinstance(self.action, Give) else self.schema.types
+        return self.schema.brought if isinstance(self.action, GivenStep) else self.schema.types
 
-    def rows(self) -> Rows:
+    def rows(self) -> StepRows:
         columns = tuple(self._columns())
         if self.errors:
-            return Rows(columns, {}, ())
+            return StepRows(columns, {}, ())
         types = {name: self.types.get(name, "string") for name in columns}
         values = tuple(
             tuple(self._value(cell, name, types[name]) for cell, name in zip(row, columns, strict=True))
             for row in self.grid.rows
         )
-        if isinstance(self.action, Expect) and not self.errors:
+        if isinstance(self.action, ExpectedStep) and not self.errors:
             self._check_keys(self.action, columns, values)
-        return Rows(columns, types, values)
+        return StepRows(columns, types, values)
 
     def _columns(self) -> Iterator[str]:
         known = {name.lower(): name for name in (*self.types, TIMELABEL)}
@@ -180,7 +180,7 @@ class _ValueReader:
             return None
         return label_of(named_windows(text, self.action.table)[-1].start)
 
-    def _check_keys(self, action: Expect, columns: Sequence[str], values: Sequence[Values]) -> None:
+    def _check_keys(self, action: ExpectedStep, columns: Sequence[str], values: Sequence[Values]) -> None:
         keys = keys_of(action, columns)
         places = [columns.index(key) for key in keys]
         for at, first in find_duplicate_rows(values, places) if keys else ():

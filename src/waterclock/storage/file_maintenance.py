@@ -39,7 +39,7 @@ _KEPT = ("delta.logRetentionDuration", "delta.setTransactionRetentionDuration")
 
 
 @dataclass(frozen=True, slots=True)
-class Joinable:
+class JoinableFiles:
     """Small files that OPTIMIZE would join. `labels` are the partitions; an unpartitioned table has none."""
 
     files: int = 0
@@ -47,19 +47,19 @@ class Joinable:
     labels: tuple[str, ...] = ()
 
 
-def joinable(folder: str) -> Joinable:
+def find_joinable_files(folder: str) -> JoinableFiles:
     """Find the small live files of a table that are worth joining."""
     with open_table(folder) as table:
         small = [file for file in table.files.values() if file.size < _SMALL]
         if not table.partition_columns:
             found = small if len(small) >= _MANY_IN_TABLE else []
-            return Joinable(len(found), sum(file.size for file in found))
+            return JoinableFiles(len(found), sum(file.size for file in found))
     by_label: defaultdict[str, list[LiveFile]] = defaultdict(list)
     for file in small:
         by_label[file.label or ""].append(file)
     many = {label: files for label, files in by_label.items() if label and len(files) >= _MANY_IN_PARTITION}
     found = [file for files in many.values() for file in files]
-    return Joinable(len(found), sum(file.size for file in found), tuple(sorted(many)))
+    return JoinableFiles(len(found), sum(file.size for file in found), tuple(sorted(many)))
 
 
 def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: Identity) -> int | None:

@@ -76,7 +76,7 @@ def sql_type(type_: Any) -> str:
     return f"map<{sql_type(type_['keyType'])},{sql_type(type_['valueType'])}>"
 
 
-def clashes(names: Sequence[str]) -> list[tuple[str, str]]:
+def find_name_clashes(names: Sequence[str]) -> list[tuple[str, str]]:
     """Return the pairs of names that Spark treats as the same name, since it ignores case."""
     seen: dict[str, str] = {}
     found = []

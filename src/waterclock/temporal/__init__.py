@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from waterclock.temporal.compute import compute_temporal
     from waterclock.temporal.counts import Counts
     from waterclock.temporal.denorm import denorm_temporal, denorm_transactional
-    from waterclock.temporal.measure import Numbers, measure_temporal
+    from waterclock.temporal.measure import FrameStatistics, measure_temporal
     from waterclock.temporal.query_refusals import refusal_of
     from waterclock.temporal.record_columns import valid_at
     from waterclock.temporal.sources import nulls_are_values, union_sources

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError
-from waterclock.temporal.measure import Numbers
+from waterclock.temporal.measure import FrameStatistics
 
 
 class Counts:
@@ -42,7 +42,7 @@ class Counts:
         """The counts by name. Waits for the first action on the result."""
         return {name: int(value or 0) for name, value in self._read_observed().items() if not name.startswith("_")}
 
-    def numbers(self) -> Numbers:
+    def numbers(self) -> FrameStatistics:
         """Return the statistics of a result of `compute_temporal`, by which a join with it chooses its plan.
 
         Raises  E312 for counts of another function
@@ -57,7 +57,7 @@ class Counts:
         versions, keys, most, long = (
             int(found[name] or 0) for name in ("versions", "keys", "most_versions", "long_keys")
         )
-        return Numbers(versions, keys, most, long, found["_first"], found["_last"])
+        return FrameStatistics(versions, keys, most, long, found["_first"], found["_last"])
 
     def _read_observed(self) -> dict[str, Any]:
         found: dict[str, Any] = {}

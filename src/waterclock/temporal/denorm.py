@@ -25,7 +25,7 @@ from waterclock.temporal.columns import (
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
-from waterclock.temporal.measure import Numbers
+from waterclock.temporal.measure import FrameStatistics
 from waterclock.temporal.overlaps import split
 from waterclock.temporal.plans import TemporalPlan, choose
 from waterclock.temporal.record_columns import CURRENT, EFFECTIVE, EXPIRES, RECORD, earliest_instant, open_end
@@ -76,7 +76,7 @@ def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
     *,
     before_first: str = "null",
     zone: str | None = None,
-    numbers: Numbers | None = None,
+    numbers: FrameStatistics | None = None,
     counts: Counts | None = None,
 ) -> DataFrame:
     """Return each row of the child once, with the parent's attributes as of the row's time.
@@ -123,7 +123,7 @@ def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
     rolename: str | None = None,
     *,
     exact: bool = False,
-    numbers: Numbers | None = None,
+    numbers: FrameStatistics | None = None,
     counts: Counts | None = None,
 ) -> DataFrame:
     """Return the child's versions with the parent's attributes as of the start of each version.
@@ -206,7 +206,7 @@ def _find_versions(
     rows: DataFrame,
     versions: DataFrame,
     sides: _Sides,
-    numbers: Numbers | None,
+    numbers: FrameStatistics | None,
     counts: Counts | None,
     where: str,
 ) -> DataFrame:
@@ -234,7 +234,7 @@ def _extend_first_versions(versions: DataFrame, keys: list[str]) -> DataFrame:
     return versions.withColumn("eff", sql.when(is_first, earliest_instant()).otherwise(sql.col("eff")))
 
 
-def _plan(versions: DataFrame, numbers: Numbers | None) -> TemporalPlan:
+def _plan(versions: DataFrame, numbers: FrameStatistics | None) -> TemporalPlan:
     said = versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     partitions = int(said) if said.isdigit() else 1  # some platforms accept "auto"
     return choose(numbers, row_bytes=sum(map(_bytes_of, versions.schema.fields)), partitions=partitions)

@@ -16,7 +16,7 @@ LONG_KEY = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class FrameStatistics:
     """Statistics of a temporal frame, by which a join chooses its plan. Outdated ones make a join slower, never wrong.
 
     `most_versions` is the number of versions of the key that has most, `long_keys` the number of keys with more than 32
@@ -32,7 +32,7 @@ class Numbers:
     last: int | None = None
 
 
-def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
+def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> FrameStatistics:
     """Return statistics of a temporal frame, after a check that its periods are valid.
 
     For a result of `compute_temporal`, `Counts.numbers` returns the same without a job.
@@ -75,4 +75,6 @@ def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
             why=f"for example those of the key {found['example']}",
             fix="make valid periods from raw rows with compute_temporal",
         )
-    return Numbers(found["versions"], found["keys"], found["most"] or 0, found["long"], found["first"], found["last"])
+    return FrameStatistics(
+        found["versions"], found["keys"], found["most"] or 0, found["long"], found["first"], found["last"]
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from waterclock.temporal.measure import Numbers
+from waterclock.temporal.measure import FrameStatistics
 
 
 class TemporalPlan(Enum):
@@ -20,7 +20,7 @@ class TemporalPlan(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PlanLimits:
     """The limits between join plans; sizes are bytes of memory, estimated from column types.
 
     At `broadcast` and `few_versions` two plans took the same CPU time, measured by `bench/temporal.py --calibrate` (the
@@ -38,12 +38,14 @@ class Limits:
     cuts: int = 10 * 2**20  # of the broadcast table of slices
 
 
-LIMITS = Limits()
+LIMITS = PlanLimits()
 # the size of a long key in the broadcast table of slices: its columns, three numbers, and the hash table around them
 _BYTES_OF_A_LONG_KEY = 96
 
 
-def choose(numbers: Numbers | None, *, row_bytes: int, partitions: int, limits: Limits = LIMITS) -> TemporalPlan:
+def choose(
+    numbers: FrameStatistics | None, *, row_bytes: int, partitions: int, limits: PlanLimits = LIMITS
+) -> TemporalPlan:
     """Return the join plan for a parent with these statistics.
 
     Args:

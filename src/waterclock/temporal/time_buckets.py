@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from waterclock.temporal.measure import Numbers
+from waterclock.temporal.measure import FrameStatistics
 
 BUCKET_HASH = "bucket_hash"
 # equal values of these types have equal hashes, unlike -0.0 and 0.0, and texts whose collation ignores a difference
@@ -43,7 +43,7 @@ class Buckets:
     width: int
 
 
-def buckets_of(numbers: Numbers) -> Buckets | None:
+def buckets_of(numbers: FrameStatistics) -> Buckets | None:
     """Return buckets for a frame with these statistics, as many as a key has versions on average.
 
     Return None if the statistics do not contain when versions begin.

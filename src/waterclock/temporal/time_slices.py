@@ -24,7 +24,7 @@ _CUT = ("low", "width", "pieces")
 
 
 @dataclass(frozen=True, slots=True)
-class Cuts:
+class TimeCuts:
     """The division of time into slices: `first` has a row for each key with many versions, `second` for each slice.
 
     `second` has only the slices that are divided into parts.
@@ -41,7 +41,7 @@ class Cuts:
         return (*self.keys, "slice")
 
 
-def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> Cuts:
+def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> TimeCuts:
     """Return the division of time for versions with the columns `keys`, `eff` and `exp`.
 
     Cost    no job here; two groupings of narrow rows when the frames are read
@@ -51,10 +51,10 @@ def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> Cuts
     sliced = _explode_spans(
         narrow.join(_broadcast_if_small(first, is_small=is_small), list(keys)), "eff", "exp", "slice"
     )
-    return Cuts(tuple(keys), first, _cut(sliced, [*keys, "slice"], _CROWDED_SLICE), is_small)
+    return TimeCuts(tuple(keys), first, _cut(sliced, [*keys, "slice"], _CROWDED_SLICE), is_small)
 
 
-def add_slice_columns(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
+def add_slice_columns(rows: DataFrame, cuts: TimeCuts, moment: str) -> DataFrame:
     """Add the columns `slice` and `part` for the time in the column `moment`."""
     first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
     first = first.withColumn("slice", _spread(cuts.keys, moment).otherwise(_place(moment))).drop(*_CUT)
@@ -62,7 +62,7 @@ def add_slice_columns(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
     return second.withColumn("part", _place(moment)).drop(*_CUT)
 
 
-def over_periods(rows: DataFrame, cuts: Cuts, start: str, end: str, begins: str | None = None) -> DataFrame:
+def over_periods(rows: DataFrame, cuts: TimeCuts, start: str, end: str, begins: str | None = None) -> DataFrame:
     """Repeat each row for every slice and part that its period overlaps, and add the columns `slice` and `part`.
 
     `begins` names a column to add that is true for the first of a row's copies.

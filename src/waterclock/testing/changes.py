@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from waterclock.batches.kept_logs import Stands
+from waterclock.batches.kept_logs import LogSafety
 from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead, LogKeeper
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
@@ -121,10 +121,13 @@ class ChangesConformance(KeepsSecrets):
         first = self._read(spark, system, None)
         first.collected.close()
         there = collector.find_retained_logs(system.unit, [first.name, "waterclock_never"])
-        assert there[first.name].stands is Stands.SAFE
-        assert there["waterclock_never"].stands is Stands.GONE
+        assert there[first.name].stands is LogSafety.SAFE
+        assert there["waterclock_never"].stands is LogSafety.GONE
         system.lose()
-        assert collector.find_retained_logs(system.unit, [first.name])[first.name].stands in {Stands.LOST, Stands.GONE}
+        assert collector.find_retained_logs(system.unit, [first.name])[first.name].stands in {
+            LogSafety.LOST,
+            LogSafety.GONE,
+        }
 
     def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Changing) -> None:
         system.put({"1": "a"})

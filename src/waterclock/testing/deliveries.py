@@ -16,7 +16,7 @@ import pytest
 from waterclock.connectors.delivering import Delivered, Deliverer, Delivery, DeliveryOutcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.testing.demands import KeepsSecrets, System, refused
 from waterclock.timelabel.label import instant_of
 

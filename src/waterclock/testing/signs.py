@@ -6,7 +6,7 @@ from typing import Protocol
 
 from waterclock.connectors.interface import Awaited, Setting
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import Sign
+from waterclock.flow.enums import Sign
 from waterclock.testing.connectors import hours
 from waterclock.testing.demands import KeepsSecrets, System, refused
 from waterclock.timelabel.window import Window

@@ -23,7 +23,7 @@ from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.finding import find_features
-from waterclock.specs.spec_runner import ready, run_all, small_sessions
+from waterclock.specs.spec_runner import prepare_specs, run_all, small_sessions
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SpecCase:
 
         Raises  AssertionError with the step that failed and how; ProjectErrors if the scenario cannot be run
         """
-        with ready(self.project, [self.scenario], sessions=_sessions()) as at:
+        with prepare_specs(self.project, [self.scenario], sessions=_sessions()) as at:
             outcome = run_all(at, [self.feature])
         if not outcome.is_passed:
             raise AssertionError(f"{outcome}")

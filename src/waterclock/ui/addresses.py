@@ -30,7 +30,7 @@ from waterclock.ui.query_queue import Asker
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class PageRoute:
     """A page: its name, which is also that of its template, its addresses, its menu entry, and the right it needs.
 
     `tells` is the type of its JSON, `takes` the names of its query parameters. Both are described in /openapi.json.
@@ -51,30 +51,30 @@ _FACETS = ("layer", "owner", "tag", "kind", "state")
 _LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
-def pages(asker: Asker, sessions: Callable[[], list[Content]] = list) -> tuple[At, ...]:
+def pages(asker: Asker, sessions: Callable[[], list[Content]] = list) -> tuple[PageRoute, ...]:
     """Return all pages. `asker` runs their queries, `sessions` returns the sessions of browsers."""
     return (
-        At("grid", ("/", "/grid"), grid, "Grid", answers.GridPage, Right.LOOK),
-        At("today", ("/today",), today, "Today", answers.Today, Right.LOOK, ("t",)),
-        At("catalog", ("/catalog",), catalog, "Catalog", table_pages.Catalog, Right.LOOK, ("t", *_FACETS)),
-        At(
+        PageRoute("grid", ("/", "/grid"), grid, "Grid", answers.GridPage, Right.LOOK),
+        PageRoute("today", ("/today",), today, "Today", answers.Today, Right.LOOK, ("t",)),
+        PageRoute("catalog", ("/catalog",), catalog, "Catalog", table_pages.Catalog, Right.LOOK, ("t", *_FACETS)),
+        PageRoute(
             "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.TablePage, Right.LOOK,
             ("at", "known", "against", "beside", "differing"),
         ),
-        At("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, ()),
-        At("batch", ("/batches",), batches, "Grid", answers.Batches, Right.LOOK),
-        At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, Right.LOOK, _LINEAGE),
-        At("runs", ("/runs",), runs, "Runs", answers.Runs, Right.LOOK, (), is_of_ledger=False),
-        At("run", ("/runs/{run}",), run, "Runs", answers.OneRun, Right.LOOK, ("against",), is_of_ledger=False),
-        At("quality", ("/quality",), quality, "Quality", quality_pages.Quality, Right.LOOK, ("t",)),
-        At("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, Right.LOOK, ("t",)),
-        At("errors", ("/errors",), errors, "Errors", answers.AllErrors, Right.LOOK, ("t",)),
-        At("plan", ("/plan",), plan, "Grid", answers.PlanPage, Right.LOOK, ("verb", "t", "l"), is_of_ledger=False),
-        At(
+        PageRoute("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, ()),
+        PageRoute("batch", ("/batches",), batches, "Grid", answers.Batches, Right.LOOK),
+        PageRoute("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, Right.LOOK, _LINEAGE),
+        PageRoute("runs", ("/runs",), runs, "Runs", answers.Runs, Right.LOOK, (), is_of_ledger=False),
+        PageRoute("run", ("/runs/{run}",), run, "Runs", answers.OneRun, Right.LOOK, ("against",), is_of_ledger=False),
+        PageRoute("quality", ("/quality",), quality, "Quality", quality_pages.Quality, Right.LOOK, ("t",)),
+        PageRoute("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, Right.LOOK, ("t",)),
+        PageRoute("errors", ("/errors",), errors, "Errors", answers.AllErrors, Right.LOOK, ("t",)),
+        PageRoute("plan", ("/plan",), plan, "Grid", answers.PlanPage, Right.LOOK, ("verb", "t", "l"), is_of_ledger=False),
+        PageRoute(
             "query", ("/query",), partial(query, asker=asker), "Query", answers.QueryPage, Right.QUERY, ("q", "as-of"),
             is_of_ledger=False, starts_spark=True,
         ),
-        At(
+        PageRoute(
             "access", ("/access",), partial(access, sessions=sessions), "", AccessPage, Right.ADMINISTER,
             ("who",), is_of_ledger=False,
         ),

@@ -30,8 +30,8 @@ from waterclock.operations.json import json_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
 from waterclock.permissions.people import Person, Right, SignIn
-from waterclock.ui.addresses import At, pages
-from waterclock.ui.guard import Guard, Guarded, access_of, address_of, agent_of
+from waterclock.ui.addresses import PageRoute, pages
+from waterclock.ui.guard import Guard, GuardedApplication, access_of, address_of, agent_of
 from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import describe_api
@@ -56,7 +56,9 @@ _MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so 
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 
 
-def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None) -> Guarded:
+def create_app(
+    live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None
+) -> GuardedApplication:
     """Return the application of one project behind a guard. `asker` runs its queries, `people` send its requests."""
     people = people or People(live)
     asker = asker or Asker()
@@ -93,7 +95,7 @@ def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, peop
             Exception: partial(_handle_defect, live),
         },
     )
-    return Guarded(app, guard, people)
+    return GuardedApplication(app, guard, people)
 
 
 def _read_query(request: Request) -> PageQuery:
@@ -130,7 +132,7 @@ def _name_of_reader(request: Request) -> str:
     return hashlib.sha256(credentials.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _html(people: People, at: At, queries: _Queries, request: Request) -> Response:
+async def _html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
     asked, live = _read_query(request), people.live
     if at.starts_spark:
@@ -140,7 +142,7 @@ async def _html(people: People, at: At, queries: _Queries, request: Request) -> 
     return await run_in_threadpool(_render_page, live, at, asked, request)
 
 
-async def _json(people: People, at: At, queries: _Queries, request: Request) -> Response:
+async def _json(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
     asked, live = _read_query(request), people.live
     if at.starts_spark:
@@ -170,7 +172,7 @@ async def _record_query(people: People, asked: PageQuery, request: Request) -> N
     await run_in_threadpool(record)
 
 
-async def _record_rows(people: People, at: At, asked: PageQuery, request: Request) -> None:
+async def _record_rows(people: People, at: PageRoute, asked: PageQuery, request: Request) -> None:
     """Record a look at a page that shows rows of a table."""
     if at.name == "table":
         access = access_of(request, person_of(request), "see rows")
@@ -178,7 +180,12 @@ async def _record_rows(people: People, at: At, asked: PageQuery, request: Reques
 
 
 async def _named_so(
-    live: LiveProject, at: At, request: Request, *, suffix: str, otherwise: Callable[[Request], Awaitable[Response]]
+    live: LiveProject,
+    at: PageRoute,
+    request: Request,
+    *,
+    suffix: str,
+    otherwise: Callable[[Request], Awaitable[Response]],
 ) -> Response:
     """Return the page of a table whose name ends with a suffix: `a.json` may be a table, and `a.json.json` its JSON."""
     asked = _read_query(request)
@@ -210,7 +217,7 @@ async def _svg(live: LiveProject, request: Request) -> Response:
     return await run_in_threadpool(render_svg)
 
 
-def _render_page(live: LiveProject, at: At, asked: PageQuery, request: Request) -> Response:
+def _render_page(live: LiveProject, at: PageRoute, asked: PageQuery, request: Request) -> Response:
     try:
         reading = live.load()
         content = _tell(live, at, reading, asked)
@@ -225,7 +232,7 @@ def _render_page(live: LiveProject, at: At, asked: PageQuery, request: Request) 
     return answer
 
 
-def _tell(live: LiveProject, at: At, reading: OpenedProject, asked: PageQuery) -> Content:
+def _tell(live: LiveProject, at: PageRoute, reading: OpenedProject, asked: PageQuery) -> Content:
     if not at.is_of_ledger:
         return at.page(reading, asked)
     key = at.page, tuple(sorted(asked.values.items()))
@@ -298,7 +305,7 @@ async def _csv(people: People, asker: Asker, queries: _Queries, request: Request
     return await queries.run(request, rows)
 
 
-def _refuse_others(at: At | None, request: Request) -> None:
+def _refuse_others(at: PageRoute | None, request: Request) -> None:
     """Reject a query that another site makes the browser send, because it would use Spark's time."""
     if (at is None or at.starts_spark) and request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise HTTPException(HTTPStatus.FORBIDDEN)

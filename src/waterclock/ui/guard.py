@@ -213,7 +213,7 @@ class Guard:
         return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"})
 
 
-class Guarded:
+class GuardedApplication:
     """An application behind a guard. Every response has the security headers for browsers."""
 
     def __init__(self, app: ASGIApp, guard: Guard, people: People) -> None:

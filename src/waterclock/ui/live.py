@@ -21,7 +21,7 @@ from waterclock.operations.left_claims import Left, describe_abandoned_claims, m
 from waterclock.operations.opening import OpenedProject, now_of, open_project
 from waterclock.planner.linked_projects import add_links
 from waterclock.planner.planning import Planner
-from waterclock.ui.page_cache import Memory
+from waterclock.ui.page_cache import PageCache
 
 _SECONDS_TO_CLOSE = 3
 
@@ -33,7 +33,7 @@ class LiveProject:
     folder: Path
     env: str | None = None
     now: str | None = None
-    memory: Memory = field(default_factory=Memory)
+    memory: PageCache = field(default_factory=PageCache)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _project: Project | None = None
     _planner: Planner | None = None

@@ -14,7 +14,7 @@ _State = tuple[object, object, datetime]  # planner, snapshot, minute
 _MOST = 24  # pages of one state of the project; those of 500 tables take some 3 MB each
 
 
-class Memory:
+class PageCache:
     """A thread-safe cache of page contents for one state of the project.
 
     Contents that depend only on the clock are computed again each minute, because labels start and end at full minutes.

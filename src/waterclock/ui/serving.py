@@ -56,7 +56,7 @@ def _no_password() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RunningServer:
     """The address of running pages, and the guard that controls access to them."""
 
     host: str
@@ -101,7 +101,7 @@ def serve_pages(
     patience: float = SECONDS,
     asker: Asker | None = None,
     certificate: Certificate | None = None,
-) -> Iterator[Served]:
+) -> Iterator[RunningServer]:
     """Serve a project's pages. Port 0 is any free port; a host `unix:/path` is a socket for this user alone.
 
     A token is always required: the one of WATERCLOCK_UI_TOKEN, or else a new one for each start. `patience` is the
@@ -119,7 +119,7 @@ def serve_pages(
     path = host.removeprefix(UNIX) if host.startswith(UNIX) else None
     listener = bind_port(host, port) if path is None else bind_unix_socket(path)
     port = listener.getsockname()[1] if path is None else 0
-    served = Served(host, port, Guard(token, hosts_of(host), place_of(host, port)), certificate)
+    served = RunningServer(host, port, Guard(token, hosts_of(host), place_of(host, port)), certificate)
     people = People(live)
     try:
         if (provider := people.provider()) is not None:

@@ -16,14 +16,14 @@ from playwright.sync_api import Browser, ConsoleMessage, FloatRect, Locator, Pag
 from tests import sales, stocks
 from tests.chromium import browsing
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import Served, serve_pages
+from waterclock.ui.serving import RunningServer, serve_pages
 
 NOW = "2026-11-21T01:30Z"
 WIDE = (1280, 960)
 SOON = 5_000  # a live page looks every three seconds
 
 
-SERVED: list[Served] = []
+SERVED: list[RunningServer] = []
 
 
 @contextmanager

@@ -98,14 +98,14 @@ def test_manifest_and_list_hold_what_a_query_answers(lived: Tiny) -> None:
 
 def test_files_as_of_a_tick_hold_what_the_table_held(lived: Tiny) -> None:
     from waterclock.engine.query.query import query
-    from waterclock.engine.query.ticks import AsOf
+    from waterclock.engine.query.ticks import RequestedTick
 
     told = CliRunner().invoke(app, ["files", "raw.merged", "--as-of", "2020-01-02", "-p", str(lived.root)])
     assert "E435" in told.output  # the second day was restated: no version holds its state, till a query makes it
     for name in TABLES:
         for tick in ("2020-01-04", "latest", *(["2020-01-02"] if name != "raw.sums" else [])):
             with lived.opened() as work:
-                answer = query(work, f"SELECT id, v FROM {name}", limit=100, as_of=AsOf(tick)).rows
+                answer = query(work, f"SELECT id, v FROM {name}", limit=100, as_of=RequestedTick(tick)).rows
             told = json.loads(ask(lived, "files", name, "--as-of", tick, "--json"))
             assert by_all([each["path"] for each in told["files"]]) == sorted(answer), (name, tick)
 

@@ -16,10 +16,10 @@ from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.actions.release import release_batches
 from waterclock.engine.batch import input_rules
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.faults import inject_faults
 from waterclock.operations.opening import open_read_only
-from waterclock.storage.slices.inventory import leaves
+from waterclock.storage.slices.inventory import list_slice_folders
 from waterclock.timelabel.label import instant_of
 from waterclock.ui.pages.table_quality import table_quality
 
@@ -76,7 +76,7 @@ def quarantine(tiny: Tiny, table: str, tick: str | None = None) -> list[tuple[An
     """Return label, input, what it broke and the id, or else the land, of each row that is set aside."""
     sql = f"SELECT timelabel, input, row, broken, code FROM {table}_quarantine"
     with tiny.opened() as work:
-        rows = query(work, sql, limit=10_000, as_of=AsOf(tick) if tick else None).rows
+        rows = query(work, sql, limit=10_000, as_of=RequestedTick(tick) if tick else None).rows
     told = []
     for label, of, text, broken, _ in rows:
         row = json.loads(text)
@@ -203,7 +203,9 @@ def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
     assert not outcome.failed, described(outcome)
     is_as_by_hand(tiny, changed)
     with tiny.opened() as work:
-        left = [leaf.path for leaf in leaves(work.folder(work.flow.tables["sales.daily"])) if leaf.label is None]
+        left = [
+            leaf.path for leaf in list_slice_folders(work.folder(work.flow.tables["sales.daily"])) if leaf.label is None
+        ]
     assert not left
 
 
@@ -271,7 +273,11 @@ def test_a_batch_of_what_is_not_as_expected_is_held_until_released_or_refused(
         *measured["warnings"]
     ]
     with tiny.opened() as work:
-        left = [leaf for leaf in leaves(work.folder(work.flow.tables["sales.strict"])) if "inputs_aside" in leaf.path]
+        left = [
+            leaf
+            for leaf in list_slice_folders(work.folder(work.flow.tables["sales.strict"]))
+            if "inputs_aside" in leaf.path
+        ]
     assert not left
 
 

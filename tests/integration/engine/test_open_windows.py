@@ -12,7 +12,7 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine.query.notebook import resolve
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,11 +69,11 @@ def test_open_windows_are_made_at_each_boundary_and_shown_with_the_closed_ones(
     now = [("20200102000000", "a", 1, False), ("20200102000000", "b", 1, False), ("20200103000000", "a", 1, False)]
     assert tiny.rows(view) == [*closed, *now]
     with tiny.opened() as work:
-        latest = query(work, f"{view}", limit=100, as_of=AsOf("latest"))
+        latest = query(work, f"{view}", limit=100, as_of=RequestedTick("latest"))
         assert latest.moment is not None
         assert latest.moment.tick == day(3, 6)
         assert list(latest.rows) == [*closed, *now]
-        then = query(work, view, limit=100, as_of=AsOf("2020-01-02 12:00"))
+        then = query(work, view, limit=100, as_of=RequestedTick("2020-01-02 12:00"))
         assert list(then.rows) == [(*row[:3], False) for row in closed] + [("20200102000000", "a", 1, False)]
     shown = resolve("web.daily_view", "2020-01-03 06:00", project=tmp_path)
     assert shown.where("NOT is_closed").count() == len(now)

@@ -13,8 +13,8 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.engine.batch.window_rows import _python_rows, _Window
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
 

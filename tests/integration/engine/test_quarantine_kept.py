@@ -12,7 +12,7 @@ from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.query.quarantine import quarantine_frame
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.planner.plan import RECOLLECT
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ AT = "2020-01-{:02d} 12:00:00"
 def aside(tiny: Tiny, table: str, **as_of: Any) -> list[tuple[str, Any, list[str]]]:
     sql = f"SELECT timelabel, row, broken FROM {table}_quarantine"
     with tiny.opened() as work:
-        asked = AsOf(**as_of) if as_of else None
+        asked = RequestedTick(**as_of) if as_of else None
         rows = query(work, sql, limit=100, as_of=asked).rows
     return sorted((label, json.loads(row)["amount"], list(broken)) for label, row, broken in rows)
 

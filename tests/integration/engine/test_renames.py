@@ -10,7 +10,7 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine.ledger_export import list_exports
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 
@@ -66,7 +66,7 @@ def run(tiny: Tiny, now: datetime) -> int:
 
 def totals(tiny: Tiny, name: str, as_of: str | None = None) -> list[object]:
     with tiny.opened() as work:
-        asked = None if as_of is None else AsOf(as_of)
+        asked = None if as_of is None else RequestedTick(as_of)
         rows = query(work, f"SELECT total FROM {name} ORDER BY timelabel", limit=100, as_of=asked).rows
     return [row[0] for row in rows]
 

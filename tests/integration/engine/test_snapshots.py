@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import TOML, Tiny, day, described
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_nothing_was_known_before_the_first_snapshot(tmp_path: Path, spark: Spar
 
     def held(table: str, tick: str) -> list[tuple[Any, ...]]:
         with tiny.opened() as work:
-            return list(query(work, f"SELECT id FROM {table}", limit=10, as_of=AsOf(tick)).rows)
+            return list(query(work, f"SELECT id FROM {table}", limit=10, as_of=RequestedTick(tick)).rows)
 
     assert [held(name, "2020-01-05") for name in ("shop.prices", "made.now", "made.before")] == [[(5,)], [(5,)], []]
     assert [held(name, "2020-01-06") for name in ("shop.prices", "made.now", "made.before")] == [[(6,)], [(6,)], [(5,)]]

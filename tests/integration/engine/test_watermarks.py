@@ -12,7 +12,7 @@ import pytest
 from tests.model.late_rows import Row, Slices, accepted, sessions, watermarks
 from tests.tiny import Tiny, day, described, labels
 from waterclock.operations.deadline_words import situation_words
-from waterclock.operations.deadlines import Stand, deadlines
+from waterclock.operations.deadlines import DeadlineState, deadlines
 from waterclock.operations.lag import lags
 from waterclock.operations.opening import open_read_only
 
@@ -141,10 +141,10 @@ def test_a_deadline_by_watermark_is_missed_by_batches_that_are_done_and_whose_ro
         found = deadlines(at, ["web.clicks"]).found
         [lag] = lags(at, ["web.clicks"])
         assert [(due.window.start, due.stand) for due in found] == [
-            (day(2), Stand.MISSED),
-            (day(3), Stand.MISSED),
-            (day(4), Stand.NEAR),
-            (day(5), Stand.NEAR),
+            (day(2), DeadlineState.MISSED),
+            (day(3), DeadlineState.MISSED),
+            (day(4), DeadlineState.NEAR),
+            (day(5), DeadlineState.NEAR),
         ]
         assert situation_words(found[:1], at.flow) == (
             "the watermark must pass it by 2020-01-04 06:00Z; "

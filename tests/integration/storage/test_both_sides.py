@@ -19,7 +19,7 @@ from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.pointers import commit_slices, kill
 from waterclock.storage.log.delta_log import foreign_commits, outcome
-from waterclock.storage.log.identity import Killed
+from waterclock.storage.log.identity import ClaimKilledError
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
 
@@ -122,7 +122,7 @@ def test_m2_spark_sees_a_kill_by_delta_rs_and_writes_nothing(
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
     kill(folder, 1)
     manifest = sealed(folder, hour(0), 1, rows_of(1))
-    with pytest.raises(Killed):
+    with pytest.raises(ClaimKilledError):
         commit_by_spark(spark, folder, identity(1, hour(0)), [manifest], mode="append")
     assert (spark_ids(spark, folder), version(folder)) == ([], 1)
 

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
-from waterclock.alerts.checking import RunSaid, check_alerts
+from waterclock.alerts.checking import RunFindings, check_alerts
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.engine.batch.claim_record import write_claim_record
@@ -49,7 +49,7 @@ def told_of(shop: stocks.Stocks) -> None:
     file.write_text(f"{said}{ALERTS}", encoding="utf-8")
     project = open_project(shop.folder, None)
     with shop.ledger() as ledger:
-        check_alerts(project, ledger, lambda: ledger.reads.snapshot(project.flow), stocks.NOW, RunSaid())
+        check_alerts(project, ledger, lambda: ledger.reads.snapshot(project.flow), stocks.NOW, RunFindings())
 
 
 def test_what_people_were_told_stands_on_the_page_of_today_until_it_is_over(

@@ -22,7 +22,7 @@ from waterclock.engine.query.query import AnsweredQuery
 from waterclock.http.served_hosts import ServedHosts
 from waterclock.operations.query_results import AnsweredQuestion
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import Guard, Guarded
+from waterclock.ui.guard import Guard, GuardedApplication
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import PARAMETERS, describe_api
 from waterclock.ui.query_queue import Asker
@@ -68,14 +68,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> stocks.Stocks:
 
 
 @pytest.fixture(scope="module")
-def app(shop: stocks.Stocks) -> Iterator[Guarded]:
+def app(shop: stocks.Stocks) -> Iterator[GuardedApplication]:
     live = LiveProject(shop.folder, now="2026-11-21T01:30Z")
     yield create_app(live, Guard(TOKEN, HOSTS), _NoSpark())
     live.close()
 
 
 @pytest.fixture(scope="module")
-def known(app: Guarded) -> list[dict[str, str]]:
+def known(app: GuardedApplication) -> list[dict[str, str]]:
     """Return what is there to be asked for, by the parameters' names."""
     run = TestClient(app, base_url="http://localhost", headers=BEARER).get("/runs.json").json()["runs"][0]["run"]
     return [each | {"run": run} for each in KNOWN]
@@ -95,7 +95,7 @@ def places(operation: Any, known: dict[str, str]) -> dict[str, dict[str, str]]:
     }
 
 
-def ask(app: Guarded, case: Case[Any]) -> Any:
+def ask(app: GuardedApplication, case: Case[Any]) -> Any:
     answer = case.call(
         base_url="http://localhost", app=app, headers={"Origin": "http://localhost", **BEARER}, allow_redirects=False
     )
@@ -105,7 +105,7 @@ def ask(app: Guarded, case: Case[Any]) -> Any:
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_whatever_is_asked_for_is_answered_as_described(
-    app: Guarded, schema: Any, known: list[dict[str, str]], path: str, method: str
+    app: GuardedApplication, schema: Any, known: list[dict[str, str]], path: str, method: str
 ) -> None:
     operation = schema[path][method]
     plan = {"t": "raw.sites", "l": "2026-09-23", "verb": "recompute", "digest": "of another plan"}
@@ -126,7 +126,9 @@ def test_whatever_is_asked_for_is_answered_as_described(
 
 
 @pytest.mark.parametrize("path", [path for path, method in OPERATIONS if method == "get"])
-def test_what_is_there_is_told_as_described(app: Guarded, schema: Any, known: list[dict[str, str]], path: str) -> None:
+def test_what_is_there_is_told_as_described(
+    app: GuardedApplication, schema: Any, known: list[dict[str, str]], path: str
+) -> None:
     operation = schema[path]["GET"]
     for each in known:
         placed = places(operation, each)
@@ -134,7 +136,7 @@ def test_what_is_there_is_told_as_described(app: Guarded, schema: Any, known: li
         assert answer.status_code == 200, (path, each, answer.text)
 
 
-def test_a_form_with_the_plans_digest_does_it_as_described(app: Guarded, schema: Any) -> None:
+def test_a_form_with_the_plans_digest_does_it_as_described(app: GuardedApplication, schema: Any) -> None:
     asked = {"verb": "retry", "t": "raw.inventory", "l": "2026-09-24"}
     digest = (
         TestClient(app, base_url="http://localhost", headers=BEARER).get("/plan.json", params=asked).json()["digest"]
@@ -145,7 +147,7 @@ def test_a_form_with_the_plans_digest_does_it_as_described(app: Guarded, schema:
         assert ask(app, case).status_code == status
 
 
-def test_every_address_of_json_is_described(app: Guarded) -> None:
+def test_every_address_of_json_is_described(app: GuardedApplication) -> None:
     [within] = [each for each in vars(app).values() if hasattr(each, "routes")]
     served = {route.path for route in within.routes if route.path.endswith((".json", ".csv", ".svg"))}
     assert served - {"/openapi.json"} <= set(describe_api()["paths"])

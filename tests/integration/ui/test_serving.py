@@ -13,14 +13,14 @@ import pytest
 from tests import stocks
 from tests.pages import TOKEN
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import Served, serve_pages
+from waterclock.ui.serving import RunningServer, serve_pages
 
 PATIENCE = 1.5
 BEARER = f"Authorization: Bearer {TOKEN}".encode()
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("served") / "shop"
     stocks.make(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -38,7 +38,7 @@ def until(is_so: Callable[[], bool], seconds: float = 10) -> bool:
     return found
 
 
-def asked(served: Served, sent: bytes) -> bytes:
+def asked(served: RunningServer, sent: bytes) -> bytes:
     """Send bytes, and return all that comes back until the server ends it."""
     with closing(socket.create_connection((served.host, served.port), timeout=10)) as connection:
         try:
@@ -65,7 +65,7 @@ def request(path: str, *more: bytes) -> bytes:
     )
 
 
-def test_fifty_that_never_end_their_request_keep_nobody_out(served: Served) -> None:
+def test_fifty_that_never_end_their_request_keep_nobody_out(served: RunningServer) -> None:
     with ExitStack() as stack:
         for _ in range(50):
             slow = stack.enter_context(closing(socket.create_connection((served.host, served.port), timeout=10)))
@@ -74,7 +74,7 @@ def test_fifty_that_never_end_their_request_keep_nobody_out(served: Served) -> N
         assert asked(served, request("/")).startswith(b"HTTP/1.1 200")
 
 
-def test_a_header_of_a_megabyte_is_refused(served: Served) -> None:
+def test_a_header_of_a_megabyte_is_refused(served: RunningServer) -> None:
     answer = asked(served, request("/", b"X-Large: " + b"x" * 1_000_000))
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
     assert asked(served, request("/livez")).startswith(b"HTTP/1.1 200")
@@ -83,7 +83,7 @@ def test_a_header_of_a_megabyte_is_refused(served: Served) -> None:
 @pytest.mark.parametrize(
     "sent", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 100 + b"\r\n\r\n"]
 )
-def test_what_is_no_request_is_refused(served: Served, sent: bytes) -> None:
+def test_what_is_no_request_is_refused(served: RunningServer, sent: bytes) -> None:
     with closing(socket.create_connection((served.host, served.port), timeout=10)) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
@@ -92,13 +92,13 @@ def test_what_is_no_request_is_refused(served: Served, sent: bytes) -> None:
     assert asked(served, request("/livez")).startswith(b"HTTP/1.1 200")
 
 
-def test_a_body_of_unknown_length_is_refused(served: Served) -> None:
+def test_a_body_of_unknown_length_is_refused(served: RunningServer) -> None:
     sent = request("/plan", b"Origin: http://localhost", b"Transfer-Encoding: chunked").replace(b"GET", b"POST")
     assert asked(served, sent + b"5\r\nverb=\r\n0\r\n\r\n").startswith(b"HTTP/1.1 413")
 
 
 @pytest.mark.parametrize("sent", [b"", b"GE", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
-def test_three_hundred_that_stall_keep_nobody_out_for_long(served: Served, sent: bytes) -> None:
+def test_three_hundred_that_stall_keep_nobody_out_for_long(served: RunningServer, sent: bytes) -> None:
     with ExitStack() as stack:
         for _ in range(300):
             slow = stack.enter_context(closing(socket.create_connection((served.host, served.port), timeout=10)))
@@ -106,7 +106,7 @@ def test_three_hundred_that_stall_keep_nobody_out_for_long(served: Served, sent:
         assert until(lambda: asked(served, request("/livez")).startswith(b"HTTP/1.1 200"))
 
 
-def test_half_a_form_is_ended_and_is_no_defect_to_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_half_a_form_is_ended_and_is_no_defect_to_log(served: RunningServer, caplog: pytest.LogCaptureFixture) -> None:
     begun = time.monotonic()
     half = request("/plan", b"Origin: http://localhost", b"Content-Length: 9").replace(b"GET", b"POST")
     assert asked(served, half + b"verb") == b""
@@ -114,7 +114,7 @@ def test_half_a_form_is_ended_and_is_no_defect_to_log(served: Served, caplog: py
     assert not caplog.records
 
 
-def test_a_request_that_comes_byte_by_byte_is_ended(served: Served) -> None:
+def test_a_request_that_comes_byte_by_byte_is_ended(served: RunningServer) -> None:
     with closing(socket.create_connection((served.host, served.port), timeout=10)) as slow:
         slow.sendall(request("/livez").replace(b"Connection: close", b"Connection: keep-alive"))
         assert slow.recv(65536).startswith(b"HTTP/1.1 200")
@@ -124,7 +124,7 @@ def test_a_request_that_comes_byte_by_byte_is_ended(served: Served) -> None:
 
 
 @pytest.mark.soak
-def test_one_that_rests_between_two_requests_is_answered_still(served: Served) -> None:
+def test_one_that_rests_between_two_requests_is_answered_still(served: RunningServer) -> None:
     with closing(socket.create_connection((served.host, served.port), timeout=10)) as connection:
         for _ in range(2):
             connection.sendall(request("/livez").replace(b"Connection: close", b"Connection: keep-alive"))
@@ -134,7 +134,7 @@ def test_one_that_rests_between_two_requests_is_answered_still(served: Served) -
             time.sleep(PATIENCE + 0.5)
 
 
-def test_one_that_never_takes_its_answer_is_ended(served: Served) -> None:
+def test_one_that_never_takes_its_answer_is_ended(served: RunningServer) -> None:
     asks = request("/static/htmx.min.js").replace(b"Connection: close", b"Connection: keep-alive")
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

@@ -19,8 +19,8 @@ from tests import stocks
 from tests.pages import client_of
 from waterclock.operations.freshness import Freshness
 from waterclock.operations.opening import now_of
-from waterclock.operations.ribbons import Axis, Ribbon, RibbonPiece
 from waterclock.operations.states import State
+from waterclock.operations.timeline_bars import BarPiece, TimeAxis, TimelineBar
 from waterclock.planner.plan import Plan
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.cadence import Cadence
@@ -110,8 +110,8 @@ def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
     with closing(LiveProject(shop.folder, now="2026-12-21T01:30Z")) as live:
         at = live.load()
     by = Cadence(Period(TimeUnit.DAY))
-    axis = Axis.over(by, (stocks.FIRST, stocks.FIRST + timedelta(days=90)))
-    drawn = [Ribbon(name, tuple(pieces(axis, n))) for n, name in enumerate(at.flow.order)]
+    axis = TimeAxis.over(by, (stocks.FIRST, stocks.FIRST + timedelta(days=90)))
+    drawn = [TimelineBar(name, tuple(pieces(axis, n))) for n, name in enumerate(at.flow.order)]
     fresh = {name: Freshness(axis.columns[-1], 1, 0, None, State.FAILED) for name in at.flow.order}
     rows = [grid._row(at, ribbon, fresh[ribbon.table], is_root=False) for ribbon in drawn]
     told = page_of(axis, rows)
@@ -135,22 +135,22 @@ def test_a_look_at_a_batch_does_not_plan_all_that_a_project_has_to_catch_up_on(
     assert max(listed) <= 1000  # of 87,000 hours
 
 
-def pieces(axis: Axis, number: int) -> list[RibbonPiece]:
+def pieces(axis: TimeAxis, number: int) -> list[BarPiece]:
     """Cut a ribbon at places of its own: three failures, a warning and stretches of ok between them."""
     cuts = sorted({(number * step) % 90 for step in (7, 31, 53, 71)})
     found, before = [], 0
     for cut in [*cuts, 90]:
         if cut > before:
             low, high = axis.columns[before], axis.columns[cut] if cut < 90 else axis.end
-            found.append(RibbonPiece(before, cut - before, State.OK, cut - before, cut - before, low, high))
+            found.append(BarPiece(before, cut - before, State.OK, cut - before, cut - before, low, high))
         if cut < 90:
             high = axis.columns[cut + 1] if cut < 89 else axis.end
-            found.append(RibbonPiece(cut, 1, State.FAILED, 1, 1, axis.columns[cut], high))
+            found.append(BarPiece(cut, 1, State.FAILED, 1, 1, axis.columns[cut], high))
         before = cut + 1
     return found
 
 
-def page_of(axis: Axis, rows: list[dict[str, object]]) -> str:
+def page_of(axis: TimeAxis, rows: list[dict[str, object]]) -> str:
     told = {
         "title": [], "more": [], "counts": {"failed": 4 * len(rows)}, "tables": len(rows), "cell": 15,
         "columns": list(grid._columns(axis)),

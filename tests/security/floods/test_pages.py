@@ -23,7 +23,7 @@ from waterclock.ui import query_queue as asker_module
 from waterclock.ui.live import LiveProject
 from waterclock.ui.query_queue import MOST_WAITING, Asker
 from waterclock.ui.readers import Reader
-from waterclock.ui.serving import Served, serve_pages
+from waterclock.ui.serving import RunningServer, serve_pages
 from waterclock.ui.slow_clients import MOST
 
 STALLED = 2 * MOST + 50  # as many as uvicorn would answer 503 to, and more
@@ -93,12 +93,12 @@ def asker(process: Answering) -> Asker:
 
 
 @pytest.fixture
-def served(folder: Path, asker: Asker) -> Iterator[Served]:
+def served(folder: Path, asker: Asker) -> Iterator[RunningServer]:
     with serve_pages(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0, asker=asker) as found:
         yield found
 
 
-def ask(served: Served, path: str, timeout: float = 10) -> int:
+def ask(served: RunningServer, path: str, timeout: float = 10) -> int:
     with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=timeout)) as connection:
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {served.guard.token}"})
@@ -109,7 +109,7 @@ def ask(served: Served, path: str, timeout: float = 10) -> int:
         return answer.status
 
 
-def started(served: Served, path: str, cookie: str = "") -> socket.socket:
+def started(served: RunningServer, path: str, cookie: str = "") -> socket.socket:
     """Ask, and wait for no answer."""
     connection = socket.create_connection(("127.0.0.1", served.port), timeout=10)
     head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {served.guard.token}\r\n"
@@ -118,7 +118,7 @@ def started(served: Served, path: str, cookie: str = "") -> socket.socket:
 
 
 def test_pages_are_answered_beside_forty_queries_and_a_query_ends_with_its_reader(
-    served: Served, asker: Asker, process: Answering
+    served: RunningServer, asker: Asker, process: Answering
 ) -> None:
     with ExitStack() as stack:
         readers = {
@@ -206,7 +206,7 @@ def test_few_queries_wait_and_fewer_of_one_reader(project: Project, process: Ans
     assert len(codes) == len(readers)
 
 
-def test_those_that_stall_leave_pages_answered_at_once(served: Served) -> None:
+def test_those_that_stall_leave_pages_answered_at_once(served: RunningServer) -> None:
     with ExitStack() as stack:
         for _ in range(STALLED):
             stalled = stack.enter_context(closing(socket.create_connection(("127.0.0.1", served.port), timeout=10)))
@@ -216,7 +216,7 @@ def test_those_that_stall_leave_pages_answered_at_once(served: Served) -> None:
         assert time.monotonic() - begun < 3
 
 
-def test_those_that_rest_after_an_answer_leave_pages_answered_at_once(served: Served) -> None:
+def test_those_that_rest_after_an_answer_leave_pages_answered_at_once(served: RunningServer) -> None:
     with ExitStack() as stack:
         for _ in range(STALLED):
             stack.enter_context(closing(started(served, "/livez")))

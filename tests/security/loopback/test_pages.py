@@ -23,7 +23,7 @@ from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
 from waterclock.ui.one_time_links import OneTimeLinks, make_code
 from waterclock.ui.peers import peer_of
-from waterclock.ui.serving import Served, serve_pages
+from waterclock.ui.serving import RunningServer, serve_pages
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(folder: Path) -> Iterator[Served]:
+def served(folder: Path) -> Iterator[RunningServer]:
     with serve_pages(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0) as found:
         found.guard.wrong.seconds = 0.05
         yield found
 
 
-def ask(served: Served, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+def ask(served: RunningServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
     with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)) as connection:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
@@ -52,19 +52,19 @@ def path_of(link: str) -> str:
 @pytest.mark.parametrize(
     "path", ["/", "/grid.json", "/livez", "/openapi.json", "/query.json?q=SELECT+1", "/static/ui.js"]
 )
-def test_nothing_is_shown_without_a_token_on_loopback(served: Served, path: str) -> None:
+def test_nothing_is_shown_without_a_token_on_loopback(served: RunningServer, path: str) -> None:
     status, _, text = ask(served, path)
     assert (status, "shop" in text) == (401, False)
     if "q=" not in path:  # which would start Spark
         assert ask(served, path, Authorization=f"Bearer {served.guard.token}")[0] == 200
 
 
-def test_a_plan_is_not_carried_out_without_a_token(served: Served) -> None:
+def test_a_plan_is_not_carried_out_without_a_token(served: RunningServer) -> None:
     own = f"http://127.0.0.1:{served.port}"
     assert ask(served, "/plan", "POST", Origin=own, Content_Length="0")[0] == 401
 
 
-def test_a_link_opens_one_browser_by_a_strict_cookie_of_its_port(served: Served) -> None:
+def test_a_link_opens_one_browser_by_a_strict_cookie_of_its_port(served: RunningServer) -> None:
     path = path_of(served.new_link())
     assert ask(served, path, "HEAD")[0] == 401  # what previews links does not use them up
     status, headers, _ = ask(served, path)
@@ -79,12 +79,12 @@ def test_a_link_opens_one_browser_by_a_strict_cookie_of_its_port(served: Served)
     assert ask(served, path)[0] == 401
 
 
-def cookie_of(served: Served) -> str:
+def cookie_of(served: RunningServer) -> str:
     return ask(served, path_of(served.new_link()))[1]["set-cookie"].partition(";")[0]
 
 
 @needs_root
-def test_another_user_cannot_use_a_session(served: Served) -> None:
+def test_another_user_cannot_use_a_session(served: RunningServer) -> None:
     """A browser sends its cookie to a server of another user, too, if that is at another port."""
     cookie = cookie_of(served)
     spoofed = {"Cookie": cookie, "X_Forwarded_For": "127.0.0.1", "Forwarded": "for=127.0.0.1"}
@@ -97,7 +97,7 @@ def test_another_user_cannot_use_a_session(served: Served) -> None:
     assert as_user(MALLORY, lambda: ask(served, "/grid.json", Cookie=stolen)[0]) == 200
 
 
-def test_another_machine_cannot_use_a_session(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_machine_cannot_use_a_session(served: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     cookie = cookie_of(served)
     assert ask(served, "/grid.json", Cookie=cookie, X_Forwarded_For="192.0.2.7")[0] == 200
     monkeypatch.setattr("waterclock.ui.guard.peer_of", lambda _: "192.0.2.7")
@@ -125,14 +125,14 @@ def test_peers_elsewhere_are_addresses_or_networks() -> None:
 
 
 @pytest.mark.parametrize("path", ["//evil.example/", "/%5Cevil.example/", "//evil.example/%2e%2e", "/\\evil.example/"])
-def test_a_link_leads_to_no_other_site(served: Served, path: str) -> None:
+def test_a_link_leads_to_no_other_site(served: RunningServer, path: str) -> None:
     query = path_of(served.new_link()).partition("?")[2]
     status, headers, _ = ask(served, f"{path}?{query}")
     assert (status, headers["location"]) == (303, "/")
     assert ask(served, f"{path}?token={served.guard.token}")[1].get("location") is None
 
 
-def test_a_link_that_another_site_has_is_followed_without_a_redirect(served: Served) -> None:
+def test_a_link_that_another_site_has_is_followed_without_a_redirect(served: RunningServer) -> None:
     """A browser sends a strict cookie along no redirect that another site began."""
     status, headers, text = ask(served, path_of(served.new_link()), Sec_Fetch_Site="cross-site")
     assert (status, "location" in headers, 'content="0;url=/"' in text) == (200, False, True)
@@ -142,7 +142,7 @@ def test_a_link_that_another_site_has_is_followed_without_a_redirect(served: Ser
     "host",
     ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "127.0.0.1@evil.example", "[::1].evil", "a b"],
 )
-def test_a_name_that_was_rebound_is_not_served(served: Served, host: str) -> None:
+def test_a_name_that_was_rebound_is_not_served(served: RunningServer, host: str) -> None:
     token = f"Bearer {served.guard.token}"
     assert ask(served, "/grid.json", Host=host, Authorization=token)[0] in {400, 421}
 
@@ -196,7 +196,7 @@ def test_a_session_ends_after_thirty_days_even_if_it_is_used() -> None:
     assert sessions.find(cookie, str) is None
 
 
-def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: Served) -> None:
+def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: RunningServer) -> None:
     served.guard.wrong.seconds = 1.0
     try:
         begun = time.monotonic()

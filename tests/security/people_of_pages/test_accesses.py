@@ -24,7 +24,7 @@ from waterclock.operations.query_results import AnsweredQuestion
 from waterclock.permissions.access_tokens import digest_of_token, new_access_token
 from waterclock.permissions.people import Right
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import Guard, Guarded
+from waterclock.ui.guard import Guard, GuardedApplication
 from waterclock.ui.live import LiveProject
 from waterclock.ui.query_queue import Asker
 from waterclock.ui.serving import serve_pages
@@ -54,7 +54,7 @@ class Served:
         (folder / "waterclock.toml").write_text(stocks.HEADER + USERS)
         self.folder = folder
         self.live = LiveProject(folder, now="2026-11-21T01:30Z")
-        self.app: Guarded = create_app(self.live, Guard(TOKEN, wrong=WrongTokens(seconds=0)), _NoSpark())
+        self.app: GuardedApplication = create_app(self.live, Guard(TOKEN, wrong=WrongTokens(seconds=0)), _NoSpark())
         self.value = new_access_token()
         ledger = self.live.ledger()
         assert ledger is not None

@@ -19,7 +19,7 @@ from waterclock.cli.actions.ui_links import store_token
 from waterclock.cli.app import app as command_line
 from waterclock.errors import WaterclockError
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import Certificate, Served, serve_pages
+from waterclock.ui.serving import Certificate, RunningServer, serve_pages
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def served_in_plain_text(port: int) -> bool:
     return False
 
 
-def sign_in(served: Served, **headers: str) -> tuple[int, str]:
+def sign_in(served: RunningServer, **headers: str) -> tuple[int, str]:
     with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)) as connection:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request("GET", "/" + served.new_link().split("/", 3)[3], headers=sent)

@@ -20,8 +20,8 @@ from waterclock.batches.records import Pin, Slice
 from waterclock.connectors.waterclock.connector import WaterclockCollector
 from waterclock.connectors.waterclock.outside_links import require_folder_within
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns
+from waterclock.flow.enums import Mode
 from waterclock.storage.log.open_tables import forget
 from waterclock.timelabel.window import Window
 

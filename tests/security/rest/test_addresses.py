@@ -16,7 +16,7 @@ from tests.apis import patient
 from tests.security.rest.servers import RecordingServer, recording_server, send
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.rest import delivery
-from waterclock.connectors.rest.addresses import OutsideApi, fill_path, parse_below
+from waterclock.connectors.rest.addresses import OutsideApiError, fill_path, parse_below
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import RestSource, request_page
 from waterclock.connectors.rest.declared import resource_of
@@ -71,7 +71,7 @@ def other() -> Iterator[RecordingServer]:
     ],
 )
 def test_an_address_that_is_not_below_the_url_is_refused(address: str) -> None:
-    with pytest.raises(OutsideApi):
+    with pytest.raises(OutsideApiError):
         parse_below(BASE, address)
 
 
@@ -103,7 +103,7 @@ def test_no_value_leads_out_of_its_step_on_any_server() -> None:
         value = "".join(rng.choices(signs, k=rng.randint(0, 6)))
         try:
             path = fill_path("users/{id}/roles", {"id": [value]})
-        except OutsideApi:
+        except OutsideApiError:
             continue
         kept += 1
         steps = lenient(path)
@@ -117,7 +117,7 @@ def test_no_value_leads_out_of_its_step_on_any_server() -> None:
 @pytest.mark.parametrize("value", ["..", ".", "", "../x", "x/..", "..\\x", "%2e%2e", "..;a", "a\nb", "a\0"])
 def test_a_published_value_stays_in_its_step(value: str) -> None:
     row: Any = SimpleNamespace(values={"id": value}, text="")
-    with pytest.raises(OutsideApi):
+    with pytest.raises(OutsideApiError):
         delivery._path("users/{id}/roles", "20261101000000", [row])
 
 

@@ -19,7 +19,7 @@ from tests.systems import setting_of, unit_of
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.mysql.connector import CONNECTOR as MYSQL
 from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.slow

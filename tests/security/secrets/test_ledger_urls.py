@@ -51,8 +51,15 @@ def test_no_error_shows_a_secret_of_the_url(url: str) -> None:
 def test_what_a_server_says_is_shown_without_the_password() -> None:
     url = parse_url(f"postgresql://ann:{WORD}%2F@h/x?sslpassword=ANOTHER&sslmode=disable")
     error = sa.exc.OperationalError("", {}, Exception(f"no {WORD}/ nor {WORD}%2F nor ANOTHER at h"))
-    made_by = (refused_databases.refused_operation_error, refused_databases.busy, refused_databases.login_error)
-    for made in (refused_databases.away(url, error, may_repeat=False), *(make(url, error) for make in made_by)):
+    made_by = (
+        refused_databases.refused_operation_error,
+        refused_databases.build_busy_error,
+        refused_databases.login_error,
+    )
+    for made in (
+        refused_databases.build_unreachable_error(url, error, may_repeat=False),
+        *(make(url, error) for make in made_by),
+    ):
         assert WORD not in made.render()
         assert "ANOTHER" not in made.render()
         assert "postgresql://ann:***@h/x?sslmode=disable&sslpassword=***" in made.render().replace(

@@ -8,7 +8,7 @@ from tests.ledgers import flow, table
 from waterclock.alerts.causes import CheckInput, RefusedBatch, build_alert_input
 from waterclock.alerts.decisions import MOST, decide
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import Alert, StoredAlerts, TroubleKind, Warned
+from waterclock.batches.alerts import Alert, BatchWarnings, StoredAlerts, TroubleKind
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, InputFact, LedgerSnapshot, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
@@ -203,8 +203,8 @@ def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: Trouble
 
 def test_a_warning_stands_while_the_newest_batch_warns_and_has_passed_else() -> None:
     of = of_one()
-    old = Warned("raw.a", day(3), ("few: 3 of 10 rows", "null_price: 1 of 10 rows"))
-    newest = Warned("raw.a", day(4), ("few: 2 of 12 rows",))
+    old = BatchWarnings("raw.a", day(3), ("few: 3 of 10 rows", "null_price: 1 of 10 rows"))
+    newest = BatchWarnings("raw.a", day(4), ("few: 2 of 12 rows",))
     found = build_alert_input(looked_at(of, {}, warned=(old, newest), newest={"raw.a": newest}))
     assert [trouble.what for trouble in found.troubles] == ["few: 2 of 12 rows"]
     assert [trouble.what for trouble in found.passed] == ["null_price: 1 of 10 rows"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from waterclock.alerts.wording import Words
-from waterclock.batches.alerts import Alert, RootCause, Telling, TroubleKind
+from waterclock.batches.alerts import Alert, MessageCause, RootCause, TroubleKind
 from waterclock.flow.declarations import Flow
 
 
@@ -13,6 +13,6 @@ def test_an_end_that_is_reported_after_quiet_hours_is_told_with_how_long_the_cau
     alert = Alert(1, cause, evening, resolved=evening + timedelta(hours=1))
 
     text = Words("shop", "prod", Flow(project="shop", tables={})).full_text(
-        Telling.RESOLVED, alert, evening + timedelta(hours=10)
+        MessageCause.RESOLVED, alert, evening + timedelta(hours=10)
     )
     assert text.splitlines()[-1] == "It lasted 1 h 00 min."

@@ -16,8 +16,8 @@ from waterclock.batches.offline import (
     spans_of,
     to_measure,
 )
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.measures import Measure, Offline
 from waterclock.timelabel.period import parse_period
 

@@ -10,7 +10,7 @@ from tests.listening import Heard, listening
 from tests.unit.cli.conftest import NOW, Shop, day
 from waterclock.alerts.checking import (
     AlertCheckOutcome,
-    RunSaid,
+    RunFindings,
     alert_stopped_run,
     check_alerts,
     check_alerts_after_run,
@@ -65,11 +65,11 @@ class Telling:
         base = said.split("\n[alerts")[0].replace("[env.dev]\n", "[env.dev]\nalerts = true\n", 1)
         file.write_text(f"{base.rstrip()}\n\n{text}", encoding="utf-8")
 
-    def look(self, minutes: float = 1, said: RunSaid | None = None) -> AlertCheckOutcome:
+    def look(self, minutes: float = 1, said: RunFindings | None = None) -> AlertCheckOutcome:
         self.clock.now += timedelta(minutes=minutes)
         project = open_project(self.shop.folder, None)
         at = project.flow
-        return check_alerts(project, self.ledger, lambda: self.ledger.reads.snapshot(at), NOW, said or RunSaid())
+        return check_alerts(project, self.ledger, lambda: self.ledger.reads.snapshot(at), NOW, said or RunFindings())
 
 
 @pytest.fixture
@@ -234,11 +234,11 @@ def test_a_source_that_a_run_found_silent_stays_so_until_a_run_looks_again(telli
     telling.say(webhook(hook))
     tables = frozenset(telling.shop.project.flow.tables)
     silent = SilentSource("web.visits", day(19), "visits", "has nothing newer than 2024-11-18 00:00Z")
-    telling.look(said=RunSaid(tables, silent=(silent,)))
+    telling.look(said=RunFindings(tables, silent=(silent,)))
     telling.look(minutes=20)  # another process, which asked no source
     kinds = [alert.trouble.kind for alert in telling.ledger.alerts.known() if alert.is_open]
     assert TroubleKind.SILENT in kinds
-    telling.look(minutes=20, said=RunSaid(tables))
+    telling.look(minutes=20, said=RunFindings(tables))
     kinds = [alert.trouble.kind for alert in telling.ledger.alerts.known() if alert.is_open]
     assert TroubleKind.SILENT not in kinds
 

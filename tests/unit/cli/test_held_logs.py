@@ -12,7 +12,7 @@ import pytest
 from tests.listening import Heard, listening
 from tests.unit.cli.conftest import Shop
 from tests.unit.cli.test_alerts import Clock, Telling, webhook
-from waterclock.batches.kept_logs import RetainedLog, Stands, limit_of
+from waterclock.batches.kept_logs import LogSafety, RetainedLog, limit_of
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep import watching_logs
@@ -41,7 +41,7 @@ class Source:
         self.asked.append(list(names))
         if self.is_away:
             raise WaterclockError("E810", "the database does not answer")
-        return {name: self.keeps.get(name, RetainedLog(Stands.GONE)) for name in names}
+        return {name: self.keeps.get(name, RetainedLog(LogSafety.GONE)) for name in names}
 
 
 class Followed:
@@ -86,7 +86,7 @@ def followed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Followed:
 
 def test_status_plan_and_show_tell_what_a_run_saw_and_ask_nobody(followed: Followed) -> None:
     assert followed.told() == []
-    followed.begins_with("waterclock_one", RetainedLog(Stands.SAFE, 30_000_000, 20_000, None))
+    followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 30_000_000, 20_000, None))
     followed.run()
     assert followed.source.asked == [["waterclock_one"]]
     (told,) = followed.told()
@@ -104,7 +104,7 @@ def test_status_plan_and_show_tell_what_a_run_saw_and_ask_nobody(followed: Follo
 
 
 def test_what_is_too_much_or_lost_is_told_with_what_helps(followed: Followed) -> None:
-    followed.begins_with("waterclock_one", RetainedLog(Stands.SAFE, 11 * GB, 10 * GB, None))
+    followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 11 * GB, 10 * GB, None))
     followed.run()
     said = followed.shop.ask("status", width=300).stdout
     assert "waterclock_one holds back 11.0 GB of the log, 10.0 GB not collected, more than 10.0 GB (seen" in said
@@ -112,9 +112,9 @@ def test_what_is_too_much_or_lost_is_told_with_what_helps(followed: Followed) ->
     followed.declare("OPTIONS (log_limit 20) ")
     assert not followed.told()[0]["is_troubled"]
     for stands, words in (
-        (Stands.LOSING, "and the server may remove it at any time"),
-        (Stands.LOST, "has lost its log"),
-        (Stands.GONE, "is gone"),
+        (LogSafety.LOSING, "and the server may remove it at any time"),
+        (LogSafety.LOST, "has lost its log"),
+        (LogSafety.GONE, "is gone"),
     ):
         followed.source.keeps["waterclock_one"] = RetainedLog(stands, 5, 5, 8)
         followed.run()
@@ -123,9 +123,9 @@ def test_what_is_too_much_or_lost_is_told_with_what_helps(followed: Followed) ->
 
 
 def test_a_new_snapshot_s_name_takes_the_place_of_the_old_one(followed: Followed) -> None:
-    followed.begins_with("waterclock_one", RetainedLog(Stands.LOST))
+    followed.begins_with("waterclock_one", RetainedLog(LogSafety.LOST))
     followed.run()
-    followed.begins_with("waterclock_two", RetainedLog(Stands.SAFE, 7, 3, 100))
+    followed.begins_with("waterclock_two", RetainedLog(LogSafety.SAFE, 7, 3, 100))
     (told,) = followed.told()
     assert (told["name"], told["at"], told["is_troubled"]) == ("waterclock_two", None, False)
     followed.run()
@@ -134,7 +134,7 @@ def test_a_new_snapshot_s_name_takes_the_place_of_the_old_one(followed: Followed
 
 
 def test_a_source_that_does_not_answer_changes_nothing(followed: Followed) -> None:
-    followed.begins_with("waterclock_one", RetainedLog(Stands.SAFE, 7, 3, 100))
+    followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 7, 3, 100))
     followed.run()
     before = followed.told()
     followed.source.is_away = True
@@ -143,7 +143,7 @@ def test_a_source_that_does_not_answer_changes_nothing(followed: Followed) -> No
 
 
 def test_a_ledger_that_takes_no_note_fails_no_run(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed.begins_with("waterclock_one", RetainedLog(Stands.SAFE, 7, 3, 100))
+    followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 7, 3, 100))
 
     def locked(*_: object, **__: object) -> None:
         raise WaterclockError("E415", "the ledger is locked", transient=True)
@@ -155,7 +155,7 @@ def test_a_ledger_that_takes_no_note_fails_no_run(followed: Followed, monkeypatc
 
 def test_what_is_kept_for_a_table_that_went_is_named_with_what_drops_it(followed: Followed) -> None:
     followed.run()  # the ledger knows the table
-    followed.begins_with("waterclock_one", RetainedLog(Stands.SAFE, 7, 3, None))
+    followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 7, 3, None))
     followed.declare(flow="CREATE CONNECTION ops TYPE postgres;\n")
     (told,) = followed.told()
     assert (told["name"], told["is_needed"]) == ("waterclock_one", False)
@@ -176,13 +176,13 @@ def hook() -> Iterator[Heard]:
 def test_somebody_is_told_of_a_log_that_grows_and_when_it_is_over(followed: Followed, hook: Heard) -> None:
     telling = Telling(followed.shop)
     telling.say(webhook(hook))
-    followed.begins_with("waterclock_one", RetainedLog(Stands.SAFE, 11 * GB, 10 * GB, None))
+    followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 11 * GB, 10 * GB, None))
     followed.run()
     telling.look()
-    followed.source.keeps["waterclock_one"] = RetainedLog(Stands.LOST)
+    followed.source.keeps["waterclock_one"] = RetainedLog(LogSafety.LOST)
     followed.run()
     telling.look(30)
-    followed.source.keeps["waterclock_one"] = RetainedLog(Stands.SAFE, 5, 5, None)
+    followed.source.keeps["waterclock_one"] = RetainedLog(LogSafety.SAFE, 5, 5, None)
     followed.run()
     telling.look(30)
     telling.ledger.close()
@@ -203,14 +203,14 @@ def telling_lines(hook: Heard) -> list[str]:
 @pytest.mark.parametrize(
     ("before", "after", "minutes", "is_noted"),
     [
-        (None, RetainedLog(Stands.SAFE), 0, True),
-        (RetainedLog(Stands.SAFE, 100), RetainedLog(Stands.SAFE, 900), 5, False),
-        (RetainedLog(Stands.SAFE, 100), RetainedLog(Stands.SAFE, 100), 61, True),
-        (RetainedLog(Stands.SAFE, 100), RetainedLog(Stands.LOSING, 100), 1, True),
-        (RetainedLog(Stands.SAFE, 1 << 30), RetainedLog(Stands.SAFE, 3 << 30), 1, True),
-        (RetainedLog(Stands.SAFE, 9 * GB), RetainedLog(Stands.SAFE, 11 * GB), 1, True),
-        (RetainedLog(Stands.SAFE, 11 * GB), RetainedLog(Stands.SAFE, 12 * GB), 1, False),
-        (RetainedLog(Stands.SAFE, 11 * GB), RetainedLog(Stands.SAFE, 2 * GB), 1, True),
+        (None, RetainedLog(LogSafety.SAFE), 0, True),
+        (RetainedLog(LogSafety.SAFE, 100), RetainedLog(LogSafety.SAFE, 900), 5, False),
+        (RetainedLog(LogSafety.SAFE, 100), RetainedLog(LogSafety.SAFE, 100), 61, True),
+        (RetainedLog(LogSafety.SAFE, 100), RetainedLog(LogSafety.LOSING, 100), 1, True),
+        (RetainedLog(LogSafety.SAFE, 1 << 30), RetainedLog(LogSafety.SAFE, 3 << 30), 1, True),
+        (RetainedLog(LogSafety.SAFE, 9 * GB), RetainedLog(LogSafety.SAFE, 11 * GB), 1, True),
+        (RetainedLog(LogSafety.SAFE, 11 * GB), RetainedLog(LogSafety.SAFE, 12 * GB), 1, False),
+        (RetainedLog(LogSafety.SAFE, 11 * GB), RetainedLog(LogSafety.SAFE, 2 * GB), 1, True),
     ],
 )
 def test_what_is_seen_is_noted_where_it_is_new(

@@ -15,9 +15,9 @@ from waterclock.batches.run_events import LEFT_OUT, LineageEvent, LineageEventKi
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Action, Scope
 from waterclock.flow.code_lineage import AGGREGATED, CodeLineage, Origin
 from waterclock.flow.declarations import Rule
+from waterclock.flow.enums import Action, Scope
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import Events, batch_id
 from waterclock.openlineage.sending import send, send_after_run

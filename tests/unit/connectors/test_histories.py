@@ -21,8 +21,8 @@ from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
 from waterclock.connectors.files.connector import CONNECTOR as FILES
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit, Value
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import label_of
 
 Row = tuple[str, int | None, str | None]

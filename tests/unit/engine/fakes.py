@@ -14,8 +14,8 @@ from waterclock.engine.connections import Connections
 from waterclock.engine.linked_projects import Links
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Flow, Source, Table, Unit
+from waterclock.flow.enums import Batching, Kind, Mode, TableType
 from waterclock.planner.plan import Batch, Group, Status
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import Manifest

@@ -11,8 +11,8 @@ import pytest
 from tests.ledgers import ZERO, Desk, day, desk, flow, table
 from waterclock.batches.records import Claim
 from waterclock.engine.earlier_starts import find_shortened_reads
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import ReadKind
 
 ORDERS = table("orders", partitioned=True, start=day(5))
 TOTAL = replace(table("total", partitioned=True, start=day(5)), reads=(Read("orders", ReadKind.HISTORY),))

@@ -17,7 +17,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.linked_projects import Links, link_errors, problems
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.planner.plan import Batch, Status
 from waterclock.timelabel.window import Window
 

@@ -22,8 +22,8 @@ from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Read, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.ledger import refusals
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group, Plan
@@ -140,7 +140,9 @@ def test_a_claim_that_somebody_else_has_is_no_failure(monkeypatch: pytest.Monkey
     assert (outcome.done, outcome.failed) == (0, [])
 
 
-@pytest.mark.parametrize("refused", [refusals.batch_done_error("a.b", day(2), 7), refusals.is_skipped("a.b", day(2))])
+@pytest.mark.parametrize(
+    "refused", [refusals.batch_done_error("a.b", day(2), 7), refusals.build_skipped_error("a.b", day(2))]
+)
 def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_group_back(
     monkeypatch: pytest.MonkeyPatch, refused: ClaimRefused
 ) -> None:

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from tests.ledgers import SOMEWHERE, table
 from waterclock.flow.checks import (
-    Demand,
+    Requirement,
     can_quarantine_rows,
     checks_of,
     columns_to_request,
@@ -18,16 +18,16 @@ from waterclock.flow.checks import (
     marks_rows,
     rules_without_expression,
 )
-from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
+from waterclock.flow.enums import Action, ReadKind, Scope
 from waterclock.flow.keys import KeyOrder, KeyStays
-from waterclock.flow.ladders import FAILS, Rung, Unread, find_outcome, format_ladder
 from waterclock.flow.references import Reference
+from waterclock.flow.rule_actions import FAILS, RuleAction, UnparsedLines, find_outcome, format_actions
 from waterclock.timelabel.duration import Duration
 
-ASIDE = (Rung(Action.QUARANTINE),)
-DROPS = (Rung(Action.DROP),)
-WARNS = (Rung(Action.WARN),)
+ASIDE = (RuleAction(Action.QUARANTINE),)
+DROPS = (RuleAction(Action.DROP),)
+WARNS = (RuleAction(Action.WARN),)
 
 
 def ruled(*columns: Column, rules: tuple[Rule, ...] = ()) -> Table:
@@ -47,17 +47,17 @@ def test_demands_are_asked_in_the_order_written_and_the_key_last() -> None:
         )
     )
     assert [(check.name, check.demand, check.row_action) for check in found] == [
-        ("n INT", Demand.TYPE, Action.QUARANTINE),
-        ("n", Demand.VALUE, None),
-        ("big", Demand.EXPRESSION, None),
-        ("n", Demand.EXPRESSION, Action.DROP),
-        ("KEY (id)", Demand.KEY, Action.QUARANTINE),
+        ("n INT", Requirement.TYPE, Action.QUARANTINE),
+        ("n", Requirement.VALUE, None),
+        ("big", Requirement.EXPRESSION, None),
+        ("n", Requirement.EXPRESSION, Action.DROP),
+        ("KEY (id)", Requirement.KEY, Action.QUARANTINE),
     ]
 
 
 def test_a_key_without_a_ladder_is_demanded_to_be_there() -> None:
     of = ruled(Column("id", SOMEWHERE, "BIGINT", is_key=True))
-    assert [(check.name, check.demand, check.ladder) for check in checks_of(of)] == [("id", Demand.VALUE, FAILS)]
+    assert [(check.name, check.demand, check.ladder) for check in checks_of(of)] == [("id", Requirement.VALUE, FAILS)]
     assert key_ladder(of) == FAILS
 
 
@@ -97,10 +97,10 @@ def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_s
 
 
 def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
-    ladder = (Rung(Action.QUARANTINE, Decimal("0.5"), is_percent=True), Rung(Action.HOLD, Decimal(3)))
+    ladder = (RuleAction(Action.QUARANTINE, Decimal("0.5"), is_percent=True), RuleAction(Action.HOLD, Decimal(3)))
     found = [find_outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
     assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
-    assert format_ladder(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
+    assert format_actions(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
 
 
 def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_first_column() -> None:
@@ -113,31 +113,31 @@ def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_firs
                 Column("m", SOMEWHERE, references=aside),
                 Column("o", SOMEWHERE, references=Reference("b.parent", role="other")),
             ),
-            unread=Unread("readable", DROPS),
+            unread=UnparsedLines("readable", DROPS),
         ),
     )
     assert [(check.name, check.demand, check.row_action) for check in checks_of(of)] == [
-        ("readable", Demand.PARSED, Action.DROP),
-        ("n INT", Demand.TYPE, None),
-        ("(n, m) REFERENCES b.parent", Demand.REFERENCE, Action.QUARANTINE),
-        ("n", Demand.EXPRESSION, Action.DROP),
+        ("readable", Requirement.PARSED, Action.DROP),
+        ("n INT", Requirement.TYPE, None),
+        ("(n, m) REFERENCES b.parent", Requirement.REFERENCE, Action.QUARANTINE),
+        ("n", Requirement.EXPRESSION, Action.DROP),
     ]
     assert [(each.expression, each.name) for each in rules_without_expression(of)] == [
         ("parsed()", "readable"),
         ("(n, m) REFERENCES b.parent", "(n, m) REFERENCES b.parent"),
     ]
-    assert columns_to_request(of).unread == Unread("readable", DROPS)
+    assert columns_to_request(of).unread == UnparsedLines("readable", DROPS)
 
 
 def test_lines_that_fail_their_batch_are_no_rows() -> None:
-    strict = replace(ruled(), columns=Columns(unread=Unread("parsed()", FAILS)))
+    strict = replace(ruled(), columns=Columns(unread=UnparsedLines("parsed()", FAILS)))
     assert (keeps_unread(strict.columns), marks_rows(strict), checks_of(strict)) == (False, False, ())
-    warned = replace(ruled(), columns=Columns(unread=Unread("parsed()", WARNS)))
+    warned = replace(ruled(), columns=Columns(unread=UnparsedLines("parsed()", WARNS)))
     assert (marks_rows(warned), has_row_actions(warned)) == (True, False)
 
 
 def test_of_lines_that_are_set_aside_it_is_asked_where_they_came_from_also_without_a_column_list() -> None:
-    of = replace(ruled(), columns=Columns(unread=Unread("parsed()", ASIDE)))
+    of = replace(ruled(), columns=Columns(unread=UnparsedLines("parsed()", ASIDE)))
     assert [it.tells for it in columns_to_request(of).named] == ["file", "row"]
 
 
@@ -151,8 +151,8 @@ def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> 
     )
     assert key_stays(of) == KeyStays((KeyOrder("at", is_descending=True),), WEEK)
     assert [(check.name, check.demand, check.broken_words) for check in checks_of(of)] == [
-        ("KEY (id, shop) PAST 7 DAYS", Demand.PAST, "have a key that also occurs in the 7 DAYS before"),
-        ("KEY (id, shop)", Demand.KEY, "have no key, or one whose key another row has"),
+        ("KEY (id, shop) PAST 7 DAYS", Requirement.PAST, "have a key that also occurs in the 7 DAYS before"),
+        ("KEY (id, shop)", Requirement.KEY, "have no key, or one whose key another row has"),
     ]
     assert str(key_stays(of)) == "PAST 7 DAYS ORDER BY at DESC"
 

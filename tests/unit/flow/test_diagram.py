@@ -11,9 +11,9 @@ from tests.model.flows import PLACE, collect
 from tests.model.flows import flow as flow_of
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Column, Columns, Flow
 from waterclock.flow.diagram import MOST_COLUMNS, diagram, fields_of
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Temporal
 
 FLOW = """

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.flow.choices import Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Flow, Place, Read, Table
+from waterclock.flow.enums import Kind, Mode, ReadKind, TableType
 from waterclock.flow.graph import circles_of, components_of, cycle_of, order_of, readers_of
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit

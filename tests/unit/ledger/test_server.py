@@ -31,7 +31,7 @@ from waterclock.engine.ledger_opening import refuse_lost_ledger
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refused_databases import LedgerAway
+from waterclock.ledger.refused_databases import LedgerUnreachableError
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.database import LedgerDatabase, open_database
 from waterclock.ledger.store.locations import place_of
@@ -337,7 +337,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(desk: Desk, outage: Ser
 def test_a_server_that_stays_away_is_told_in_the_end(desk: Desk, outage: Server) -> None:
     desk.ledger._database.patience = 0.5
     outage.stop("immediate")
-    with pytest.raises(LedgerAway):
+    with pytest.raises(LedgerUnreachableError):
         cells(desk)
 
 

@@ -11,7 +11,7 @@ import pytest
 import waterclock as wc
 from tests.unit.cli.conftest import NOW, ask, day
 from waterclock.engine.query.query import AnsweredQuery
-from waterclock.engine.query.ticks import Moment
+from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.notebook.results import WIDTH, QueryResult
 from waterclock.operations.query_results import AnsweredQuestion
@@ -102,7 +102,7 @@ def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:
 
 
 def test_rows_are_a_table_in_a_notebook(fresh: Path) -> None:
-    answer = AnsweredQuery((("name", "string"), ("n", "bigint")), (("<b>", 1), (None, 2)), True, Moment(day(19)))
+    answer = AnsweredQuery((("name", "string"), ("n", "bigint")), (("<b>", 1), (None, 2)), True, ResolvedTick(day(19)))
     rows = QueryResult(AnsweredQuestion(answer))
     assert (list(rows), len(rows), rows.columns, rows.is_cut) == ([("<b>", 1), (None, 2)], 2, ("name", "n"), True)
     assert (rows.as_of, rows.known_at, rows.types) == (day(19), None, {"name": "string", "n": "bigint"})

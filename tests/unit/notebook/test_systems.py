@@ -9,7 +9,7 @@ import pytest
 
 from tests.systems import unit_of
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.notebook import systems
 
 

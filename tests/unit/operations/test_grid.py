@@ -9,7 +9,7 @@ import pytest
 
 from tests.model.flows import collect, snapshot
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, wider
+from waterclock.operations.grid import Grid, bounds, column_cadence, fitting_cadence, make_grid, newest_span
 from waterclock.operations.states import State
 from waterclock.planner.label_states import LabelState, SpanStates
 from waterclock.planner.plan import Status
@@ -138,13 +138,13 @@ def test_counted_states_and_those_told_one_by_one_are_added_up() -> None:
 def test_columns_are_as_wide_as_a_long_span_takes(days: int, expected: str) -> None:
     by = Cadence(parse_period("DAY"), zone=NEW_YORK)
     end = by.floor(NOW)
-    found = wider(by, (by.shift(end, -days), end), 40)
+    found = fitting_cadence(by, (by.shift(end, -days), end), 40)
     assert (found.period, found.zone) == (parse_period(expected), NEW_YORK)
 
 
 def test_columns_that_are_longer_already_stay() -> None:
     by = Cadence(parse_period("MONTH"))
-    assert wider(by, (datetime(2012, 1, 1, tzinfo=UTC), datetime(2013, 1, 1, tzinfo=UTC)), 12) == by
+    assert fitting_cadence(by, (datetime(2012, 1, 1, tzinfo=UTC), datetime(2013, 1, 1, tzinfo=UTC)), 12) == by
 
 
 @pytest.mark.parametrize("zone", ["UTC", NEW_YORK, TOKYO, "Pacific/Apia", "America/Sao_Paulo"])

@@ -13,10 +13,10 @@ from tests.unit.operations.test_deadlines import DAY, HOUR, day, facts, timed
 from tests.unit.operations.test_watermark_deadlines import marked
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.watching import MadeLabel
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.operations.formatting import span_words
 from waterclock.operations.lag import MOST, delays_of, inputs_of, lag_of, percentile, rows_ahead
-from waterclock.operations.watermarks import Reached
+from waterclock.operations.watermarks import WatermarkPosition
 
 
 def made(number: float, after: timedelta, rows: int = 10) -> MadeLabel:
@@ -83,7 +83,9 @@ def test_late_by_watermark_are_labels_whose_end_no_mark_had_come_to_in_time() ->
     of, numbers = flow(clicks, mark), range(10, 16)
     both: dict[str, list[MadeLabel]] = {name: [made(number, HOUR) for number in numbers] for name in of.tables}
     came = {10: 10.9, 11: 11.9, 12: 11.9, 13: 13.5, 14: 13.5, 15: 13.5}
-    reached = [Reached(day(number + 1), day(at), '{"device":7}', day(at) + HOUR) for number, at in came.items()]
+    reached = [
+        WatermarkPosition(day(number + 1), day(at), '{"device":7}', day(at) + HOUR) for number, at in came.items()
+    ]
     lag = lag_of(of, "web.clicks", LedgerSnapshot(), day(16) + 2 * HOUR, both, 0, reached)
     assert lag.delays is not None
     # late are the ends of the 11th and the 13th; that of the 14th has two hours left

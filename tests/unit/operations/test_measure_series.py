@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import stocks
-from waterclock.batches.audit_records import Counted
+from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.engine.batch.measuring import MeasureHistory
 from waterclock.flow.declarations import Table
-from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, Compared, ComparedSource, read_measured_values
+from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, ComparedSource, ComparedValue, read_measured_values
 from waterclock.operations.measure_series import (
     MeasurePoint,
     MeasureSeries,
@@ -40,9 +40,9 @@ COLLECT raw.a PARTITIONED (v DOUBLE, at TIMESTAMP) FROM erp.a EVERY {every} BY D
     return stocks.make(Path(mkdtemp()) / "shop", flow).project.flow.tables["raw.a"]
 
 
-def counted(label: datetime, rows: int, **values: tuple[str | None, str]) -> Counted:
+def counted(label: datetime, rows: int, **values: tuple[str | None, str]) -> MeasuredBatch:
     measured = {name: {"value": value, "type": kind} for name, (value, kind) in values.items()}
-    return Counted(label, rows, {MEASURED: measured, "warnings": []})
+    return MeasuredBatch(label, rows, {MEASURED: measured, "warnings": []})
 
 
 def by_name(found: Sequence[MeasureSeries]) -> dict[str, MeasureSeries]:
@@ -61,13 +61,13 @@ def test_what_was_measured_offline_is_a_series_and_what_a_rule_knows_of_before_i
     table = declared("DAY", rules, "avg( v ) AS mean OFFLINE 1 WEEK")
     labels = labels_of(table, 40)
     values = {label: {"mean": {"value": str(100 + at % 3), "type": "double"}} for at, label in enumerate(labels[:-1])}
-    kept = [Counted(label, 1, {OFFLINE: values[label]}) for label in labels[:-1]]
+    kept = [MeasuredBatch(label, 1, {OFFLINE: values[label]}) for label in labels[:-1]]
     kept.append(counted(labels[-1], 1, **{"avg(v)": ("101.0", "double")}))
     found = by_name(series_of(table, kept, labels))
     assert [point.number for point in found["mean"].points[:4]] == [100, 101, 102, 100]
     assert found["mean"].newest == found["mean"].points[-2]
     history = MeasureHistory(table, {each.label: (1, read_measured_values(each.measures)) for each in kept})
-    then = history.usual(labels[-1], Compared(ComparedSource.USUAL, "avg(v)"))
+    then = history.usual(labels[-1], ComparedValue(ComparedSource.USUAL, "avg(v)"))
     assert then is not None
     assert found["avg(v)"].points[-1].usual == float(str(then.value))
 
@@ -89,14 +89,16 @@ def test_bounds_are_those_that_a_rule_is_judged_by(every: str, data: st.DataObje
     found = by_name(series_of(table, kept[-count_labels_needed(table, shown[-1], len(shown)) :], shown))["avg(v)"]
     judge = MeasureHistory(table, {each.label: (each.rows, read_measured_values(each.measures)) for each in kept})
     for point in found.points:
-        told = [judge.usual(point.label, Compared(ComparedSource.USUAL, "avg(v)", scales)) for scales in (-3, 0, 4.5)]
+        told = [
+            judge.usual(point.label, ComparedValue(ComparedSource.USUAL, "avg(v)", scales)) for scales in (-3, 0, 4.5)
+        ]
         assert [point.low, point.usual, point.high] == [None if it is None else float(it.value or "") for it in told]
 
 
 def test_a_side_without_a_bound_has_none_and_rows_are_known_of_every_batch() -> None:
     table = declared(rules="count(*) >= usual(count(*), -3) AS enough ELSE WARN")
     labels = labels_of(table, 40)
-    kept = [Counted(label, 100 + index % 3, {}) for index, label in enumerate(labels)]
+    kept = [MeasuredBatch(label, 100 + index % 3, {}) for index, label in enumerate(labels)]
     rows = by_name(series_of(table, kept, labels))["rows"]
     assert rows.rules == ("enough",)
     assert rows.points[0] == MeasurePoint(labels[0], "100", 100.0)
@@ -114,7 +116,7 @@ def test_measures_that_are_no_numbers_or_not_counted_are_told_as_they_are() -> N
     kept = [
         counted(first, 3, newest=("2024-01-01 09:00:00", "timestamp"), mean=("NaN", "double"), older=("7", "int")),
         counted(second, 0, newest=(None, "timestamp"), mean=(None, "double")),
-        Counted(third, 0, {MEASURED: {"mean": {"value": "5.0", "type": "double"}}, "warnings": [GIVEN_UP]}),
+        MeasuredBatch(third, 0, {MEASURED: {"mean": {"value": "5.0", "type": "double"}}, "warnings": [GIVEN_UP]}),
     ]
     found = series_of(table, kept, [first, second, third])
     assert [series.name for series in found] == ["rows", "newest", "mean", "older"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
 from waterclock.batches.watching import LabelRows
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.operations.silence import LEAST, silence_of, silence_words
 
 ZONE = "Europe/Berlin"  # whose clock is put back on 25 October 2026

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import FAILED
-from waterclock.batches.audit_records import Counted
+from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.flow.watermarks import Watermark, mark_of
 from waterclock.json_models.watching import WindowDeadline
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
-from waterclock.operations.deadlines import DeadlineWindow, Stand, due_of
-from waterclock.operations.watermarks import Reached, needed_end, parse_watermarks, reached_words
+from waterclock.operations.deadlines import DeadlineState, DeadlineWindow, due_of
+from waterclock.operations.watermarks import WatermarkPosition, needed_end, parse_watermarks, reached_words
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -54,16 +54,16 @@ def done(upto: float, **more: Any) -> TableFacts:
     return TableFacts(start=DAY, covered=IntervalSet.from_intervals([(DAY, at(upto))] if upto else []), **more)
 
 
-def steady(upto: float, stops: float | None = None, slowest: str = "") -> list[Reached]:
+def steady(upto: float, stops: float | None = None, slowest: str = "") -> list[WatermarkPosition]:
     """Return how far rows came that are there ten minutes before each window's end, up to where they stop."""
     ends = [float(end) for end in range(1, int(upto) + 1)]
     newest = [at(end if stops is None else min(end, stops)) - TEN for end in ends]
-    return [Reached(at(end), new - TEN, slowest, new) for end, new in zip(ends, newest, strict=True)]
+    return [WatermarkPosition(at(end), new - TEN, slowest, new) for end, new in zip(ends, newest, strict=True)]
 
 
 def told(
     of: Flow,
-    reached: Mapping[str, Sequence[Reached]] | Sequence[Reached],
+    reached: Mapping[str, Sequence[WatermarkPosition]] | Sequence[WatermarkPosition],
     now: float,
     upto: float | None = None,
     known: Mapping[str, TableFacts] | None = None,
@@ -82,7 +82,7 @@ def test_rows_that_come_as_they_are_made_miss_nothing() -> None:
 
 def test_batches_in_time_with_old_rows_miss_it() -> None:
     found = told(CLICKS, steady(9, stops=4), 9)
-    missed = [due for due in found if due.stand is Stand.MISSED]
+    missed = [due for due in found if due.stand is DeadlineState.MISSED]
     assert [due.window.end for due in missed] == [at(4), at(5), at(6)]
     first = missed[0]
     assert (first.status, first.by, first.root.status, first.late_rows) == (
@@ -98,10 +98,10 @@ def test_batches_in_time_with_old_rows_miss_it() -> None:
 
 
 def test_it_is_over_once_the_watermark_has_come_to_the_windows_end() -> None:
-    on_time = [*steady(8, stops=4), Reached(at(9), at(6), "", at(6) + TEN)]
-    assert [due.window.end for due in told(CLICKS, on_time, 9) if due.stand is Stand.MISSED] == []
-    just_before = [*steady(8, stops=4), Reached(at(9), at(6) - timedelta(microseconds=1), "", at(6))]
-    assert [due.window.end for due in told(CLICKS, just_before, 9) if due.stand is Stand.MISSED] == [at(6)]
+    on_time = [*steady(8, stops=4), WatermarkPosition(at(9), at(6), "", at(6) + TEN)]
+    assert [due.window.end for due in told(CLICKS, on_time, 9) if due.stand is DeadlineState.MISSED] == []
+    just_before = [*steady(8, stops=4), WatermarkPosition(at(9), at(6) - timedelta(microseconds=1), "", at(6))]
+    assert [due.window.end for due in told(CLICKS, just_before, 9) if due.stand is DeadlineState.MISSED] == [at(6)]
 
 
 def test_the_slowest_part_is_named() -> None:
@@ -116,18 +116,20 @@ def test_the_slowest_part_is_named() -> None:
 
 
 def test_before_the_first_row_it_is_near_at_half_its_time_and_then_missed() -> None:
-    nothing = [Reached(at(end)) for end in (1, 2, 3, 4)]
+    nothing = [WatermarkPosition(at(end)) for end in (1, 2, 3, 4)]
     assert told(CLICKS, nothing[:2], 2.9) == []
     [near] = told(CLICKS, nothing[:3], 3)  # the first rows that could do it are due at 2, of three hours until 4
-    assert (near.stand, near.window.end, near.root.detail) == (Stand.NEAR, at(1), "has no row with a time yet")
-    assert [due.stand for due in told(CLICKS, nothing, 4)] == [Stand.MISSED, Stand.NEAR]
+    assert (near.stand, near.window.end, near.root.detail) == (DeadlineState.NEAR, at(1), "has no row with a time yet")
+    assert [due.stand for due in told(CLICKS, nothing, 4)] == [DeadlineState.MISSED, DeadlineState.NEAR]
 
 
 def test_a_row_of_the_year_1_keeps_the_watermark_there() -> None:
-    stuck = [Reached(at(end), datetime.min.replace(tzinfo=UTC), "", DAY - 3000 * HOUR) for end in (1, 2, 3, 4)]
+    stuck = [
+        WatermarkPosition(at(end), datetime.min.replace(tzinfo=UTC), "", DAY - 3000 * HOUR) for end in (1, 2, 3, 4)
+    ]
     assert [(due.window.end, due.stand) for due in told(CLICKS, stuck, 4)] == [
-        (at(1), Stand.MISSED),
-        (at(2), Stand.NEAR),
+        (at(1), DeadlineState.MISSED),
+        (at(2), DeadlineState.NEAR),
     ]
 
 
@@ -136,20 +138,20 @@ def test_marks_of_which_nothing_was_measured_tell_nothing() -> None:
 
 
 def test_a_watermark_that_goes_nowhere_is_told_before_it_is_missed() -> None:
-    stuck = [Reached(at(end), at(3.5), "", at(3.5) + TEN) for end in range(4, 14)]
+    stuck = [WatermarkPosition(at(end), at(3.5), "", at(3.5) + TEN) for end in range(4, 14)]
     found = told(CLICKS, stuck[:2], 5.4, upto=5)
     assert found == []  # of two labels nothing is told
     found = told(CLICKS, stuck[:3], 6, upto=6)
-    assert [(due.window.end, due.stand) for due in found] == [(at(4), Stand.NEAR)]
+    assert [(due.window.end, due.stand) for due in found] == [(at(4), DeadlineState.NEAR)]
 
 
 def test_a_watermark_that_loses_ground_is_told_as_soon_as_it_will_miss() -> None:
     """Two hours of windows bring one hour of rows: of each window it is known at once that it will be late."""
-    slow = [Reached(at(end), at(end / 2), "", at(end / 2) + TEN) for end in range(1, 6)]
+    slow = [WatermarkPosition(at(end), at(end / 2), "", at(end / 2) + TEN) for end in range(1, 6)]
     assert needed_end(slow, at(3), at(4)) == at(6)
     assert [(due.window.end, due.stand) for due in told(CLICKS, slow, 5)] == [
-        (at(4), Stand.NEAR),
-        (at(5), Stand.NEAR),
+        (at(4), DeadlineState.NEAR),
+        (at(5), DeadlineState.NEAR),
     ]
 
 
@@ -158,8 +160,8 @@ def test_a_batch_that_is_not_done_is_blamed_before_the_rows() -> None:
     known = {"ops.log": done(4, troubles={at(4): FAILED}), "web.clicks": done(4), "web.clicks_mark": done(4)}
     found = told(of, steady(4), 7.1, known=known)
     assert [(due.stand, due.window.end, due.root.table, due.root.status) for due in found] == [
-        (Stand.MISSED, at(4), "ops.log", Status.FAILED),
-        (Stand.NEAR, at(5), "ops.log", Status.FAILED),
+        (DeadlineState.MISSED, at(4), "ops.log", Status.FAILED),
+        (DeadlineState.NEAR, at(5), "ops.log", Status.FAILED),
     ]
     assert (found[0].late_rows, found[0].status) == (None, Status.DONE)
     assert situation_words(found[:1], of) == (
@@ -189,17 +191,22 @@ def test_days_are_counted_by_the_zone_over_a_change_of_clocks() -> None:
     )
     snapshot = LedgerSnapshot(dict.fromkeys(of.tables, facts))
     ends = [start + timedelta(days=1), start + timedelta(days=2), datetime(2026, 3, 29, 22, tzinfo=UTC)]
-    came = [Reached(end, start + timedelta(hours=2)) for end in (*ends, datetime(2026, 3, 30, 22, tzinfo=UTC))]
-    for now, stand in ((datetime(2026, 3, 29, 21, 59, tzinfo=UTC), Stand.NEAR), (ends[2], Stand.MISSED)):
+    came = [
+        WatermarkPosition(end, start + timedelta(hours=2)) for end in (*ends, datetime(2026, 3, 30, 22, tzinfo=UTC))
+    ]
+    for now, stand in (
+        (datetime(2026, 3, 29, 21, 59, tzinfo=UTC), DeadlineState.NEAR),
+        (ends[2], DeadlineState.MISSED),
+    ):
         plan = Planner(of).plan(snapshot, now, PlanRequest(clock=now))
         [first, *_] = due_of(of, snapshot, plan, list(of.tables), reached={"web.clicks": came})
         assert (first.window.end, first.by, first.stand) == (ends[0], ends[2], stand)
 
 
 def test_what_the_ledger_keeps_of_a_mark_is_read() -> None:
-    def counted(label: float, **values: str | None) -> Counted:
+    def counted(label: float, **values: str | None) -> MeasuredBatch:
         kept = {name: {"value": value, "type": "timestamp"} for name, value in values.items()}
-        return Counted(at(label), 3, {"measured": kept} if values else {})
+        return MeasuredBatch(at(label), 3, {"measured": kept} if values else {})
 
     kept = [
         counted(0),
@@ -209,8 +216,10 @@ def test_what_the_ledger_keeps_of_a_mark_is_read() -> None:
     ]
     cadence = CLICKS.tables["web.clicks"].cadence
     empty, some, old = parse_watermarks(cadence, kept)
-    assert (empty, empty.behind, empty.is_past(DAY)) == (Reached(at(2)), None, False)
-    assert some == Reached(at(3), at(4 / 3) + timedelta(seconds=0.5), '{"device":7}', at(1.5) + timedelta(seconds=0.5))
+    assert (empty, empty.behind, empty.is_past(DAY)) == (WatermarkPosition(at(2)), None, False)
+    assert some == WatermarkPosition(
+        at(3), at(4 / 3) + timedelta(seconds=0.5), '{"device":7}', at(1.5) + timedelta(seconds=0.5)
+    )
     assert old.watermark == datetime.min.replace(tzinfo=UTC)
     assert reached_words(CLICKS.tables["web.clicks"], empty, ()) == "has no row with a time yet"
 
@@ -235,14 +244,14 @@ def test_missed_are_the_windows_that_the_watermark_had_not_come_to_by_then(
             newest = max(newest or DAY, (newest or DAY) + move * MINUTE)
             own = min(end, newest - TEN)
             best = own if best is None else max(best, own)
-        reached.append(Reached(end, best, "", newest))
+        reached.append(WatermarkPosition(end, best, "", newest))
     now = len(moves) + minutes / 60
     found = told(of, reached, now)
-    missed = {due.window.end for due in found if due.stand is Stand.MISSED}
+    missed = {due.window.end for due in found if due.stand is DeadlineState.MISSED}
     ends = [at(hour) for hour in range(1, len(moves) + 1)]
     assert missed == {end for end in ends if end + hours * HOUR <= at(now) and (best is None or best < end)}
     for due in found:
-        assert (due.stand is Stand.MISSED) == (due.by <= at(now))
+        assert (due.stand is DeadlineState.MISSED) == (due.by <= at(now))
         assert situation_words([due], of, remaining_time_words(due))
     later = told(of, reached, now + 0.9, upto=len(moves))
     assert {due.window.end for due in found} <= {due.window.end for due in later}
@@ -264,7 +273,7 @@ def test_a_plan_is_gone_through_as_often_for_many_tables_as_for_one() -> None:
         plan = Planner(of).plan(snapshot, at(5), PlanRequest(clock=at(5)))
         Counting.passes = 0
         told_of = list(due_of(of, snapshot, replace(plan, batches=Counting(plan.batches)), list(of.tables)))
-        assert {due.table for due in told_of if due.stand is Stand.MISSED} == set(of.tables) - set(
+        assert {due.table for due in told_of if due.stand is DeadlineState.MISSED} == set(of.tables) - set(
             map(mark_of, of.tables)
         )
         found.append(Counting.passes)

@@ -8,8 +8,8 @@ from datetime import datetime
 from tests.model.flows import at, collect, flow, history, publish, transform
 from tests.unit.planner.pasts import covered, done, past, read_then, states
 from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode
 from waterclock.planner.planning import Planner
 
 NOW = at("2013-01-05 12:00")

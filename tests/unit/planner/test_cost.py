@@ -10,7 +10,7 @@ from tests.counting import calls_of
 from tests.model.flows import at, collect, flow, history, replace_transform, transform
 from tests.unit.planner.pasts import done, past
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.planner.estimate import TableCost, estimate
 from waterclock.planner.planning import Planner, plan
 from waterclock.planner.request import PlanRequest

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model.flows import collect, flow, history, merge_transform, previous, publish, replace_transform, transform
-from waterclock.flow.choices import Batching, Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read
+from waterclock.flow.enums import Batching, Mode, ReadKind
 from waterclock.planner.dependency_graph import Node, graph_of
 
 A = collect("a")

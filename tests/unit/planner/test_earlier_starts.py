@@ -23,8 +23,8 @@ from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger
 from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, Missing, TableFacts
 from waterclock.batches.records import Input
-from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.dependency_graph import graph_of
 from waterclock.planner.earlier_starts import find_earlier_starts, find_shortened_labels
 from waterclock.planner.reads import bind

@@ -15,8 +15,8 @@ from waterclock.batches.ledger_snapshot import (
     TableHistory,
     content_text,
 )
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode
 from waterclock.planner.dependency_graph import graph_of
 from waterclock.planner.known_states import INSTANT, Conflict, KnownStates, current_history
 from waterclock.planner.planning import Planner

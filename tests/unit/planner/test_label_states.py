@@ -11,10 +11,10 @@ import pytest
 
 from tests.counting import calls_of
 from tests.model.flows import at, collect, snapshot, transform
-from waterclock.batches.audit_records import Cell, Settled
+from waterclock.batches.audit_records import Cell, StoredStates
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode
 from waterclock.planner.label_states import LabelState, count_idle_labels, count_states, label_states
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
@@ -158,7 +158,7 @@ def test_counted_states_are_those_of_each_label(seed: int) -> None:
     past, now = LedgerSnapshot({name: facts for name, (facts, _) in made.items()}), days[dice.randrange(10, 30)]
     stored = [one for _, cells in made.values() for one in cells]
     done = {name: [one.label for one in cells if one.status == "done"] for name, (_, cells) in made.items()}
-    settled = Settled(done, tuple(one for one in stored if one.status != "done"))
+    settled = StoredStates(done, tuple(one for one in stored if one.status != "done"))
     edges = sorted(dice.sample([day + timedelta(hours=hour) for day in days for hour in (0, 0, 7)], 12))
     apart = {name: dice.sample(days, 5) for name in flow.tables}
     found = count_states(Planner(flow), past, now, settled, dict.fromkeys(flow.tables, edges), apart=apart)
@@ -199,7 +199,7 @@ def test_a_table_whose_labels_are_all_done_is_counted_at_once() -> None:
         flow = flow_of(*(collect(f"a.t{n}", "HOUR") for n in range(50)))
         edges = [at("2013-01-02") + timedelta(hours=n) for n in range(hours + 1)]
         past = LedgerSnapshot({name: facts([("2013-01-01", "2013-01-05")]) for name in flow.tables})
-        settled = Settled(dict.fromkeys(flow.tables, edges[:-1]))
+        settled = StoredStates(dict.fromkeys(flow.tables, edges[:-1]))
         planner = Planner(flow)
         bounds = dict.fromkeys(flow.tables, edges)
         found, calls = calls_of(lambda: count_states(planner, past, edges[-1], settled, bounds, apart={}))

@@ -20,8 +20,8 @@ from waterclock.batches.ledger_snapshot import (
 )
 from waterclock.batches.linked_projects import LinkFacts
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching, Mode
 from waterclock.planner.linked_projects import add_links, explain_window_mismatch, newest_served
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner

@@ -9,7 +9,7 @@ import pytest
 from tests.model.flows import at, collect, flow, history, transform
 from tests.unit.planner.pasts import done, failed, past, reason, running
 from waterclock.batches.ledger_snapshot import TableFacts
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.planner.planning import Planner
 
 NOW = at("2013-01-05 12:00")

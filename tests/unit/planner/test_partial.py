@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from tests.model.flows import at, collect, flow, merge_transform, snapshot, transform
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
 from waterclock.batches.ledger_snapshot import BatchStatus, InputFact, LedgerSnapshot, Missing, Pause, TableFacts
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode
 from waterclock.planner.plan import Batch, Plan
 from waterclock.planner.planning import Planner, plan
 from waterclock.planner.request import PlanRequest

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.model.flows import at, collect, flow, transform
 from tests.unit.planner.pasts import done, failed, past, reason, running, states
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, Pause
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode
 from waterclock.operations.freshness import freshness
 from waterclock.operations.states import State, display_state_of
 from waterclock.operations.wait_chain import find_wait_chain

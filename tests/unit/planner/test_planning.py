@@ -24,8 +24,8 @@ from tests.model.flows import (
 )
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
 from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Batching, Mode, OnRestate
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Batching, Mode, OnRestate
 from waterclock.planner.plan import Cause, Plan, ReadScope, Status
 from waterclock.planner.planning import Planner, plan
 from waterclock.planner.request import PlanRequest

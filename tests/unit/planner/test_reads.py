@@ -23,8 +23,8 @@ from tests.model.flows import (
     until,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode, ReadKind
 from waterclock.flow.declarations import Read, Table
+from waterclock.flow.enums import Batching, Mode, ReadKind
 from waterclock.planner.plan import ReadScope
 from waterclock.planner.reads import bind
 from waterclock.timelabel.window import Window

@@ -23,8 +23,8 @@ from tests.model.flows import (
 from tests.unit.planner.pasts import done, read_then, states
 from tests.unit.planner.pasts import past as ledger_of
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
+from waterclock.flow.enums import Batching
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import plan
 from waterclock.planner.starts import starts, starts_to_write

@@ -9,8 +9,8 @@ from tests.model.flows import at, collect, days, flow, merge_transform, replace_
 from tests.unit.planner.pasts import covered, done, past, read_then
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Temporal
 from waterclock.planner.as_of_errors import unmade_windows_error
 from waterclock.planner.planning import Planner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.model.flows import at, collect, flow, history, transform
 from tests.unit.planner.pasts import done, past, states
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 

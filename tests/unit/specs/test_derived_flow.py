@@ -8,9 +8,9 @@ import pytest
 from tests.specifying import shop, typed_script
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.dpl.project import Project
-from waterclock.flow.choices import Batching, Kind, Mode
+from waterclock.flow.enums import Batching, Kind, Mode
 from waterclock.planner.planning import Planner
-from waterclock.specs.derived_flow import Derived, derive
+from waterclock.specs.derived_flow import ScenarioFlow, derive
 
 SALES = """
     Given the table raw.orders at 2020-01-02
@@ -24,7 +24,7 @@ SALES = """
 """
 
 
-def derived(project: Project, steps: str) -> Derived:
+def derived(project: Project, steps: str) -> ScenarioFlow:
     return derive(project.flow, typed_script(project, steps))
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from tests.specifying import scenario, script, typed_script, wrong
 from waterclock.dpl.project import Project
-from waterclock.specs.script import Expect, Give, ScriptRun
+from waterclock.specs.script import ExpectedStep, GivenStep, ScriptRun
 from waterclock.timelabel.label import label_of
 
 
@@ -16,7 +16,7 @@ def placed(project: Project, steps: str) -> list[object]:
     """What each step means: labels of what is given and run, from and up to of what is expected."""
     found: list[object] = []
     for action in script(project, steps).actions:
-        if isinstance(action, Give):
+        if isinstance(action, GivenStep):
             found.append({label_of(label)[:10]: len(rows) for label, rows in action.labels.items()})
         elif isinstance(action, ScriptRun):
             found.append([label_of(window.start)[:10] for window in action.windows])
@@ -157,7 +157,7 @@ def test_what_is_made_ends_at_what_is_given(project: Project) -> None:
     assert found.given == {"marts.sales"}
     assert found.made == {"marts.sales", "marts.total"}
     assert found.runs == {"marts.total"}
-    assert isinstance(found.actions[-1], Expect)
+    assert isinstance(found.actions[-1], ExpectedStep)
 
 
 def test_what_a_table_held_is_given_before_it_runs(project: Project) -> None:

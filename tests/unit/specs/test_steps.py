@@ -5,7 +5,7 @@ import pytest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 from waterclock.specs.document import ExampleTable, SpecStep, TableCell
-from waterclock.specs.steps import VOCABULARY, Does, parse_step
+from waterclock.specs.steps import VOCABULARY, StepAction, parse_step
 
 HERE = Place("a.feature", 3, 5)
 GRID = ExampleTable((TableCell("a", HERE),), ())
@@ -18,29 +18,31 @@ def step(text: str, *, grid: ExampleTable | None = None, has_text: bool = False)
 @pytest.mark.parametrize(
     ("text", "does", "table", "labels", "what"),
     [
-        ("the table a.b", Does.HAS, "a.b", None, ""),
-        ("table a.b at 2013-01-01", Does.HAS, "a.b", "2013-01-01", ""),
-        ("the table a.b at 2013-01-01 has:", Does.HAS, "a.b", "2013-01-01", ""),
-        ("the table a.b is empty", Does.IS_EMPTY, "a.b", None, ""),
-        ("the table a.b at 2013-01 is empty", Does.IS_EMPTY, "a.b", "2013-01", ""),
-        ("the table a.b also gets", Does.ALSO, "a.b", None, ""),
-        ("the table a.b at 2013-01-01 is now", Does.NOW, "a.b", "2013-01-01", ""),
-        ("a.b runs", Does.RUNS, "a.b", None, ""),
-        ("a.b runs again at 2013-01-01..2013-01-03", Does.RUNS, "a.b", "2013-01-01..2013-01-03", ""),
-        ("a.b is", Does.IS, "a.b", None, ""),
-        ("a.b at 20130101000000 is:", Does.IS, "a.b", "20130101000000", ""),
-        ("`a.b` is empty", Does.NOTHING, "a.b", None, ""),
-        ("a.b at 2013-01-01 contains", Does.CONTAINS, "a.b", "2013-01-01", ""),
-        ("a.b fails with not_negative", Does.FAILS, "a.b", None, "not_negative"),
-        ("a.b at 2013-01-01 fails with E740", Does.FAILS, "a.b", "2013-01-01", "E740"),
-        ('a.b warns of "usual"', Does.WARNS, "a.b", None, "usual"),
-        ("a.b warns of 'amount > 0':", Does.WARNS, "a.b", None, "amount > 0"),
-        ("a.b at 2013-01 fails with x = 'a' OR x = 'b'", Does.FAILS, "a.b", "2013-01", "x = 'a' OR x = 'b'"),
-        ("a.b fails with 'a' = x OR x = 'b'", Does.FAILS, "a.b", None, "'a' = x OR x = 'b'"),
+        ("the table a.b", StepAction.HAS, "a.b", None, ""),
+        ("table a.b at 2013-01-01", StepAction.HAS, "a.b", "2013-01-01", ""),
+        ("the table a.b at 2013-01-01 has:", StepAction.HAS, "a.b", "2013-01-01", ""),
+        ("the table a.b is empty", StepAction.IS_EMPTY, "a.b", None, ""),
+        ("the table a.b at 2013-01 is empty", StepAction.IS_EMPTY, "a.b", "2013-01", ""),
+        ("the table a.b also gets", StepAction.ALSO, "a.b", None, ""),
+        ("the table a.b at 2013-01-01 is now", StepAction.NOW, "a.b", "2013-01-01", ""),
+        ("a.b runs", StepAction.RUNS, "a.b", None, ""),
+        ("a.b runs again at 2013-01-01..2013-01-03", StepAction.RUNS, "a.b", "2013-01-01..2013-01-03", ""),
+        ("a.b is", StepAction.IS, "a.b", None, ""),
+        ("a.b at 20130101000000 is:", StepAction.IS, "a.b", "20130101000000", ""),
+        ("`a.b` is empty", StepAction.NOTHING, "a.b", None, ""),
+        ("a.b at 2013-01-01 contains", StepAction.CONTAINS, "a.b", "2013-01-01", ""),
+        ("a.b fails with not_negative", StepAction.FAILS, "a.b", None, "not_negative"),
+        ("a.b at 2013-01-01 fails with E740", StepAction.FAILS, "a.b", "2013-01-01", "E740"),
+        ('a.b warns of "usual"', StepAction.WARNS, "a.b", None, "usual"),
+        ("a.b warns of 'amount > 0':", StepAction.WARNS, "a.b", None, "amount > 0"),
+        ("a.b at 2013-01 fails with x = 'a' OR x = 'b'", StepAction.FAILS, "a.b", "2013-01", "x = 'a' OR x = 'b'"),
+        ("a.b fails with 'a' = x OR x = 'b'", StepAction.FAILS, "a.b", None, "'a' = x OR x = 'b'"),
     ],
 )
-def test_each_form_of_a_step_is_understood(text: str, does: Does, table: str, labels: str | None, what: str) -> None:
-    takes_rows = does in {Does.HAS, Does.ALSO, Does.NOW, Does.IS, Does.CONTAINS}
+def test_each_form_of_a_step_is_understood(
+    text: str, does: StepAction, table: str, labels: str | None, what: str
+) -> None:
+    takes_rows = does in {StepAction.HAS, StepAction.ALSO, StepAction.NOW, StepAction.IS, StepAction.CONTAINS}
     found = parse_step(step(text, grid=GRID if takes_rows else None))
 
     assert (found.does, found.table, found.labels, found.what) == (does, table, labels, what)

@@ -12,7 +12,7 @@ import pytest
 from tests.slices import SCHEMA, hour, rows_of, schema_json, sealed
 from waterclock.errors import WaterclockError
 from waterclock.storage.slices.type_checks import check_files
-from waterclock.storage.types import clashes, readable_as, schema_text, type_text, widen_schema
+from waterclock.storage.types import find_name_clashes, readable_as, schema_text, type_text, widen_schema
 
 ARRAY = {"type": "array", "elementType": "integer", "containsNull": True}
 
@@ -86,7 +86,7 @@ def test_timelabel_comes_first_and_metadata_and_not_null_go() -> None:
     ],
 )
 def test_names_clash_whatever_their_case(names: list[str], found: list[tuple[str, str]]) -> None:
-    assert clashes(names) == found
+    assert find_name_clashes(names) == found
 
 
 def test_types_are_told_as_spark_writes_them() -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from waterclock.temporal.measure import Numbers
+from waterclock.temporal.measure import FrameStatistics
 from waterclock.temporal.plans import LIMITS, TemporalPlan, choose
 
 ROW = 100
@@ -16,29 +16,29 @@ MANY = LIMITS.broadcast // ROW + 1
     ("numbers", "plan"),
     [
         (None, TemporalPlan.WINDOW),
-        (Numbers(0, 0, 0, 0), TemporalPlan.BROADCAST),
-        (Numbers(1_000, 100, LIMITS.few_versions, 3), TemporalPlan.BROADCAST),
-        (Numbers(MANY, 10_000, LIMITS.few_versions, 3), TemporalPlan.HASH),
-        (Numbers(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions, 3, 0, 10), TemporalPlan.BUCKETS),
-        (Numbers(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions, 3), TemporalPlan.HASH),
-        (Numbers(MANY, MANY // LIMITS.bucketed + 1, LIMITS.few_versions, 3, 0, 10), TemporalPlan.HASH),
-        (Numbers(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions + 1, 3, 0, 10), TemporalPlan.SLICES),
-        (Numbers(1_000, 100, LIMITS.few_versions + 1, 3), TemporalPlan.SLICES),
-        (Numbers(MANY, 100, 5_000, 10_000), TemporalPlan.SLICES),
-        (Numbers(10 * LIMITS.build // ROW, 10_000_000, 10, 0), TemporalPlan.SORTED_SLICES),
-        (Numbers(10 * LIMITS.build // ROW, 10_000, 5_000, 1_000), TemporalPlan.SORTED_SLICES),
-        (Numbers(MANY, 1_000_000, 5_000, 1_000_000), TemporalPlan.WINDOW),
+        (FrameStatistics(0, 0, 0, 0), TemporalPlan.BROADCAST),
+        (FrameStatistics(1_000, 100, LIMITS.few_versions, 3), TemporalPlan.BROADCAST),
+        (FrameStatistics(MANY, 10_000, LIMITS.few_versions, 3), TemporalPlan.HASH),
+        (FrameStatistics(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions, 3, 0, 10), TemporalPlan.BUCKETS),
+        (FrameStatistics(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions, 3), TemporalPlan.HASH),
+        (FrameStatistics(MANY, MANY // LIMITS.bucketed + 1, LIMITS.few_versions, 3, 0, 10), TemporalPlan.HASH),
+        (FrameStatistics(MANY, MANY // LIMITS.bucketed, LIMITS.few_versions + 1, 3, 0, 10), TemporalPlan.SLICES),
+        (FrameStatistics(1_000, 100, LIMITS.few_versions + 1, 3), TemporalPlan.SLICES),
+        (FrameStatistics(MANY, 100, 5_000, 10_000), TemporalPlan.SLICES),
+        (FrameStatistics(10 * LIMITS.build // ROW, 10_000_000, 10, 0), TemporalPlan.SORTED_SLICES),
+        (FrameStatistics(10 * LIMITS.build // ROW, 10_000, 5_000, 1_000), TemporalPlan.SORTED_SLICES),
+        (FrameStatistics(MANY, 1_000_000, 5_000, 1_000_000), TemporalPlan.WINDOW),
     ],
 )
-def test_the_plan_follows_from_the_numbers(numbers: Numbers | None, plan: TemporalPlan) -> None:
+def test_the_plan_follows_from_the_numbers(numbers: FrameStatistics | None, plan: TemporalPlan) -> None:
     assert choose(numbers, row_bytes=ROW, partitions=4) is plan
 
 
 def test_more_tasks_build_more() -> None:
-    numbers = Numbers(2 * LIMITS.build // ROW, 1_000_000, 10, 0)
+    numbers = FrameStatistics(2 * LIMITS.build // ROW, 1_000_000, 10, 0)
     assert choose(numbers, row_bytes=ROW, partitions=1) is TemporalPlan.SORTED_SLICES
     assert choose(numbers, row_bytes=ROW, partitions=2) is TemporalPlan.HASH
-    often = Numbers(LIMITS.build // ROW, 1_000, 100, 0, 0, 10)
+    often = FrameStatistics(LIMITS.build // ROW, 1_000, 100, 0, 0, 10)
     assert choose(often, row_bytes=ROW, partitions=1) is TemporalPlan.HASH
     assert choose(often, row_bytes=ROW, partitions=2) is TemporalPlan.BUCKETS
 

@@ -17,23 +17,23 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from waterclock.temporal.measure import Numbers
+from waterclock.temporal.measure import FrameStatistics
 from waterclock.temporal.time_buckets import Buckets, buckets_of, hash_as_they_compare
 
 
 @pytest.mark.parametrize(
     ("numbers", "buckets"),
     [
-        (Numbers(100, 10, 20, 0, 0, 1000), Buckets(0, 1000, 101)),
-        (Numbers(5, 10, 1, 0, 0, 1000), Buckets(0, 1000, 1001)),
-        (Numbers(1, 1, 1, 0, -7, -7), Buckets(-7, -7, 1)),
-        (Numbers(100, 10, 20, 0, -500, 500), Buckets(-500, 500, 101)),
-        (Numbers(100, 10, 20, 0, 500, -500), Buckets(500, -500, 1)),
-        (Numbers(100, 10, 20, 0), None),
-        (Numbers(0, 0, 0, 0, 0, 0), None),
+        (FrameStatistics(100, 10, 20, 0, 0, 1000), Buckets(0, 1000, 101)),
+        (FrameStatistics(5, 10, 1, 0, 0, 1000), Buckets(0, 1000, 1001)),
+        (FrameStatistics(1, 1, 1, 0, -7, -7), Buckets(-7, -7, 1)),
+        (FrameStatistics(100, 10, 20, 0, -500, 500), Buckets(-500, 500, 101)),
+        (FrameStatistics(100, 10, 20, 0, 500, -500), Buckets(500, -500, 1)),
+        (FrameStatistics(100, 10, 20, 0), None),
+        (FrameStatistics(0, 0, 0, 0, 0, 0), None),
     ],
 )
-def test_a_key_has_about_as_many_buckets_as_versions(numbers: Numbers, buckets: Buckets | None) -> None:
+def test_a_key_has_about_as_many_buckets_as_versions(numbers: FrameStatistics, buckets: Buckets | None) -> None:
     assert buckets_of(numbers) == buckets
 
 

@@ -28,8 +28,8 @@ from waterclock.connectors.interface import (
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Sign
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import Sign
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.alerts.checking import RunSaid, check_alerts
+from waterclock.alerts.checking import RunFindings, check_alerts
 from waterclock.alerts.targets import deliver, target_errors
 from waterclock.alerts.wording import test_alert
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.alerts import (
     AlertList,
-    Tried,
+    TestMessageResult,
     known_answer,
     print_acknowledged,
     print_alerts,
@@ -71,9 +71,9 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
         try:
             deliver(target, secrets, body)
         except NotDelivered as error:
-            tried.append(Tried(target, str(error)))
+            tried.append(TestMessageResult(target, str(error)))
         else:
-            tried.append(Tried(target))
+            tried.append(TestMessageResult(target))
     if is_json:
         print_answer(tried_answer(tried))
     else:
@@ -114,7 +114,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
         if at.ledger is None:
             raise nothing_ran()
         see_targets(project, tuple(project.alerts.targets.values()))
-        found = check_alerts(project, at.ledger, lambda: at.snapshot, at.now, RunSaid())
+        found = check_alerts(project, at.ledger, lambda: at.snapshot, at.now, RunFindings())
         waiting = len(at.ledger.alerts.outgoing_messages())
     if is_json:
         print_answer(sent_answer(found, waiting))

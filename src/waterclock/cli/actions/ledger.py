@@ -10,7 +10,7 @@ from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.ledger_move import move_ledger
-from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
+from waterclock.engine.upkeep.ledger_rebuild import LedgerRebuildResult, rebuild_ledger
 from waterclock.ledger.refusals import nothing_to_export
 from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.formatting import bytes_words, count_words
@@ -80,7 +80,7 @@ def run_move(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
         say.print(f'set it in waterclock.toml, below [env.{project.env}]: ledger = "{found.new}"', soft_wrap=True)
 
 
-def _format_rebuild(found: Rebuilt) -> list[str]:
+def _format_rebuild(found: LedgerRebuildResult) -> list[str]:
     count = sum(found.adopted.values())
     begun = f"from ledger/{found.export}" if found.export else "from commits only: there was no export"
     lines = [f"rebuilt: {begun}, and {count_words(count, 'claim')} that committed since"]

@@ -13,7 +13,7 @@ from waterclock.engine.ledger_export import ExportResult, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep.kept_at_sources import UnusedSlot, find_unused_slots, release_slot
-from waterclock.engine.upkeep.maintain import Amount, Upkeep, find_maintenance, maintain_table
+from waterclock.engine.upkeep.maintain import CountAndBytes, Upkeep, find_maintenance, maintain_table
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import bytes_words, count_words, local_label
 from waterclock.operations.opening import open_project, select_tables
@@ -116,5 +116,5 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[UnusedSlot], flow: Flow
         yield f"freed: {bytes_words(freed)}"
 
 
-def _amount(amount: Amount, noun: str) -> str:
+def _amount(amount: CountAndBytes, noun: str) -> str:
     return f"{count_words(amount.count, noun)}, {bytes_words(amount.bytes)}"

@@ -13,8 +13,8 @@ from waterclock.cli.views.model import print_flat_model, print_model
 from waterclock.cli.views.output import write_out
 from waterclock.cli.views.theme import console
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.diagram import diagram, drawn_tables, fields_of
+from waterclock.flow.enums import Kind
 from waterclock.flow.flat_diagram import FlatPart, flat_diagram, list_flat_parts
 from waterclock.flow.flat_joins import flat_of
 from waterclock.operations.opening import columns_stored, one_table, open_project, select_tables

@@ -21,7 +21,7 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, find_pending_first_windows
 from waterclock.operations.formatting import local_label
 from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
-from waterclock.operations.offline import OfflineStand, list_offline_states
+from waterclock.operations.offline import OfflineTableStatus, list_offline_states
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.source_waits import SourceWait, source_waits
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanDetails:
     """A plan with its details: labels that need no batch, tables without a due window, deadlines and more."""
 
     plan: Plan
@@ -49,7 +49,7 @@ class Planned:
     waiting: Mapping[str, FirstWindow]
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
-    offline: tuple[OfflineStand, ...] = ()
+    offline: tuple[OfflineTableStatus, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
     held: Sequence[TableLog] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Planned:
         )
 
 
-def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> Planned:
+def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> PlanDetails:
     """Plan the selection; without a label range, also count labels that are not needed. Raises  E318."""
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)
@@ -113,7 +113,7 @@ def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str |
             for name, it in count_idle_labels(at.planner, at.snapshot, at.now, counts).items()
             if name in found.tables
         }
-    return Planned(
+    return PlanDetails(
         plan,
         at.flow,
         at.project.env,

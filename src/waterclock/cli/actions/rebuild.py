@@ -11,7 +11,7 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
+from waterclock.engine.upkeep.rebuild import TableRebuildResult, plan_rebuild, rebuild_table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_project, select_tables, zone_of
@@ -26,7 +26,7 @@ def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: boo
     project = open_project(folder, env)
     to = console(stderr=is_json)
     chosen, _ = select_tables(project.flow, selection)
-    found: list[Remade] = []
+    found: list[TableRebuildResult] = []
     progress = Progress(project.flow, zone_of(project.flow), to, is_quiet=is_json and not to.is_terminal)
     with open_workplace(project, listener=progress) as work:
         seen = {record.name for record in work.ledger.reads.tables()}
@@ -60,7 +60,7 @@ def _lines(changes: Mapping[str, Sequence[Difference]]) -> list[str]:
     ]
 
 
-def _format_rebuilt_table(each: Remade) -> list[str]:
+def _format_rebuilt_table(each: TableRebuildResult) -> list[str]:
     slices, rows = count_words(each.slices, "slice"), count_words(each.rows, "row")
     lines = [f"{each.table}: rebuilt from {slices} with {rows}, version {each.version}"]
     if each.resealed:
@@ -74,7 +74,7 @@ def _format_rebuilt_table(each: Remade) -> list[str]:
     return lines
 
 
-def _rebuilt_table(each: Remade) -> RebuiltTable:
+def _rebuilt_table(each: TableRebuildResult) -> RebuiltTable:
     from waterclock.json_models.upkeep import RebuiltTable
 
     return RebuiltTable.build(

@@ -14,10 +14,10 @@ from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild_all import (
-    Prospect,
     RebuildAllResult,
+    RebuildForecast,
     finish_killed_rebuild,
-    prospect,
+    forecast_rebuild,
     rebuild_all,
 )
 from waterclock.files.object_stores import is_remote
@@ -36,7 +36,7 @@ def run_rebuild_all(folder: Path, env: str | None, *, yes: bool, is_json: bool) 
         if carried:
             found = RebuildAllResult(carried, carried_on=True)
         else:
-            would = prospect(work, now)
+            would = forecast_rebuild(work, now)
             if not would.cost.batches and not would.cut.recut_collects:
                 _report_rebuild(RebuildAllResult(()), is_json=is_json)
                 return
@@ -49,7 +49,7 @@ def run_rebuild_all(folder: Path, env: str | None, *, yes: bool, is_json: bool) 
     _report_rebuild(found, is_json=is_json)
 
 
-def _lines(storage: str, would: Prospect) -> list[str]:
+def _lines(storage: str, would: RebuildForecast) -> list[str]:
     lines = [
         f"{name}: " + "; ".join(f"{what} {old or 'none'} → {new or 'none'}" for what, old, new in differs)
         for name, differs in would.cut.differing.items()

@@ -9,8 +9,8 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.upkeep.reset import Resettable, prepare_reset, reset
-from waterclock.flow.choices import Kind
+from waterclock.engine.upkeep.reset import ResettableTable, prepare_reset, reset
+from waterclock.flow.enums import Kind
 from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import one_table, open_project
@@ -55,7 +55,7 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
         to.print(f"{name} is reset: `waterclock run` starts it over as declared now")
 
 
-def _lines(found: Resettable) -> Iterator[str]:
+def _lines(found: ResettableTable) -> Iterator[str]:
     name, kind = found.table.name, found.table.kind
     labels, rows = count_words(found.labels, "label"), count_words(found.rows, "row")
     if kind is Kind.PUBLISH:

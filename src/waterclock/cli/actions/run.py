@@ -20,7 +20,7 @@ from waterclock.cli.stopping import stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
-from waterclock.cli.views.run import Ran
+from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.theme import console
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.opening import apply_flow, open_workplace
@@ -89,7 +89,9 @@ def _log_of(asked: RunOptions) -> JsonLog | None:
 
 
 @contextmanager
-def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
+def execute_run(
+    project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None
+) -> Iterator[RunReport]:
     """Run the request, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
 
     If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
@@ -130,7 +132,7 @@ def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: S
                     raise
                 noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
             beside = _count_unrequested(work, asked, outcome, now)
-        yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
+        yield RunReport(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
 
 
 def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from anyio import to_thread
 
 from waterclock.batches.access import Access
-from waterclock.connectors.receiver.endpoint import MaySend
+from waterclock.connectors.receiver.endpoint import SendPermission
 from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
@@ -19,7 +19,7 @@ from waterclock.operations.known_tokens import KnownTokens
 from waterclock.permissions.access_tokens import digest_of_token
 from waterclock.permissions.people import AccessRules, Right, SignIn
 
-_TO_ALL = frozenset({MaySend.HERE, MaySend.EVERYWHERE})
+_TO_ALL = frozenset({SendPermission.HERE, SendPermission.EVERYWHERE})
 
 
 def has_senders(rules: AccessRules) -> bool:
@@ -40,7 +40,7 @@ class Senders:
     def __post_init__(self) -> None:
         self.log, self.tokens = AccessLog(self._open), KnownTokens(self._open)
 
-    async def check(self, sent: str, stream: str, address: str) -> MaySend:
+    async def check(self, sent: str, stream: str, address: str) -> SendPermission:
         """Return whether an access token may send to a stream, and record it."""
         return await to_thread.run_sync(self._check, sent, stream, address)
 
@@ -51,18 +51,20 @@ class Senders:
         if self._ledger is not None:
             self._ledger.close()
 
-    def _check(self, sent: str, stream: str, address: str) -> MaySend:
+    def _check(self, sent: str, stream: str, address: str) -> SendPermission:
         digest = digest_of_token(sent)
         try:
             token = None if digest is None else self.tokens.find(digest)
         except WaterclockError:
-            return MaySend.NOT_KNOWN
+            return SendPermission.NOT_KNOWN
         if token is None:
             self._count(Access("", "", "send events", address=address, refusal="wrong token"))
-            return MaySend.WRONG
+            return SendPermission.WRONG
         user = self.project.access.person(token.user, SignIn.TOKEN, scope=token.rights, token=token.name)
         may = user is not None and user.may(Right.SEND) and token.may_send_to(stream)
-        found = MaySend.ELSEWHERE if not may else MaySend.HERE if token.streams else MaySend.EVERYWHERE
+        found = (
+            SendPermission.ELSEWHERE if not may else SendPermission.HERE if token.streams else SendPermission.EVERYWHERE
+        )
         refusal = None if found in _TO_ALL else f"the token {token.name} or its user may not send there"
         self._count(Access(token.user, SignIn.TOKEN, f"send to {stream}", address=address, refusal=refusal))
         return found

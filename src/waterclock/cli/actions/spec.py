@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.cli.exit_codes import ExitCode
-from waterclock.cli.views.error_card import card
+from waterclock.cli.views.error_card import style_error
 from waterclock.cli.views.json import print_answer
-from waterclock.cli.views.theme import LOOKS, console, has_glyphs, sign
+from waterclock.cli.views.theme import LOOKS, console, has_glyphs, state_character
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words, seconds_words
 from waterclock.operations.opening import open_project
@@ -24,7 +24,7 @@ from waterclock.operations.states import State
 from waterclock.specs.comparing import RowMark
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
-from waterclock.specs.spec_runner import Watch, ready, run_all
+from waterclock.specs.spec_runner import ScenarioListener, prepare_specs, run_all
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: 
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
     to = console(stderr=is_json)
     report = SpecReport(to, len(found.scenarios), is_quiet=is_json and not to.is_terminal)
-    with report.show_progress(), ready(project, found.scenarios, errors=found.errors) as at:
+    with report.show_progress(), prepare_specs(project, found.scenarios, errors=found.errors) as at:
         outcome = run_all(at, found.features, report)
     if wanted.html is not None:
         _write(outcome, wanted.html)
@@ -81,7 +81,7 @@ def _write(outcome: SpecOutcome, page: Path) -> None:
         ) from error
 
 
-class SpecReport(Watch):
+class SpecReport(ScenarioListener):
     """Prints scenarios as they end. On a terminal it also shows the running one."""
 
     def __init__(self, to: Console, count: int, *, is_quiet: bool) -> None:
@@ -143,7 +143,7 @@ class SpecReport(Watch):
 
 def _line(outcome: ScenarioOutcome, to: Console) -> Text:
     is_passed = outcome.verdict is ScenarioVerdict.PASSED
-    glyph = _PASSED[0 if has_glyphs(to) else 1] if is_passed else sign(State.FAILED, to)
+    glyph = _PASSED[0 if has_glyphs(to) else 1] if is_passed else state_character(State.FAILED, to)
     style = "ok.loud" if is_passed else LOOKS[State.FAILED].style
     indent = "    " if outcome.scenario.rule else "  "
     title = Text(outcome.scenario.title, style="" if is_passed else "fail")
@@ -162,7 +162,7 @@ def _details(failed: StepOutcome) -> Iterator[Text]:
         for line, mark in zip(drawn, marks, strict=True):
             yield Text(indent + line, style="" if mark is RowMark.SAME else _STYLES[line[0]])
     elif failed.error is not None:
-        for part in card(failed.error).split("\n"):
+        for part in style_error(failed.error).split("\n"):
             yield Text(indent) + part
     else:
         yield Text(indent + failed.said, style="fail")

@@ -21,7 +21,7 @@ from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import token_of_environment
 from waterclock.http.listening import UNIX, address_of
 from waterclock.ui.one_time_links import make_code
-from waterclock.ui.serving import TOKEN, Served, link_at, place_of
+from waterclock.ui.serving import TOKEN, RunningServer, link_at, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ _MOST_BYTES = 4096
 
 
 @contextmanager
-def store_token(served: Served) -> Iterator[bool]:
+def store_token(served: RunningServer) -> Iterator[bool]:
     """Keep a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
     path = _file_of(place_of(served.host, served.port))
     certificate = "" if served.certificate is None else str(served.certificate.file.resolve())
@@ -45,7 +45,7 @@ def store_token(served: Served) -> Iterator[bool]:
 
 
 @contextmanager
-def store_page(served: Served) -> Iterator[str | None]:
+def store_page(served: RunningServer) -> Iterator[str | None]:
     """Keep a page that leads a browser to a new link, for this user alone. Yield its address; None without a page."""
     path = _file_of(place_of(served.host, served.port)).with_suffix(".html")
     link = escape(served.new_link())
@@ -58,7 +58,7 @@ def store_page(served: Served) -> Iterator[str | None]:
                 path.unlink()
 
 
-def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
+def print_link(to: Console, served: RunningServer, *, has_kept: bool) -> None:
     """Print the address of the pages, and how to open them in another browser."""
     if served.host.startswith(UNIX):
         to.print(f"the pages are served at the socket {place_of(served.host, served.port)}", soft_wrap=True)
@@ -105,7 +105,7 @@ def print_another(listen: str) -> int:
     return ExitCode.DONE
 
 
-def _listen_of(served: Served) -> str:
+def _listen_of(served: RunningServer) -> str:
     return served.host if served.host.startswith(UNIX) else str(served.port)
 
 

@@ -38,13 +38,13 @@ def audit(
     from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.theme import console
     from waterclock.operations.audit_json import audit_answer, audit_list_answer
-    from waterclock.operations.audit_lookup import Listed, find_audit_target
+    from waterclock.operations.audit_lookup import BatchList, find_audit_target
     from waterclock.operations.opening import one_table, open_read_only
 
     with open_read_only(project, env, None) as at:
         name, labels = one_table(at.flow, batch)
         found = find_audit_target(at, name, labels, depth=depth, last=last)
-        if isinstance(found, Listed):
+        if isinstance(found, BatchList):
             if json:
                 print_answer(audit_list_answer(name, found))
             else:

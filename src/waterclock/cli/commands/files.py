@@ -18,7 +18,7 @@ Tick = Annotated[
 Known = Annotated[str | None, typer.Option("--known-at", metavar="TIME", help="With --as-of: as known at that time.")]
 
 
-class Form(StrEnum):
+class FileListFormat(StrEnum):
     """The output formats: one path per line, or SQL that registers each label's location in a Hive-style catalogue."""
 
     LIST = "list"
@@ -26,7 +26,7 @@ class Form(StrEnum):
 
 
 Told = Annotated[
-    Form,
+    FileListFormat,
     typer.Option(
         "--format", metavar="list|hive", help="One path per line; or SQL: ADD PARTITION … LOCATION for each label."
     ),
@@ -38,7 +38,7 @@ def files(
     *,
     as_of: Tick = None,
     known_at: Known = None,
-    form: Told = Form.LIST,
+    form: Told = FileListFormat.LIST,
     project: ProjectDir = HERE,
     env: Env = None,
     json: AsJson = False,
@@ -48,4 +48,4 @@ def files(
 
     if known_at is not None and as_of is None:
         raise typer.BadParameter("it needs --as-of, such as --as-of latest", param_hint="--known-at")
-    print_files(project, env, table, as_of=as_of, known_at=known_at, is_hive=form is Form.HIVE, is_json=json)
+    print_files(project, env, table, as_of=as_of, known_at=known_at, is_hive=form is FileListFormat.HIVE, is_json=json)

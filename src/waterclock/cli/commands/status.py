@@ -39,14 +39,14 @@ def status(  # noqa: PLR0913 - a command has as many options
     """Show the grid of tables and timelabels: which batches are done, due, failed, blocked or stale."""
     from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.status import print_lag, print_status, status_answer
-    from waterclock.cli.views.status_input import collect_lag, see
+    from waterclock.cli.views.status_input import collect_lag, collect_status_input
     from waterclock.cli.views.theme import console
     from waterclock.operations.opening import open_read_only
 
     to = console()
     with open_read_only(project, env, now) as at:
         asked = (selection, labels, by)
-        seen = collect_lag(at, *asked) if lag else see(at, *asked, to.width, is_drawn=not json)
+        seen = collect_lag(at, *asked) if lag else collect_status_input(at, *asked, to.width, is_drawn=not json)
         if json:
             print_answer(status_answer(seen))
         elif lag:

@@ -35,7 +35,7 @@ class AlertList:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TestMessageResult:
     """A target that a test message was sent to, and the error if it did not arrive."""
 
     target: Target
@@ -125,7 +125,7 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
     )
 
 
-def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -> None:
+def print_tried(to: Console, tried: Sequence[TestMessageResult], *, is_on: bool, env: str) -> None:
     """Print for each target whether the test message reached it."""
     for each in tried:
         said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
@@ -134,7 +134,7 @@ def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -
         to.print(Text(f"runs send no alerts here: set alerts = true below [env.{env}]"))
 
 
-def tried_answer(tried: Sequence[Tried]) -> AlertsTestAnswer:
+def tried_answer(tried: Sequence[TestMessageResult]) -> AlertsTestAnswer:
     """Return the results of a test, for scripts."""
     from waterclock.json_models.alerts import AlertsTestAnswer
 

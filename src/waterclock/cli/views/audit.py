@@ -12,10 +12,10 @@ from waterclock.batches.audit_records import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.ledger_snapshot import describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import INPUTS_FOUND, QUARANTINED, WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
-from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.measures import MEASURED, OFFLINE, PASSED_OVER
-from waterclock.operations.audit_lookup import AuditTarget, Listed
+from waterclock.operations.audit_lookup import AuditTarget, BatchList
 from waterclock.operations.closings import books_words
 from waterclock.operations.formatting import (
     bytes_words,
@@ -65,7 +65,7 @@ def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
         ),
         soft_wrap=True,
     )
-    line = Text.assemble((f"{sign(state, to)} {found.status}", LOOKS[state].word))
+    line = Text.assemble((f"{state_character(state, to)} {found.status}", LOOKS[state].word))
     if found.reason:
         line.append(f": {found.reason}")
     to.print(line, soft_wrap=True)
@@ -81,7 +81,7 @@ def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
     _print_links(to, flow, "went into", found.down, "made from a revision that was replaced since")
 
 
-def print_batches(to: Console, table: Table, listed: Listed) -> None:
+def print_batches(to: Console, table: Table, listed: BatchList) -> None:
     """Print a table's batches, one per line, newest last. A narrow terminal shows the most important columns, uncut."""
     lines = [_batch_cells(to, table, audit, listed.states.get(audit.cell.label)) for audit in listed.audits]
     shown = _that_fit(to.width, lines)
@@ -126,7 +126,7 @@ def _batch_cells(to: Console, table: Table, audit: Audit, now: LabelState | None
     return [
         local_label(audit.cell.label, table.cadence),
         Text(label_of(audit.cell.label), style="quiet"),
-        Text(f"{sign(state, to)} {word}", style=LOOKS[state].word),
+        Text(f"{state_character(state, to)} {word}", style=LOOKS[state].word),
         number_words(made.rows) if made else "",
         seconds_words(sum(made.timings.values())) if made else "",
         f"{made.recorded_at:%Y-%m-%d %H:%MZ}" if made else "",
@@ -241,7 +241,7 @@ def _print_attempts(to: Console, audit: Audit) -> None:
         state = State.OK if attempt.status == "done" else State.FAILED
         state = {"open": State.RUNNING, "held": State.HELD}.get(attempt.status, state)
         line = Text.assemble(
-            (f"  {sign(state, to)} {attempt.status:<7}", LOOKS[state].word),
+            (f"  {state_character(state, to)} {attempt.status:<7}", LOOKS[state].word),
             f"claim {attempt.claim}  {attempt.claimed_at:%Y-%m-%d %H:%M:%SZ} by {attempt.who}",
         )
         if attempt.status == "done":
@@ -296,7 +296,7 @@ def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link], r
         if to.is_terminal and line.cell_len > to.width and local:
             line = _link_line(depth, name, local, of_table)
         if is_replaced:
-            line.append(f"  {sign(State.STALE, to)} {replaced}", style=LOOKS[State.STALE].style)
+            line.append(f"  {state_character(State.STALE, to)} {replaced}", style=LOOKS[State.STALE].style)
         to.print(line, soft_wrap=True)
 
 

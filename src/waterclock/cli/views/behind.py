@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.operations.formatting import count_words, label_range
 from waterclock.operations.states import State
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def print_behind_tables(to: Console, behind: Mapping[str, tuple[datetime, ...]]) -> None:
     """Print one line per table: how many of its states are behind, their labels, and the command to make them again."""
     for name, labels in behind.items():
-        glyph = (f"{sign(State.BEHIND, to)} ", LOOKS[State.BEHIND].style)
+        glyph = (f"{state_character(State.BEHIND, to)} ", LOOKS[State.BEHIND].style)
         to.print(Text.assemble(glyph, describe_behind_states(name, labels)), soft_wrap=True)
 
 

@@ -37,7 +37,7 @@ _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckOutcome:
     """The flow if there are no errors; otherwise all errors in the order of their places.
 
     `warnings` belong to a flow that can run, in the same order. `is_refused`: every run rejects the whole flow because
@@ -74,7 +74,7 @@ class Checked:
         return CheckAnswer.build(**self.to_json() | {"ok": is_ok}, connections=tried)
 
 
-def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
+def check_project(folder: Path, env: str | None, *, connect: bool = False) -> CheckOutcome:
     """Check a project, and return its errors instead of raising them.
 
     A ledger on a server is read only with `connect`.
@@ -91,12 +91,12 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     except WaterclockError as error:
         errors = sort_errors(flatten_errors([error]))
         is_refused = _is_refused(folder, env)
-        return Checked(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
+        return CheckOutcome(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
     try:
         refuse_unknown_url(project)
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
-        return Checked(None, env, (error,), time.perf_counter() - begun, is_refused=True)
+        return CheckOutcome(None, env, (error,), time.perf_counter() - begun, is_refused=True)
     late = retirement_errors(project, datetime.now(UTC), connect=connect)
     of_columns = [*compatibility_errors(project, connect=connect), *late]
     of_batches = _find_ledger_errors(project, connect=connect)
@@ -108,11 +108,11 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     ]
     if errors := [*_find_link_errors(project), *of_columns, *of_batches, *of_setup]:
         is_refused = any(error.code != _OF_A_TABLE for error in of_batches)
-        return Checked(None, env, tuple(sort_errors(errors)), time.perf_counter() - begun, is_refused=is_refused)
+        return CheckOutcome(None, env, tuple(sort_errors(errors)), time.perf_counter() - begun, is_refused=is_refused)
     warnings = tuple(
         sort_errors([*query_warnings(project.flow), *_warnings_of_units(project), *_warnings_of_modes(project)])
     )
-    return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
+    return CheckOutcome(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
 
 def _is_refused(folder: Path, env: str | None) -> bool:
@@ -247,7 +247,7 @@ def sort_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
     return sorted(errors, key=_place)
 
 
-def print_checked(to: Console, found: Checked) -> None:
+def print_checked(to: Console, found: CheckOutcome) -> None:
     """Print every error or warning as a card, and a summary line."""
     if found.errors:
         show_errors(to, found.errors)

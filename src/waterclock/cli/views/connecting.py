@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.cli.views.error_card import show_errors
-from waterclock.cli.views.theme import LOOKS, has_glyphs, sign
+from waterclock.cli.views.theme import LOOKS, has_glyphs, state_character
 from waterclock.operations.formatting import count_words, seconds_words
 from waterclock.operations.states import State
 
@@ -35,7 +35,7 @@ def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
 
 def _line(to: Console, probe: Probe) -> Text:
     if probe.error is not None:
-        mark = (f"{sign(State.FAILED, to)} ", LOOKS[State.FAILED].style)
+        mark = (f"{state_character(State.FAILED, to)} ", LOOKS[State.FAILED].style)
         said = (f"{probe.error.code} {probe.said}", "fail")
     else:
         mark = ("✓ " if has_glyphs(to) else "+ ", "ok.loud")

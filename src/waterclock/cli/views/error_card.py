@@ -48,7 +48,7 @@ def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:
         if not is_first:
             to.print()
         is_first = False
-        to.print(card(error, width=to.width if to.is_terminal else None), soft_wrap=True)
+        to.print(style_error(error, width=to.width if to.is_terminal else None), soft_wrap=True)
 
 
 def flatten_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
@@ -56,7 +56,7 @@ def flatten_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
     return [one for error in errors for one in (error.errors if isinstance(error, ProjectErrors) else (error,))]
 
 
-def card(error: WaterclockError, *, width: int | None = None) -> Text:
+def style_error(error: WaterclockError, *, width: int | None = None) -> Text:
     """Return an error as styled text with the words of `WaterclockError.render`. Long parts wrap at `width`."""
     loud = "warn.loud" if error.code.startswith("W") else "fail.loud"
     lines = [Text.assemble((error.code, loud), " ", (printable_line(error.what), "head"))]

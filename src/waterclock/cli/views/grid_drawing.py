@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.segment import Segment
 from rich.text import Text
 
-from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.operations.formatting import local_label
 from waterclock.operations.grid import Grid, GridCell, GridRow
 from waterclock.operations.states import State
@@ -137,7 +137,7 @@ def _cells(to: Console, row: GridRow, width: int) -> Iterator[Segment]:
     """Draw the cells of a row, adjacent cells of one state together. Nothing is drawn after the last cell."""
     newest = next((at for at, cell in enumerate(reversed(row.cells)) if cell), len(row.cells))
     for state, cells in groupby(row.cells[: len(row.cells) - newest], key=_state):
-        glyph = sign(state, to) if state else ""
+        glyph = state_character(state, to) if state else ""
         text = "".join(f"{_cell_text(cell, glyph) if cell else '':>{width}}" for cell in cells)
         yield Segment(text, to.get_style(LOOKS[state].style) if state else None)
 
@@ -151,7 +151,7 @@ def _cell_text(cell: GridCell, glyph: str) -> str:
 
 
 def _legend(to: Console, grid: Grid) -> Text:
-    looks = [(f"{sign(state, to)} ", f"{state}", LOOKS[state]) for state in grid.states]
+    looks = [(f"{state_character(state, to)} ", f"{state}", LOOKS[state]) for state in grid.states]
     parts = [Text.assemble((glyph, look.style), (word, look.word)) for glyph, word, look in looks]
     counted = any(cell and not cell.is_all for row in grid.rows for cell in row.cells)
     if counted:

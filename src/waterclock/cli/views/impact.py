@@ -9,7 +9,7 @@ from rich.text import Text
 
 from waterclock.cli.views.theme import console
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import ColumnImpact, column_impact, list_lineage_columns, table_and_column
 from waterclock.operations.opening import open_project

@@ -9,8 +9,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from waterclock.cli.views.theme import console
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.linked_projects import upstream_of
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.formatting import count_words

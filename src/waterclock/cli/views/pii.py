@@ -11,7 +11,7 @@ from waterclock.operations.formatting import count_words
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.operations.personal_data import PersonalDataReport, Reason
+    from waterclock.operations.personal_data import PersonalDataReason, PersonalDataReport
 
 
 def print_personal_data(found: PersonalDataReport) -> None:
@@ -33,7 +33,7 @@ def print_personal_data(found: PersonalDataReport) -> None:
     to.print(f"{count_words(count, 'column')} with personal data, {missing}" if count else "no personal data found")
 
 
-def reason_words(reason: Reason) -> str:
+def reason_words(reason: PersonalDataReason) -> str:
     """Describe a reason, such as `e-mail address in 98 % of 1,000 values`."""
     if reason.by == "tag":
         return "TAGS (pii)"

@@ -13,9 +13,9 @@ from rich.text import Text
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.behind import print_behind_tables
 from waterclock.cli.views.error_card import show_errors
-from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.flow.choices import Kind
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.blockers import skip_words
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
@@ -153,7 +153,9 @@ def print_waits(to: Console, waits: Iterable[SourceWait]) -> None:
 def print_pauses(to: Console, plan: Plan, zone: str) -> None:
     """Print the pauses, if there are any: one line for the tables that were paused together."""
     for line in pause_lines(plan, zone):
-        to.print(Text.assemble((f"{sign(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True)
+        to.print(
+            Text.assemble((f"{state_character(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True
+        )
 
 
 def print_refused(to: Console, plan: Plan) -> None:
@@ -223,7 +225,7 @@ def _heading(to: Console, name: str, count: str) -> Text:
 def _print_label_range(to: Console, run: Stretch, flow: Flow) -> None:
     first, last = run.batches[0], run.batches[-1]
     cadence = flow.tables[first.table].cadence
-    word = f"{sign(run.state, to)} {first.status if run.state is State.DUE else run.state}"
+    word = f"{state_character(run.state, to)} {first.status if run.state is State.DUE else run.state}"
     line = Text.assemble(
         "  ",
         (f"{word:<12}", LOOKS[run.state].style),
@@ -279,7 +281,7 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCo
         for name, labels in plan.reported.items():
             to.print(
                 Text.assemble(
-                    (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
+                    (f"{state_character(State.STALE, to)} ", LOOKS[State.STALE].style),
                     f"{name}: the inputs of {count_words(len(labels), 'done label')} have changed; "
                     f"ON RESTATE REPORT leaves it to `recompute {name}`",
                 ),
@@ -288,7 +290,7 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCo
         for name, count in plan.older_code.items():
             to.print(
                 Text.assemble(
-                    (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
+                    (f"{state_character(State.STALE, to)} ", LOOKS[State.STALE].style),
                     f"{name}: {count_words(count, 'done label')} ran under older code; the current code applies from "
                     "the next batch on",
                 ),

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.screen import Screen
-from waterclock.cli.views.theme import LOOKS, has_glyphs, sign
+from waterclock.cli.views.theme import LOOKS, has_glyphs, state_character
 from waterclock.engine.progress import GroupReport, Listener
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import count_words, label_range, local_range, seconds_words
@@ -170,7 +170,7 @@ class Progress(Listener):
         spent = seconds_words(time.monotonic() - work.begun)
         look = LOOKS[State.RUNNING]
         line = Text.assemble(
-            (f"{sign(State.RUNNING, self.to)} ", look.style),
+            (f"{state_character(State.RUNNING, self.to)} ", look.style),
             (f"{work.group.table:<{self._width}} ", "name"),
             f"{self._labels(work.group):<{self._labels_width}} ",
             (f"{spent:>6}  {work.step}", "quiet"),
@@ -189,7 +189,7 @@ class Progress(Listener):
             return line
         if report.error is not None:
             state = State.HELD if report.is_held else State.FAILED
-            mark = (f"{sign(state, self.to)} ", LOOKS[state].style)
+            mark = (f"{state_character(state, self.to)} ", LOOKS[state].style)
             line = Text.assemble(mark, name, labels, (f"{report.error.code} {report.error.what}", "fail"))
             if self.to.is_terminal:
                 line.truncate(self.to.width, overflow="ellipsis")  # the full error is printed at the end
@@ -205,7 +205,7 @@ class Progress(Listener):
 
     def _warning_line(self, warning: str) -> Text:
         look = LOOKS[State.WARNED]
-        return Text.assemble((f"  {sign(State.WARNED, self.to)} ", look.style), warning)
+        return Text.assemble((f"  {state_character(State.WARNED, self.to)} ", look.style), warning)
 
     def _labels(self, group: Group) -> str:
         first, last = group.batches[0].label, group.batches[-1].label

@@ -12,12 +12,12 @@ from rich.text import Text
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
-from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
-from waterclock.operations.formatting import count_words, instant_words, likeness, seconds_words
+from waterclock.operations.formatting import common_reason, count_words, instant_words, seconds_words
 from waterclock.operations.opening import zone_of
 from waterclock.operations.source_waits import waits
 from waterclock.operations.states import State
@@ -55,7 +55,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
         to.print()
     look = LOOKS[State.BLOCKED]
     for line in _blocked_lines(blocked):
-        to.print(Text.assemble((f"{sign(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
+        to.print(Text.assemble((f"{state_character(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
     if outcome.done or outcome.has_failed:
         to.print()
     for held in outcome.held_back:
@@ -118,7 +118,7 @@ def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, Waterc
     for report in failed:
         error = report.error
         if error is not None:
-            likenesses = tuple(part and likeness(part) for part in (error.what, error.why))
+            likenesses = tuple(part and common_reason(part) for part in (error.what, error.why))
             found.setdefault((report.group.table, error.code, *likenesses), []).append((report, error))
     return list(found.values())
 
@@ -127,7 +127,7 @@ def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[st
     """Format the blocking batches and how many batches they block: one line per table and reason."""
     alike: dict[tuple[str, str], list[tuple[str, datetime, str, int]]] = {}
     for cause in blocked:
-        alike.setdefault((cause[0], likeness(cause[2])), []).append(cause)
+        alike.setdefault((cause[0], common_reason(cause[2])), []).append(cause)
     lines = []
     for causes in alike.values():
         table, label, detail, _ = min(causes, key=lambda cause: cause[1])
@@ -193,7 +193,7 @@ def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunReport:
     """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
 
     outcome: RunOutcome

@@ -13,7 +13,7 @@ from waterclock.batches.ledger_snapshot import Pause
 from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.cli.views.lineage import kind_words
-from waterclock.cli.views.theme import LOOKS, console, sign
+from waterclock.cli.views.theme import LOOKS, console, state_character
 from waterclock.cli.views.watching import print_deadlines
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
@@ -21,7 +21,7 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnDescription, deadline_text, declared_pairs, describe_columns
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.formatting import count_words, instant_words, local_label
-from waterclock.operations.offline import OfflineStand, list_offline_states
+from waterclock.operations.offline import OfflineTableStatus, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, one_table, open_read_only
 from waterclock.operations.retained_logs import TableLog, list_held_logs, log_words
@@ -55,7 +55,7 @@ class TableDescription:
     sample: AnsweredQuestion | None
     schemas: tuple[SchemaVersion, ...] = ()
     deadlines: Deadlines = NO_DEADLINES
-    offline: OfflineStand | None = None
+    offline: OfflineTableStatus | None = None
     held: TableLog | None = None
 
     def to_answer(self) -> ShowAnswer:
@@ -128,14 +128,16 @@ def print_described(found: TableDescription) -> None:
         to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value), soft_wrap=True)
     for status, count in found.due.items():
         state = state_of(Status(status))
-        to.print(Text(f"  {sign(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].word))
+        to.print(
+            Text(f"  {state_character(state, to)} {count_words(count, 'label')} {status}", style=LOOKS[state].word)
+        )
     print_deadlines(to, found.deadlines, indent="  ")
     for line in found.open.lines() if found.open is not None else ():
         to.print(Text(f"  {line}", style="quiet"), soft_wrap=True)
     if found.paused is not None:
         look = LOOKS[State.PAUSED]
         said = found.paused.words(table.cadence.zone)
-        to.print(Text.assemble((f"  {sign(State.PAUSED, to)} ", look.style), said), soft_wrap=True)
+        to.print(Text.assemble((f"  {state_character(State.PAUSED, to)} ", look.style), said), soft_wrap=True)
     if found.left_out:
         to.print(Text(f"  and {count_words(found.left_out, 'label')} more, left for later runs", style="quiet"))
     to.print()

@@ -27,11 +27,11 @@ from waterclock.cli.views.plan import (
     summary_words,
 )
 from waterclock.cli.views.status_input import StatusInput
-from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.cli.views.watching import print_deadlines, print_offline, print_retained_logs, print_silences
 from waterclock.operations.blockers import blockers, skip_words
 from waterclock.operations.closings import OpenBooks
-from waterclock.operations.formatting import count_words, likeness
+from waterclock.operations.formatting import common_reason, count_words
 from waterclock.operations.held_batches import held_batch_commands
 from waterclock.operations.lookback_report import lookbacks_json
 from waterclock.operations.open_windows import OpenWindows
@@ -91,7 +91,9 @@ def print_lag(to: Console, seen: StatusInput, zone: str) -> None:
 def _print_summary(to: Console, seen: StatusInput, zone: str) -> None:
     if seen.clock is not None:
         look = LOOKS[State.WARNED]
-        to.print(Text.assemble((f"{sign(State.WARNED, to)} ", look.style), seen.clock.words()), soft_wrap=True)
+        to.print(
+            Text.assemble((f"{state_character(State.WARNED, to)} ", look.style), seen.clock.words()), soft_wrap=True
+        )
     print_waits(to, seen.waits)
     summary = summary_words(seen.plan, at_source=count_waiting(seen.plan, seen.waits))
     to.print(Text(f"{summary}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
@@ -139,14 +141,14 @@ def _print_problems(to: Console, plan: Plan) -> None:
     troubled: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
         if batch.status in {Status.FAILED, Status.HELD, Status.EXPIRED}:
-            troubled.setdefault((batch.table, batch.status.value, likeness(batch.reason)), []).append(batch)
+            troubled.setdefault((batch.table, batch.status.value, common_reason(batch.reason)), []).append(batch)
     for batch, *alike in list(troubled.values())[:_MOST_PROBLEMS]:
         state = State(batch.status.value)
         count = sum(blocks.get((each.table, each.label), 0) for each in (batch, *alike))
         tail = f" (blocks {count_words(count, 'batch', 'batches')})" if count else ""
         to.print(
             Text.assemble(
-                (f"{sign(state, to)} ", LOOKS[state].style),
+                (f"{state_character(state, to)} ", LOOKS[state].style),
                 (f"{batch.table}@{batch.window.label}", "name"),
                 f" {batch.status}: {batch.reason}{tail}",
             ),

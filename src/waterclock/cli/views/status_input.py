@@ -15,10 +15,10 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
-from waterclock.operations.grid import Grid, column_cadence, newest_span, parse_columns, wider
+from waterclock.operations.grid import Grid, column_cadence, fitting_cadence, newest_span, parse_columns
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.lookback_report import read_last_lookbacks
-from waterclock.operations.offline import OfflineStand, list_offline_states
+from waterclock.operations.offline import OfflineTableStatus, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.project_grid import project_grid, span_of_labels, span_since_start, zone_of_columns
@@ -57,14 +57,14 @@ class StatusInput:
     deadlines: Deadlines = NO_DEADLINES
     lags: Sequence[Lag] | None = None
     silent: Silent = NO_SILENCE
-    offline: tuple[OfflineStand, ...] = ()
+    offline: tuple[OfflineTableStatus, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
     held: Sequence[TableLog] = ()
     waits: Sequence[SourceWait] = ()
     clock: ClockBack | None = None
 
 
-def see(
+def collect_status_input(
     at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
 ) -> StatusInput:
     """Collect the selected labels, in wider columns if they do not fit and `by` is not set, or the newest that fit."""
@@ -85,7 +85,7 @@ def see(
 
 def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
     """Collect how far tables are behind, besides their newest labels. Raises  E919 for selected labels or columns."""
-    seen = see(at, selection, None, None, _WIDE, is_drawn=False)
+    seen = collect_status_input(at, selection, None, None, _WIDE, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:
         raise WaterclockError(
@@ -102,7 +102,7 @@ def _collect_span(
 ) -> StatusInput:
     """Collect a whole span in columns as wide as needed. Counts may make the columns wider than `most` assumes."""
     while True:
-        cadence = wider(cadence, span, most)
+        cadence = fitting_cadence(cadence, span, most)
         grid = project_grid(at, tables, cadence, (cadence.floor(span[0]), cadence.ceil(span[1])))
         most = len(fit_grid(grid, width).columns)
         if most == len(grid.columns) or cadence.period.unit is TimeUnit.YEAR:

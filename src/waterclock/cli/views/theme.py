@@ -69,7 +69,7 @@ PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 _QUIET_OK = MappingProxyType({"light": "#5aa18f", "dark": "#347666", "both": PALETTES["both"]["ok"]})
 
 
-def ground() -> str:
+def read_background() -> str:
     """Return the background: WATERCLOCK_THEME, or else 'light' or 'dark' from COLORFGBG, or else 'both'."""
     said = os.environ.get("WATERCLOCK_THEME", "").lower()
     if said in PALETTES:
@@ -87,7 +87,9 @@ def console(*, stderr: bool = False) -> Console:
 
 def make_console(stream: IO[str], *, width: int | None = None) -> Console:
     """Build a console that writes to a stream in the theme of the terminal's background."""
-    made = _ByWords(file=stream, theme=theme(ground()), highlight=False, width=width, emoji=False, markup=False)
+    made = _ByWords(
+        file=stream, theme=theme(read_background()), highlight=False, width=width, emoji=False, markup=False
+    )
     if width is None and (not made.width or (not made.is_terminal and "COLUMNS" not in os.environ)):
         made.width = WIDTH_OF_FILES  # COLUMNS=0 means that the width is not known
     if not made.is_terminal:
@@ -108,14 +110,14 @@ def has_glyphs(of: Console) -> bool:
     return of.encoding.lower().startswith("utf")
 
 
-def sign(state: State, of: Console) -> str:
+def state_character(state: State, of: Console) -> str:
     """Return the character of a state that the console can show."""
     return LOOKS[state].glyph if has_glyphs(of) else LOOKS[state].plain
 
 
-def mark(state: State, of: Console) -> Text:
+def styled_state(state: State, of: Console) -> Text:
     """Return the glyph of a state with its word, in its colour."""
-    return Text(f"{sign(state, of)} {state}", style=LOOKS[state].word)
+    return Text(f"{state_character(state, of)} {state}", style=LOOKS[state].word)
 
 
 class _ByWords(Console):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
-from waterclock.operations.deadlines import Deadlines, Stand
-from waterclock.operations.offline import OfflineStand
+from waterclock.operations.deadlines import Deadlines, DeadlineState
+from waterclock.operations.offline import OfflineTableStatus
 from waterclock.operations.retained_logs import TableLog, calm_words, log_words
 from waterclock.operations.silence import Silent, silence_words
 from waterclock.operations.states import State
@@ -18,8 +18,12 @@ from waterclock.operations.states import State
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LOOK = {Stand.MISSED: State.FAILED, Stand.NEAR: State.WARNED, Stand.LONG: State.WARNED}
-_VERBS = {Stand.MISSED: "missed the deadline", Stand.NEAR: "near the deadline", Stand.LONG: "takes long"}
+_LOOK = {DeadlineState.MISSED: State.FAILED, DeadlineState.NEAR: State.WARNED, DeadlineState.LONG: State.WARNED}
+_VERBS = {
+    DeadlineState.MISSED: "missed the deadline",
+    DeadlineState.NEAR: "near the deadline",
+    DeadlineState.LONG: "takes long",
+}
 _MOST = 10
 
 
@@ -31,7 +35,7 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
         said = situation_words(alike, deadlines.flow, remaining_time_words(alike[0]))
         to.print(
             Text.assemble(
-                (f"{indent}{sign(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
+                (f"{indent}{state_character(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
                 (window_words(alike, deadlines.flow), "name"),
                 f" {_VERBS[stand]}: {said}",
             ),
@@ -43,11 +47,11 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
         to.print()
 
 
-def print_offline(to: Console, stands: Sequence[OfflineStand]) -> None:
+def print_offline(to: Console, stands: Sequence[OfflineTableStatus]) -> None:
     """Print the tables that the next run measures offline, and those whose measuring failed."""
     for stand in stands:
         if said := stand.trouble_words():
-            mark = (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style)
+            mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)
             to.print(Text.assemble(mark, (stand.table.name, "name"), f": {said}"), soft_wrap=True)
         if said := stand.due_words():
             to.print(Text(said, style="quiet"), soft_wrap=True)
@@ -58,7 +62,7 @@ def print_silences(to: Console, silences: Silent) -> None:
     for silence in silences.found[:_MOST]:
         to.print(
             Text.assemble(
-                (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style),
+                (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style),
                 (silence.table, "name"),
                 f": {silence_words(silence, silences.flow)}",
             ),
@@ -74,7 +78,7 @@ def print_retained_logs(to: Console, logs: Sequence[TableLog]) -> None:
     """Print the logs kept at sources, as a run last recorded them: a line for each that needs attention."""
     troubled = [log for log in logs if log.is_troubled or not log.is_needed]
     for log in troubled[:_MOST]:
-        mark = (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style)
+        mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)
         to.print(Text.assemble(mark, (log.table, "name"), f": {log_words(log)}; {log.fix()}"), soft_wrap=True)
     if (rest := len(troubled) - _MOST) > 0:
         to.print(Text(f"  and {rest} more: waterclock status --json", style="quiet"))

@@ -29,8 +29,8 @@ from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import GONE, merge, stage_of
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

@@ -49,8 +49,8 @@ from waterclock.connectors.interface import (
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
-from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.lookbacks import ChangeReporting
 from waterclock.flow.origins import TYPES
 from waterclock.timelabel.label import TIMELABEL, label_of

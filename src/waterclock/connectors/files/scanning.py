@@ -32,7 +32,7 @@ from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
-from waterclock.flow.compatibility import wider
+from waterclock.flow.compatibility import wider_type
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import cast_text, decimal_of, quote_name, sql_text
@@ -70,7 +70,7 @@ class ScannedFiles:
         together: dict[str, str] = {}
         for columns, members in self.seen:
             if paths is None or not paths.isdisjoint(members):
-                together |= {name: wider(together.get(name, kind), kind) for name, kind in columns.items()}
+                together |= {name: wider_type(together.get(name, kind), kind) for name, kind in columns.items()}
         return together
 
 

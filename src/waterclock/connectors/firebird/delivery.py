@@ -32,7 +32,7 @@ from waterclock.connectors.sql.destination import (
     is_indexed,
     refuse_foreign_rows,
     refuse_long_names,
-    spelling,
+    stored_names,
     wanted_columns,
     wanted_index,
 )
@@ -241,10 +241,10 @@ def _prepare_table(
     else:
         if kind_at(connection, unit) == "view":
             raise _view_error(unit, delivery)
-        refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
+        refuse_foreign_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
         if not delivery.is_by_label or TIMELABEL in known:
             keys = foreign_keys(session.rows_of(_CASCADES, (stored_name(unit.path),)), _quote)
-            replaced = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(known))
+            replaced = replaced_rows("SELECT *", unit, delivery, DIALECT, stored_names(known))
             refuse_cascades(unit, delivery, keys, replaced, session.first_of, "drop the constraint", DIALECT.limit)
         add_columns(session, unit, wanted, known)
     known = _read(connection, unit)
@@ -261,7 +261,7 @@ def _stage(connection: FirebirdConnection, unit: Unit, delivery: Delivery, there
     connection.run(f"RECREATE GLOBAL TEMPORARY TABLE {table} ({', '.join(listed)}, {GONE} BOOLEAN NOT NULL)")
     keys = ", ".join(DIALECT.quote_identifier(there[key.lower()].name) for key in delivery.keys)
     connection.run(f"CREATE INDEX {table}_key ON {table} ({keys})")
-    return stage_of(connection.in_session(), table, delivery, spelling(there))
+    return stage_of(connection.in_session(), table, delivery, stored_names(there))
 
 
 def _put(

@@ -22,8 +22,8 @@ from waterclock.connectors.interface import Collected, ConnectionType, Item, Pos
 from waterclock.connectors.kafka import declared
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Driver
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import Batching, Mode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.looking_back import find_sent_messages
 from waterclock.connectors.kafka.messages import SentMessage, ends_of, resolve_message_format
+from waterclock.connectors.kafka.old_claim_search import find_sent_messages
 from waterclock.connectors.kafka.ranges import Log
 from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.slice_rows import batches_of, flat, without_nan
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -27,7 +27,7 @@ from waterclock.connectors.sql.destination import (
     is_indexed,
     refuse_foreign_rows,
     refuse_long_names,
-    spelling,
+    stored_names,
     wanted_columns,
     wanted_index,
 )
@@ -99,7 +99,7 @@ def prepare_table(
         create_table(session, unit, wanted, _index_of(delivery), ending)
         return read_stored_columns(connection, unit)
     refuse_engine(connection, unit, delivery)
-    refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
+    refuse_foreign_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
     if not delivery.is_by_label or TIMELABEL in known:
         _refuse_cascades(connection, unit, delivery, known)
     add_columns(session, unit, wanted, known)
@@ -221,7 +221,7 @@ def _refuse_cascades(
     references = foreign_keys(
         run_statement(connection, _CASCADES, split_table_name(unit)).rows, _quote_escaping_percents
     )
-    rows = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(known))
+    rows = replaced_rows("SELECT *", unit, delivery, DIALECT, stored_names(known))
     refuse_cascades(unit, delivery, references, rows, session_in(connection).first_of, "drop the constraint")
 
 

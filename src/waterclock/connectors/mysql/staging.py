@@ -15,7 +15,7 @@ from waterclock.connectors.mysql.destination import MysqlDestinationColumn
 from waterclock.connectors.mysql.dialect import quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.slice_rows import flat
-from waterclock.connectors.sql.destination import spelling
+from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
 from waterclock.connectors.sql.plain_rows import rows_of_slice
 from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, names_of, refuse_equal_keys, stage_of
@@ -50,7 +50,7 @@ def make_staged(
     run_statement(
         connection, f"CREATE TEMPORARY TABLE {table} ({listed}, {GONE} BOOLEAN NOT NULL{index}) ENGINE = InnoDB"
     )
-    return stage_of(session_in(connection), table, delivery, spelling(there))
+    return stage_of(session_in(connection), table, delivery, stored_names(there))
 
 
 def merge(

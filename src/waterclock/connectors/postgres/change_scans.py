@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.postgres.dialect import quote_identifier, source_of
-from waterclock.connectors.postgres.extract import TIMES, micros, window_condition
+from waterclock.connectors.postgres.extract import TIMES, microseconds_sql, window_condition
 from waterclock.connectors.postgres.types import PostgresColumn
 from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, Row
 from waterclock.connectors.sql.changed_windows import change_time_error
@@ -22,7 +22,7 @@ def count_minutes(
 ) -> Iterator[Row]:
     """Run an aggregation of changed rows on the server, and yield its rows."""
     by_window, change, times = scan.by_window, scan.change, scan.times
-    name, changed = quote_identifier(change.time_column), micros(change)
+    name, changed = quote_identifier(change.time_column), microseconds_sql(change)
     if not change.is_number:
         changed = f"CASE WHEN isfinite({name}) THEN {changed} END"
     limits = f"ARRAY{list(asked.limits)}::bigint[]"
@@ -31,7 +31,7 @@ def count_minutes(
     if asked.since is not None:
         condition += f" AND ({name} >= {format_time_literal(asked.since, change.kind, times)} OR {name} IS NULL)"
     yield from connection.execute(
-        f"SELECT floor({micros(by_window)}::numeric / {asked.step})::bigint * {asked.step}, {above},"
+        f"SELECT floor({microseconds_sql(by_window)}::numeric / {asked.step})::bigint * {asked.step}, {above},"
         f" count({changed}), sum({changed}::numeric), count(*) - count({changed}),"
         f" coalesce(max({changed}) FILTER (WHERE {changed} <= {asked.clock}), max({changed}))"
         f" FROM {source_of(unit)} WHERE {condition} GROUP BY 1, 2"

@@ -34,8 +34,8 @@ from waterclock.connectors.sql.collector import (
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Driver, Option
 from waterclock.flow.changes import LOG_LIMIT
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import Batching
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 

@@ -25,11 +25,11 @@ from waterclock.connectors.postgres.stored_columns import PostgresDestinationCol
 from waterclock.connectors.postgres.versioned_views import PostgresViewTables
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
-from waterclock.connectors.sql.destination import spelling
+from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
@@ -94,7 +94,7 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
         return PostgresViewTables(session_in(connection), connection)
 
     def _destination_names(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
-        return spelling(read_stored_columns(connection, unit))
+        return stored_names(read_stored_columns(connection, unit))
 
     def _prepare_table(
         self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
@@ -107,7 +107,9 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
         is_filtered = has_filters(connection, unit)
         deleted = 0
         if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-            deleted = connection.execute(*replaced_rows("DELETE", unit, delivery, DIALECT, spelling(there))).rowcount
+            deleted = connection.execute(
+                *replaced_rows("DELETE", unit, delivery, DIALECT, stored_names(there))
+            ).rowcount
         if delivery.mode is Mode.MERGE:
             rows, gone = merge(connection, unit, delivery, there, is_filtered=is_filtered)
             deleted += gone

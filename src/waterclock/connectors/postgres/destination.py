@@ -22,7 +22,7 @@ from waterclock.connectors.sql.destination import (
     create_table,
     refuse_foreign_rows,
     refuse_long_names,
-    spelling,
+    stored_names,
     wanted_columns,
     wanted_index,
 )
@@ -62,13 +62,13 @@ def prepare_table(
     if not known:
         create_table(session, unit, wanted)
     else:
-        refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
+        refuse_foreign_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
         _refuse_alike(unit, delivery, [known[name.lower()] for name in wanted if name.lower() in known])
         add_columns(session, unit, wanted, known)
         if not delivery.is_by_label or TIMELABEL in known:
             _refuse_cascades(connection, unit, delivery, known)
     if index := wanted_index(delivery):
-        spelt = tuple(spelling(known).get(name.lower(), name) for name in index.columns)
+        spelt = tuple(stored_names(known).get(name.lower(), name) for name in index.columns)
         _index(connection, unit, replace(index, columns=spelt))
     return read_stored_columns(connection, unit)
 
@@ -89,7 +89,7 @@ def _refuse_cascades(
         )
         for table, rule, own, referred in found
     ]
-    rows = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(there))
+    rows = replaced_rows("SELECT *", unit, delivery, DIALECT, stored_names(there))
     fix = "make the constraint ON DELETE NO ACTION DEFERRABLE INITIALLY DEFERRED"
     refuse_cascades(unit, delivery, references, rows, session_in(connection).first_of, fix)
 

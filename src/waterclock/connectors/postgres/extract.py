@@ -117,7 +117,7 @@ def query_of(extract: PostgresExtract) -> str:
     conditions = [extract.part] if extract.part else []
     selected = [_render_column(one) for one in extract.wanted]
     if extract.by_window:
-        selected.append(micros(extract.by_window))
+        selected.append(microseconds_sql(extract.by_window))
         conditions.append(window_condition(extract.by_window, extract.times))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     limit = f" LIMIT {extract.most}" if extract.most else ""
@@ -129,7 +129,7 @@ def _render_column(one: PostgresRequestedColumn) -> str:
     return f"array_to_json({name})" if one.is_array and ARRAY.fullmatch(one.taken.type.strip()) else name
 
 
-def micros(by_window: WindowFilter) -> str:
+def microseconds_sql(by_window: WindowFilter) -> str:
     """Return SQL for a row's time in microseconds since 1970; a time without a zone counts as UTC.
 
     A numeric column is returned as it is, in its own unit.

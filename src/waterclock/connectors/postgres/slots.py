@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from waterclock.batches.kept_logs import RetainedLog, Stands
+from waterclock.batches.kept_logs import LogSafety, RetainedLog
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.dialect import quote_identifier
 from waterclock.connectors.postgres.log_changes import position_of, position_text
@@ -30,7 +30,12 @@ SELECT slot_name, coalesce(wal_status, 'lost'), pg_wal_lsn_diff(log.here, restar
   pg_wal_lsn_diff(log.here, confirmed_flush_lsn), pg_size_bytes(current_setting('max_slot_wal_keep_size'))
 FROM pg_replication_slots, (SELECT pg_current_wal_flush_lsn() AS here) AS log WHERE slot_name = ANY (%s)
   AND database = current_database()"""
-_STANDS = {"reserved": Stands.SAFE, "extended": Stands.SAFE, "unreserved": Stands.LOSING, "lost": Stands.LOST}
+_STANDS = {
+    "reserved": LogSafety.SAFE,
+    "extended": LogSafety.SAFE,
+    "unreserved": LogSafety.LOSING,
+    "lost": LogSafety.LOST,
+}
 _STATE = """
 SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'),
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
@@ -224,11 +229,11 @@ def state_of(connection: Connection, slot: Slot) -> SlotState | None:
 
 def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
     """Return the state of each named slot, and how much of the log the server retains for it."""
-    found = dict.fromkeys(names, RetainedLog(Stands.GONE))
+    found = dict.fromkeys(names, RetainedLog(LogSafety.GONE))
     for name, status, held, behind, most in connection.execute(_KEPT, (list(names),)):
         limit = None if most < 0 else int(most)
         found[name] = RetainedLog(
-            _STANDS.get(status, Stands.LOST), max(0, int(held or 0)), max(0, int(behind or 0)), limit
+            _STANDS.get(status, LogSafety.LOST), max(0, int(held or 0)), max(0, int(behind or 0)), limit
         )
     return found
 

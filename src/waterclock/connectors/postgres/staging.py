@@ -15,7 +15,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.slice_rows import batches_of, plain_text
-from waterclock.connectors.sql.destination import spelling
+from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.destination_refusals import equal_keys_error, lost_rows_error
 from waterclock.connectors.sql.exact_values import refuse_inexact
 from waterclock.connectors.sql.replace_where import replaced_rows
@@ -58,7 +58,9 @@ def put(
     sent, kept = _copy(connection, table_of(unit), names, delivery, there)
     if is_filtered or kept != sent:
         # a trigger may have stored them elsewhere: in a partition, or behind a view
-        row = connection.execute(*replaced_rows("SELECT count(*)", unit, delivery, DIALECT, spelling(there))).fetchone()
+        row = connection.execute(
+            *replaced_rows("SELECT count(*)", unit, delivery, DIALECT, stored_names(there))
+        ).fetchone()
         if row is None or row[0] != sent:
             raise lost_rows_error(unit, delivery, sent, row[0] if row else 0)
     return sent

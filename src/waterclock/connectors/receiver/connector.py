@@ -15,8 +15,8 @@ from waterclock.connectors.receiver import spool
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import Batching
 from waterclock.flow.origins import TYPES
 from waterclock.permissions.ownership import make_private_folder
 

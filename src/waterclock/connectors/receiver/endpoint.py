@@ -69,7 +69,7 @@ class RequestLimits:
     needs_token: bool = False
 
 
-class MaySend(Enum):
+class SendPermission(Enum):
     """The answers to an access token that was sent with events. Only `EVERYWHERE` may learn which streams exist."""
 
     HERE = auto()
@@ -179,7 +179,7 @@ class Endpoint:
     patience: float = 60.0
     hosts: ServedHosts = field(default_factory=ServedHosts)
     metrics_token: str | None = None
-    senders: Callable[[str, str, str], Awaitable[MaySend]] | None = None
+    senders: Callable[[str, str, str], Awaitable[SendPermission]] | None = None
     """Checks an access token for a stream; the third argument is the address of the client."""
     wrong: WrongTokens = field(default_factory=WrongTokens)
 
@@ -278,13 +278,13 @@ class Endpoint:
             return _NOT_SERVED
         return stream or _NO_STREAM
 
-    async def _check_scope(self, found: MaySend, stream: Stream | None) -> Stream | _Answer:
+    async def _check_scope(self, found: SendPermission, stream: Stream | None) -> Stream | _Answer:
         """Return the stream if the access token of a request may send there, or a refusal."""
-        if found is MaySend.NOT_KNOWN:
+        if found is SendPermission.NOT_KNOWN:
             return 503, {"error": "the token cannot be checked now; send it again"}, _RETRY
-        if found is MaySend.WRONG:
+        if found is SendPermission.WRONG:
             return (403, {"error": "wrong token"}, ()) if await self.wrong.delay() else _TOO_MANY
-        if found is MaySend.ELSEWHERE or (stream is None and found is MaySend.HERE):
+        if found is SendPermission.ELSEWHERE or (stream is None and found is SendPermission.HERE):
             return 403, {"error": "this token may not send here"}, ()
         return stream or _NO_STREAM
 

@@ -18,7 +18,7 @@ _MOST_DECODED = 8
 _DOTS = frozenset({".", ".."})
 
 
-class OutsideApi(Exception):
+class OutsideApiError(Exception):
     """An address is not below the API's url. The message has the reason, but no address, which may contain a key."""
 
 
@@ -41,11 +41,11 @@ def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
     named = {name: of for name, of in values.items() if f"{{{name}}}" in template}
     empty = next((name for name, of in named.items() if not "".join(of)), None)
     if empty is not None:
-        raise OutsideApi(f"{empty} is empty, and cannot be a segment of the path {template}")
+        raise OutsideApiError(f"{empty} is empty, and cannot be a segment of the path {template}")
     path = fill(template, {name: ",".join(quote(value, safe="") for value in of) for name, of in named.items()})
     if why := wrong_path(path):
         given = ", ".join(f"{name} {','.join(of)!r}" for name, of in named.items())
-        raise OutsideApi(f"{given} in the path {template}: {why}")
+        raise OutsideApiError(f"{given} in the path {template}: {why}")
     return path
 
 
@@ -53,7 +53,7 @@ def wrong_path(path: str) -> str:
     """Return why a path below an API's url leads elsewhere, however a server decodes it; empty if it does not."""
     try:
         steps = decode_path(path).split("/")
-    except OutsideApi as error:
+    except OutsideApiError as error:
         return str(error)
     if any(step.partition(";")[0].strip() in _DOTS for step in steps):
         return "one of its segments is . or .., which servers resolve"
@@ -69,14 +69,14 @@ def decode_path(path: str) -> str:
         try:
             decoded = unquote_to_bytes(path).decode()
         except UnicodeError:
-            raise OutsideApi("it has bytes that are not UTF-8") from None
+            raise OutsideApiError("it has bytes that are not UTF-8") from None
         if decoded == path:
             break
         path = decoded
     else:
-        raise OutsideApi("it is percent-encoded too many times")
+        raise OutsideApiError("it is percent-encoded too many times")
     if any(ord(sign) < 32 or ord(sign) == 127 for sign in path):
-        raise OutsideApi("it has control characters")
+        raise OutsideApiError("it has control characters")
     return path.replace("\\", "/")
 
 
@@ -102,7 +102,7 @@ def resolve_link(base: str, link: str, *, without: str) -> str:
             return whole
         parts = urlsplit(whole)
     except ValueError:
-        raise OutsideApi("it is not a valid URL") from None
+        raise OutsideApiError("it is not a valid URL") from None
     kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != without]
     return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
 
@@ -127,16 +127,16 @@ def parse_below(url: str, address: str) -> httpx2.URL:
         parsed = httpx2.URL(address)
         port = parsed.port
     except (httpx2.InvalidURL, ValueError):
-        raise OutsideApi("it is not a valid URL") from None
+        raise OutsideApiError("it is not a valid URL") from None
     if (parsed.scheme, parsed.host, port) != (base.scheme, base.host, base.port):
-        raise OutsideApi("it is on another host, to which the credentials are not sent")
+        raise OutsideApiError("it is on another host, to which the credentials are not sent")
     if parsed.userinfo:
-        raise OutsideApi("it contains a user, and only the connection's credentials are sent")
+        raise OutsideApiError("it contains a user, and only the connection's credentials are sent")
     path = parsed.raw_path.partition(b"?")[0].decode("ascii")
     if why := wrong_path(path):
-        raise OutsideApi(why)
+        raise OutsideApiError(why)
     # wrong_path has decoded both: neither has a segment that a server would resolve
     below, found = decode_path(base.path).rstrip("/"), decode_path(path)
     if found != below and not found.startswith(below + "/"):
-        raise OutsideApi("it is not below the path of the connection's url")
+        raise OutsideApiError("it is not below the path of the connection's url")
     return parsed

@@ -25,7 +25,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, urlencode, urljoin
 
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.rest.addresses import OutsideApi, join, parse_below, path_of_link, resolve_link, with_params
+from waterclock.connectors.rest.addresses import (
+    OutsideApiError,
+    join,
+    parse_below,
+    path_of_link,
+    resolve_link,
+    with_params,
+)
 from waterclock.connectors.rest.declared import SECRETS, rate_of
 from waterclock.connectors.rest.rate_limit import Pace, pace_of
 from waterclock.connectors.rest.response_headers import Response
@@ -221,7 +228,7 @@ class Api:
         client = self._client()
         try:
             address = parse_below(self._url, self._address(request))
-        except OutsideApi as error:
+        except OutsideApiError as error:
             raise WaterclockError(
                 "E877",
                 f"a request would go outside of {self.name}",

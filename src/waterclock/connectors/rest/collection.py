@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, missing_time_column_error
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.connectors.rest import frames, page_store
-from waterclock.connectors.rest.addresses import OutsideApi
+from waterclock.connectors.rest.addresses import OutsideApiError
 from waterclock.connectors.rest.client import Api, ApiRequest
 from waterclock.connectors.rest.declared import Resource, WindowParams
 from waterclock.connectors.rest.page_store import Page, Series
@@ -270,7 +270,7 @@ def request_page(
     if following and "link" in following:
         try:
             following = {"link": api.resolve_link(following["link"], request)}
-        except OutsideApi as error:
+        except OutsideApiError as error:
             raise endless_pages_error(reading, f"the link to the next page is refused: {error}", where) from None
     return body, following
 

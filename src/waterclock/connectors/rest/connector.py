@@ -22,8 +22,8 @@ from waterclock.connectors.rest import declared
 from waterclock.connectors.rest.option_checks import wrong_options
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Driver
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import Batching, Mode
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -25,7 +25,7 @@ from typing import Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.rest.addresses import OutsideApi, fill_path
+from waterclock.connectors.rest.addresses import OutsideApiError, fill_path
 from waterclock.connectors.rest.client import Api, ApiRequest
 from waterclock.connectors.rest.declared import SendOptions, parse_sending
 from waterclock.connectors.rest.delivery_chunks import (
@@ -310,7 +310,7 @@ class _Sender:
             return
         try:
             path = _path(self.sending.path, label, rows)
-        except OutsideApi as error:
+        except OutsideApiError as error:
             self._record_refused(_outside_path_error(str(error), where), rows, each)
             return
         if len(rows) < len(chunk.rows):

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 from waterclock.connectors.column_matching import SourceColumn, map_column_types, match
 from waterclock.connectors.interface import Collected, EachRequest
 from waterclock.connectors.rest import frames, page_store
-from waterclock.connectors.rest.addresses import OutsideApi, fill, fill_path
+from waterclock.connectors.rest.addresses import OutsideApiError, fill, fill_path
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import NotFound, RestSource, endless_pages_error, request_page
 from waterclock.connectors.rest.declared import EachOptions, Resource, details_of
@@ -250,11 +250,11 @@ def _request_keys(asking: _EachContext, window: Window, keys: Sequence[str]) -> 
     """Send one request for some keys, and requests for its following pages. Return the response for each key."""
     try:
         bodies = list(_bodies(asking, window, keys))
-    except (NotFound, OutsideApi) as error:
+    except (NotFound, OutsideApiError) as error:
         if len(keys) > 1:  # some or all keys do not exist: a request for each one finds out which
             return {key: answer for one in keys for key, answer in _request_keys(asking, window, [one]).items()}
         if not asking.details.skips_not_found:
-            outside = isinstance(error, OutsideApi)
+            outside = isinstance(error, OutsideApiError)
             raise (
                 _outside_path_error(asking, window, error) if outside else _not_found_error(asking, window, keys[0])
             ) from None

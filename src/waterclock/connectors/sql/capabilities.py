@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from waterclock.flow.capabilities import Capabilities, Driver, Option
-from waterclock.flow.choices import Batching, Mode, Sign
+from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.lookbacks import ChangeReporting
 
 CHANGE_SLACK = {

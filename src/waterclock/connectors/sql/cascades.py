@@ -8,8 +8,8 @@ from typing import Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.destination_refusals import cascade_error
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 
 
 @dataclass(frozen=True, slots=True)

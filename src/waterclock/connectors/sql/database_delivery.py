@@ -19,7 +19,7 @@ from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
-from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, find_label_tables, show
+from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, find_label_tables, update_view
 from waterclock.connectors.sql.replace_where import refuse_changed
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
 from waterclock.connectors.sql.versioned_views import is_behind, own_table_delivery, refuse_kind
@@ -206,5 +206,5 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
         part, is_ours = begin_part(self._tables(connection), unit, delivery)
         there = self._prepare_table(connection, part, own_table_delivery(delivery), is_ours=is_ours)
         delivered = self._deliver_rows(connection, part, own_table_delivery(delivery), there)
-        show(self._tables(connection), unit, delivery, part)
+        update_view(self._tables(connection), unit, delivery, part)
         return delivered

@@ -18,16 +18,16 @@ from typing import Generic, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
-from waterclock.connectors.sql.destination import NamedColumn, spelling
-from waterclock.connectors.sql.parts import begin_part, find_label_tables, show
+from waterclock.connectors.sql.destination import NamedColumn, stored_names
+from waterclock.connectors.sql.parts import begin_part, find_label_tables, update_view
 from waterclock.connectors.sql.replace_where import refuse_changed, replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
 from waterclock.connectors.sql.versioned_views import is_behind, own_table_delivery, part_name, part_of, refuse_kind
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.faults import fault
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 
 _Connection = TypeVar("_Connection")
 _Column = TypeVar("_Column", bound=NamedColumn)
@@ -95,7 +95,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         return self._writer.tables(connection)
 
     def _destination_names(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
-        return spelling(self._writer.columns(connection, unit))
+        return stored_names(self._writer.columns(connection, unit))
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
@@ -127,7 +127,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
                 raise
             for each in ready:
                 if is_behind(unit) and each.into is not None:
-                    show(self._tables(connection), unit, each.delivery, each.into)
+                    update_view(self._tables(connection), unit, each.delivery, each.into)
         self._clean(unit, first)
         fault("deliver.done")
         return delivered
@@ -184,7 +184,9 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
     ) -> Delivered:
         session, there, deleted = self._session(connection), ready.there, 0
         if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-            deleted = session.execute_update(*replaced_rows("DELETE", unit, delivery, session.dialect, spelling(there)))
+            deleted = session.execute_update(
+                *replaced_rows("DELETE", unit, delivery, session.dialect, stored_names(there))
+            )
         if ready.staged is None:
             rows = self._writer.put(connection, session.dialect.table_of(unit), delivery, there, False)  # noqa: FBT003
         else:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.dialect import SqlDialect
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import TIMELABEL
 
 DELIVERIES = "waterclock_deliveries"

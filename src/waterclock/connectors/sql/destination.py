@@ -12,8 +12,8 @@ from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.replace_where import rows_of
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import TIMELABEL
 
 
@@ -47,7 +47,7 @@ class NamedColumn(Protocol):
         """The column's name, in the destination's spelling."""
 
 
-def spelling(there: Mapping[str, NamedColumn]) -> dict[str, str]:
+def stored_names(there: Mapping[str, NamedColumn]) -> dict[str, str]:
     """Map the lower-case names of columns to their names in the destination."""
     return {name: column.name for name, column in there.items()}
 

@@ -13,7 +13,7 @@ from waterclock.connectors.sql.versioned_views import (
     part_name,
     part_of,
 )
-from waterclock.connectors.sql.view_tables import Shown, SqlViewTables
+from waterclock.connectors.sql.view_tables import SqlViewTables, ViewPart
 from waterclock.flow.declarations import Unit
 
 
@@ -31,7 +31,7 @@ def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[U
     return part, True
 
 
-def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
+def update_view(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
     """Change the view to the version that was delivered, or to all labels including the delivered one."""
     if not delivery.is_by_label:
         tables.show(unit, {"": (part, tables.columns([part])[part.path])})
@@ -64,7 +64,7 @@ def drop_old_versions(tables: SqlViewTables, unit: Unit, project: str, publish: 
             tables.drop(part_of(unit, part_name(unit, claim=claim)))
 
 
-def _find_parts(tables: SqlViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
+def _find_parts(tables: SqlViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, ViewPart]:
     parts = {label: part_of(unit, part_name(unit, label=label)) for label in labels}
     columns = tables.columns(list(parts.values()))
     return {label: (part, columns[part.path]) for label, part in parts.items() if part.path in columns}

@@ -13,8 +13,8 @@ from datetime import datetime
 from waterclock.connectors.delivering import Delivered, Delivery
 from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.label import TIMELABEL
 

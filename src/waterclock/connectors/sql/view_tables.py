@@ -12,7 +12,7 @@ from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.versioned_views import Columns, query_of
 from waterclock.flow.declarations import Unit
 
-Shown = tuple[Unit, Columns]
+ViewPart = tuple[Unit, Columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class SqlViewTables(ABC):
         """Return the claims that delivered rows and their times, oldest first."""
         return [(claim, self._instant(at)) for claim, at in self.session.record.versions(project, publish)]
 
-    def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
+    def show(self, unit: Unit, parts: Mapping[str, ViewPart]) -> None:
         """Replace the unit's view by one over these tables, by label ("" for a version).
 
         Without tables, drop the view.

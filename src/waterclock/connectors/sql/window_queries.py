@@ -57,7 +57,9 @@ class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]
 
     def select_list(self, dialect: SqlDialect) -> list[str]:
         """Return the expressions of the query."""
-        return [one.sql for one in self.wanted] + ([micros(self.by_window, dialect)] if self.by_window else [])
+        return [one.sql for one in self.wanted] + (
+            [microseconds_sql(self.by_window, dialect)] if self.by_window else []
+        )
 
     def where_sql(self, dialect: SqlDialect) -> str:
         """Return the condition of the rows, with WHERE; empty if all rows are wanted."""
@@ -67,7 +69,7 @@ class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def micros(by_window: WindowFilter, dialect: SqlDialect) -> str:
+def microseconds_sql(by_window: WindowFilter, dialect: SqlDialect) -> str:
     """Return SQL for a time in microseconds since 1970, as if in UTC without a zone; NULL for an invalid date."""
     name = dialect.quote_identifier(by_window.time_column)
     return name if by_window.is_number else dialect.micros.format(name)
@@ -111,8 +113,8 @@ def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, 
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed, own = (
         dialect.quote_identifier(change.time_column),
-        micros(change, dialect),
-        micros(by_window, dialect),
+        microseconds_sql(change, dialect),
+        microseconds_sql(by_window, dialect),
     )
     above = " + ".join(f"CASE WHEN {changed} >= {limit} THEN 1 ELSE 0 END" for limit in asked.limits) or "0"
     condition = f"{window_condition(by_window, times, dialect)} AND {own} IS NOT NULL"

@@ -25,8 +25,8 @@ from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.sqlite.destination import is_key_coarse, prepare_table, read_stored_columns
 from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.sqlite.versioned_views import SqliteViewTables
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

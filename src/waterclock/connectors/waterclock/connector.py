@@ -22,8 +22,8 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, ProjectPlace, Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.choices import FOLDS, Batching
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import FOLDS, Batching
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -217,7 +217,7 @@ class WaterclockCollector:
         if known is not None and known[0] == sequence and known[1].problem is None:
             return known
         from waterclock.connectors.waterclock.declarations import Upstream, graph_of
-        from waterclock.planner.settlement import settle
+        from waterclock.planner.settlement import find_unsettled
 
         upstream = Upstream(ledger.reads.declarations())
         table = upstream.table(_name(ledger, unit), str(unit))
@@ -225,7 +225,7 @@ class WaterclockCollector:
         snapshot = ledger.reads.snapshot(flow)
         cadences = {name: each.cadence for name, each in flow.tables.items()}
         starts = {name: cadences[name].floor(it.start) for name, it in snapshot.tables.items() if it.start is not None}
-        settled = settle(graph_of(flow), snapshot, {}, starts).settled
+        settled = find_unsettled(graph_of(flow), snapshot, {}, starts).settled
         facts = LinkFacts(
             str(unit),
             table.cadence,

@@ -11,7 +11,7 @@ Texts = str | Sequence[str]
 OptionValue = str | int | float | bool | Secret
 
 
-class Described(TypedDict, total=False):
+class DescribedArguments(TypedDict, total=False):
     """Arguments of all statements except functions."""
 
     owner: str | None
@@ -19,7 +19,7 @@ class Described(TypedDict, total=False):
     comment: str | None
 
 
-class Timed(Described, total=False):
+class TimedArguments(DescribedArguments, total=False):
     """Arguments of all statements that have batches."""
 
     every: str | None
@@ -38,7 +38,7 @@ class Timed(Described, total=False):
     columns: str | None
 
 
-class DecoratedFunction(Timed, total=False):
+class DecoratedFunction(TimedArguments, total=False):
     """Arguments of `collect` and `transform`."""
 
     partitioned: bool
@@ -50,14 +50,14 @@ class DecoratedFunction(Timed, total=False):
     keep_versions: str | None
 
 
-class ConnectionArguments(Described, total=False):
+class ConnectionArguments(DescribedArguments, total=False):
     """Arguments of `connection`."""
 
     type: str
     options: Mapping[str, OptionValue] | str | None
 
 
-class ViewArguments(Described, total=False):
+class ViewArguments(DescribedArguments, total=False):
     """Arguments of `view`."""
 
     columns: str | None
@@ -87,7 +87,7 @@ class TransformArguments(DecoratedFunction, total=False):
     when: Sequence[tuple[str, str]] | None
 
 
-class StatefulArguments(Timed, total=False):
+class StatefulArguments(TimedArguments, total=False):
     """Keyword arguments of `stateful` besides `rows`, `state` and `key`."""
 
     state_columns: str | None
@@ -96,7 +96,7 @@ class StatefulArguments(Timed, total=False):
     retain: str | None
 
 
-class PublishArguments(Timed, total=False):
+class PublishArguments(TimedArguments, total=False):
     """Arguments of `publish`."""
 
     to: str

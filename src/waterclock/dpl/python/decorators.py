@@ -26,7 +26,7 @@ from waterclock.dpl.python.argument_types import (
     TransformArguments,
     ViewArguments,
 )
-from waterclock.dpl.python.positions import Positions, Site, site_of
+from waterclock.dpl.python.positions import CallSite, Positions, site_of
 from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.flow.declarations import Secret
 
@@ -54,7 +54,7 @@ class Call:
     kind: StatementKind
     name: object
     arguments: Mapping[str, object]
-    site: Site
+    site: CallSite
     function: object = None
     step: StatefulCall | None = None
 
@@ -71,7 +71,7 @@ class ReadCall:
     word: str
     table: object
     span: object = None
-    site: Site | None = None
+    site: CallSite | None = None
     hidden: object = False
 
 
@@ -80,7 +80,7 @@ class VariableCall:
     """The argument of `var`, used as the default of a parameter."""
 
     name: object
-    site: Site | None = None
+    site: CallSite | None = None
 
 
 class DataFrame:
@@ -456,13 +456,13 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _site() -> Site | None:
+def _site() -> CallSite | None:
     """Return the position of the call of a function of this module; None while no file is loaded."""
     recorder = _recorder.get()
     return None if recorder is None else _site_in(recorder)
 
 
-def _site_in(recorder: _Recorder) -> Site:
+def _site_in(recorder: _Recorder) -> CallSite:
     """Return the innermost call in the project's own files, or the innermost call of all if there is none."""
     root = f"{recorder.root}{os.sep}"
     frames = list(_frames())

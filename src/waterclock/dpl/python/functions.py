@@ -21,8 +21,8 @@ from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.steps import StatefulStep
 from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.window import Window

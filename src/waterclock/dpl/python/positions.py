@@ -19,7 +19,7 @@ Positions = tuple[CodeType, list[Position]]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CallSite:
     """The position of a call in a Python file: lines from 1, columns in UTF-8 bytes from 0, as in `ast`."""
 
     file: str
@@ -29,18 +29,18 @@ class Site:
     end_column: int
 
 
-def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
+def site_of(frame: FrameType, known: dict[int, Positions]) -> CallSite:
     """Return the position of the call that a frame executes. `known` caches positions by the `id` of a code object."""
     code = frame.f_code
     if id(code) not in known:
         known[id(code)] = code, list(code.co_positions())
     line, end_line, column, end_column = known[id(code)][1][frame.f_lasti // 2]
     first = line or frame.f_lineno
-    return Site(frame.f_code.co_filename, first, column or 0, end_line or first, end_column or 0)
+    return CallSite(frame.f_code.co_filename, first, column or 0, end_line or first, end_column or 0)
 
 
 @dataclass(frozen=True)
-class Verbatim(SourceText):
+class FileText(SourceText):
     """A source text that is a part of a file, from offset `base` on; its excerpts show the file's lines."""
 
     whole: SourceText = field(default=SourceText("", ""), repr=False)
@@ -60,7 +60,7 @@ class Verbatim(SourceText):
 
 
 @dataclass(frozen=True)
-class Composed(SourceText):
+class ComputedText(SourceText):
     """A source text that Python computed. Its position is that of the call; excerpts show `name` and the text."""
 
     name: str = ""
@@ -109,7 +109,7 @@ class PythonText:
         """Return the definition of the function with this code object; None if it is not in the file."""
         return self._definitions.get((code.co_name, code.co_firstlineno))
 
-    def call_at(self, site: Site) -> ast.Call | None:
+    def call_at(self, site: CallSite) -> ast.Call | None:
         """Return the call that ends at the end of a site; None if there is none."""
         return self._calls.get((site.end_line, site.end_column))
 
@@ -124,7 +124,7 @@ class PythonText:
         start = self.offset(node.lineno, node.col_offset)
         return self.piece(start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0))
 
-    def site(self, site: Site) -> Span:
+    def site(self, site: CallSite) -> Span:
         """Return the span of a call's first line."""
         start = self.offset(site.line, site.column)
         row = bisect_right(self._starts, start)
@@ -134,7 +134,7 @@ class PythonText:
     def piece(self, start: int, end: int) -> Span:
         """Return a span that covers a part of the file, with the part as its source text."""
         text = self.source.text[start:end]
-        return Verbatim(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
+        return FileText(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
 
     def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> SourceText:
         """Return the source text for a string that `node` evaluates to: a part of the file if it is a plain literal.
@@ -146,6 +146,6 @@ class PythonText:
             match = _LITERAL.match(span.text)
             if match and span.text[match.end() : -len(match["quote"])] == value:
                 base = self.offset(node.lineno, node.col_offset) + match.end()
-                return Verbatim(self.source.file, value, whole=self.source, base=base)
+                return FileText(self.source.file, value, whole=self.source, base=base)
         place = (self.span(node) if node is not None else at).place
-        return Composed(self.source.file, value, place.line, place.column, name=name)
+        return ComputedText(self.source.file, value, place.line, place.column, name=name)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from waterclock.dpl.python.fingerprints import PythonFingerprints
-from waterclock.dpl.python.positions import PythonText, Site
+from waterclock.dpl.python.positions import CallSite, PythonText
 from waterclock.dpl.syntax.clause_table import BY_ARGUMENT
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.source_text import SourceText, Span
@@ -38,7 +38,7 @@ class Texts:
             )
         return self._known[file]
 
-    def site(self, site: Site | None, otherwise: Span | None = None) -> Span:
+    def site(self, site: CallSite | None, otherwise: Span | None = None) -> Span:
         """Return the span of a call; `otherwise` if its file is outside of the project."""
         text = self.of(site.file) if site else None
         if text is not None and site is not None:
@@ -48,33 +48,33 @@ class Texts:
         name, line = (site.file, site.line) if site else ("", 1)
         return SourceText(name, "", line).span(0, 1)
 
-    def call(self, site: Site | None) -> ast.Call | None:
+    def call(self, site: CallSite | None) -> ast.Call | None:
         """Return the syntax tree of a call; None if it cannot be found in the project."""
         text = self.of(site.file) if site else None
         return text.call_at(site) if text is not None and site is not None else None
 
-    def node_span(self, site: Site, node: ast.expr | ast.keyword) -> Span:
+    def node_span(self, site: CallSite, node: ast.expr | ast.keyword) -> Span:
         """Return the span of a node within a call."""
         text = self.of(site.file)
         return text.span(node) if text is not None else self.site(site)
 
-    def source(self, site: Site, node: ast.expr | None, value: str, name: str) -> SourceText:
+    def source(self, site: CallSite, node: ast.expr | None, value: str, name: str) -> SourceText:
         """Return the source text for a string argument of a call; `node` is its expression, None if it is unknown."""
         text = self.of(site.file) or PythonText(site.file, "")
         return text.text(node, value, name, self.site(site))
 
-    def keyword(self, site: Site, argument: str) -> ast.expr | None:
+    def keyword(self, site: CallSite, argument: str) -> ast.expr | None:
         """Return the expression of a keyword argument; None if the call does not contain it (`**arguments`)."""
         call = self.call(site)
         return next((one.value for one in call.keywords if one.arg == argument), None) if call else None
 
-    def argument_span(self, site: Site, argument: str) -> Span:
+    def argument_span(self, site: CallSite, argument: str) -> Span:
         """Return the span of a keyword argument with its name; the span of the call if it does not contain it."""
         call = self.call(site)
         found = next((one for one in call.keywords if one.arg == argument), None) if call else None
         return self.node_span(site, found) if found is not None else self.site(site)
 
-    def argument(self, site: Site, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
+    def argument(self, site: CallSite, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
         """Return the source text for a keyword argument, or for its part at `node`. Raises  E251 for no string."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
@@ -86,7 +86,7 @@ class Texts:
             fix=f"write {argument}={examples[0]}" if examples else "write it in quotes",
         )  # fmt: skip
 
-    def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
+    def positional(self, site: CallSite | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
         """Return the source text and the value of a positional argument. Raises  E251 for a value that is no string."""
         call = self.call(site)
         node: ast.expr | None = None

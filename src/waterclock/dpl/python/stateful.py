@@ -12,8 +12,8 @@ from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause, ParsedColumnList
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Argument, PythonFunction, Read
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.steps import ROWS, STATE, StatefulStep
 
 _PARAMETERS = ("key", "state_rows", "rows", "window")

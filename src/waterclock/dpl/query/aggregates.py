@@ -18,12 +18,12 @@ from waterclock.errors import WaterclockError
 
 # SKEW is the frequency of the most common value relative to the average frequency: 1 if all values are equally common,
 # and for no rows
-_IN_SPARKS_WORDS = {
+_SPARK_EXPANSIONS = {
     "SKEW": "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)",
 }
-NAMES = frozenset(name.lower() for name in _IN_SPARKS_WORDS)
+NAMES = frozenset(name.lower() for name in _SPARK_EXPANSIONS)
 
-GROUPED: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
+GROUP_AGGREGATES: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
 """The aggregates over groups of rows, which only rules can use, and how many arguments they need at least.
 
 They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
@@ -37,15 +37,15 @@ _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity
 def is_aggregate(node: exp.Expr) -> bool:
     """Return whether a node of an expression is an aggregate of Spark or of Waterclock."""
     return isinstance(node, exp.AggFunc) or (
-        isinstance(node, exp.Anonymous) and node.name.lower() in NAMES | {*GROUPED}
+        isinstance(node, exp.Anonymous) and node.name.lower() in NAMES | {*GROUP_AGGREGATES}
     )
 
 
 def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
     """Return the error for a call at `index` of an aggregate of Waterclock with invalid arguments, or None."""
-    if upper.lower() in GROUPED and _is_call(tokens, index):
+    if upper.lower() in GROUP_AGGREGATES and _is_call(tokens, index):
         return _check_grouped_call(source, tokens, index)
-    if upper not in _IN_SPARKS_WORDS or not _is_call(tokens, index):
+    if upper not in _SPARK_EXPANSIONS or not _is_call(tokens, index):
         return None
     closing, commas = _arguments(tokens, index + 1)
     if closing > index + 2 and not commas:
@@ -63,7 +63,7 @@ def _check_grouped_call(source: SourceText, tokens: Sequence[Token], index: int)
     count = len(commas) + 1 if closing > index + 2 else 0
     inside = tokens[index + 2 : closing]
     after = tokens[closing + 1].text.upper() if closing + 1 < len(tokens) else ""
-    if count < GROUPED[name]:
+    if count < GROUP_AGGREGATES[name]:
         given = f"{count} argument{'s' if count > 1 else ''}" if count else "no arguments"
         what = f"{span.text} is called with {given}"
     elif inside[0].text.upper() == "DISTINCT":
@@ -85,7 +85,7 @@ def expand_aggregates(text: str) -> str:
         return text
     tokens = dialect().tokenize(text)
     for index in reversed(range(len(tokens))):
-        words = _IN_SPARKS_WORDS.get(tokens[index].text.upper())
+        words = _SPARK_EXPANSIONS.get(tokens[index].text.upper())
         if words is None or not _is_call(tokens, index):
             continue
         closing, _ = _arguments(tokens, index + 1)
@@ -96,11 +96,11 @@ def expand_aggregates(text: str) -> str:
 
 def grouped_calls(text: str) -> Iterator[tuple[int, int, str, list[str]]]:
     """Yield the start, end, name and arguments of each call of an aggregate over groups in an expression."""
-    if not any(name in text.lower() for name in GROUPED):
+    if not any(name in text.lower() for name in GROUP_AGGREGATES):
         return
     tokens = dialect().tokenize(text)
     for index, token in enumerate(tokens):
-        if token.text.lower() not in GROUPED or not _is_call(tokens, index):
+        if token.text.lower() not in GROUP_AGGREGATES or not _is_call(tokens, index):
             continue
         closing, commas = _arguments(tokens, index + 1)
         bounds = [index + 1, *commas, closing]
@@ -128,7 +128,7 @@ def _is_aggregate_call(tokens: Sequence[Token], index: int) -> bool:
         return False
     word = tokens[index].text.upper()
     kind = exp.FUNCTION_BY_NAME.get(word)
-    return word.lower() in NAMES | {*GROUPED} or (kind is not None and issubclass(kind, exp.AggFunc))
+    return word.lower() in NAMES | {*GROUP_AGGREGATES} or (kind is not None and issubclass(kind, exp.AggFunc))
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:

@@ -81,7 +81,7 @@ _ALL = (
         _function("perturb", PERTURB_PARAMETERS, "DOUBLE", perturb_sql()), needs=4, positive=frozenset({"scale"})
     ),
 )
-BROUGHT: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
+BUILTINS_BY_NAME: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
 """The built-in functions by their upper-case names."""
 
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
@@ -95,7 +95,7 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
 
     Values of arguments are checked only if they are literals.
     """
-    brought = BROUGHT.get(upper)
+    brought = BUILTINS_BY_NAME.get(upper)
     following = tokens[index + 1].token_type if brought and index + 1 < len(tokens) else None
     if brought is None or following is not TokenType.L_PAREN:
         return None

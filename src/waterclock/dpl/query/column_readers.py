@@ -15,8 +15,8 @@ from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.query.splice import splice
 from waterclock.dpl.syntax.tokens import parse_query_text
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Query, Table, TableReference
+from waterclock.flow.enums import Kind
 from waterclock.flow.flats import flats_of
 
 _DIALECT = "databricks"

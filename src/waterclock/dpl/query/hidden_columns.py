@@ -34,7 +34,7 @@ _TOP = -1
 
 
 @dataclass(slots=True)
-class Hiding:
+class HiddenColumnEdits:
     """The edits of a query that leave out HIDDEN columns; offsets are those of the source text.
 
     `left_out`: the columns to remove from a read, by the read's offset. `stars`: the texts to insert after a `*`, by
@@ -48,14 +48,14 @@ class Hiding:
 
 def compute_hiding(
     source: SourceText, tokens: Sequence[Token], found: QueryNames, hidden: Callable[[FoundTable], Sequence[str]]
-) -> Hiding:
+) -> HiddenColumnEdits:
     """Return the edits that leave HIDDEN columns out of each `*` of a query, or of one branch of it.
 
     `hidden` returns the HIDDEN columns of a read. E319 is added to the errors for a SELECT that names one and has a
     NATURAL JOIN.
     """
     of_reads = [(table, tuple(names)) for table in found.tables if not table.mark and (names := hidden(table))]
-    hiding = Hiding()
+    hiding = HiddenColumnEdits()
     if of_reads and found.tree is not None:
         nodes = {start: node for node in found.tree.find_all(exp.Table) if (start := start_of(node)) is not None}
         finder = _HiddenColumnFinder(source, _Nested(tokens), nodes, hiding)
@@ -191,7 +191,9 @@ class _Select:
 
 
 class _HiddenColumnFinder:
-    def __init__(self, source: SourceText, nested: _Nested, nodes: Mapping[int, Any], hiding: Hiding) -> None:
+    def __init__(
+        self, source: SourceText, nested: _Nested, nodes: Mapping[int, Any], hiding: HiddenColumnEdits
+    ) -> None:
         self.source = source
         self.nested = nested
         self.tokens = nested.tokens

@@ -13,9 +13,9 @@ from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedCo
 from waterclock.dpl.query.column_uses import FILTER, VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.dpl.query.row_choice import ALL, closing_columns, deciding_columns
-from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.for_each import Each
 
 COPIED, COMPUTED, MAY = "copied", "computed", "may read"

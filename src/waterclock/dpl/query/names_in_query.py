@@ -10,7 +10,7 @@ from sqlglot import exp
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
+from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import Duration
 
 FLAT = "FLAT"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from waterclock.dpl.query.projections import nameless
+from waterclock.dpl.query.projections import find_unnamed_items
 from waterclock.dpl.query.type_families import UNSTORED, Family
 from waterclock.dpl.query.visible_columns import Entry, Output
 from waterclock.dpl.syntax.source_text import SourceText, Span
@@ -59,7 +59,7 @@ def check_storable(output: Output, query: Span, said: ParsedColumnList | None) -
 
 def check_column_names(tree: Any, source: SourceText) -> Iterator[WaterclockError]:
     """Yield errors for columns of a query without a name, for which Spark would generate one."""
-    for node in nameless(tree):
+    for node in find_unnamed_items(tree):
         written = source.span_of(node)
         if written is not None:
             yield source.span(written.start).refuse(

@@ -13,8 +13,8 @@ from waterclock.dpl.query.column_flow import FollowedCalls
 from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedColumn, trace_expression
 from waterclock.dpl.query.impact import find_delivering_publishes
 from waterclock.dpl.query.lineage import ColumnLineage
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Function, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.personal_data import COUNTING, HIDING, NO_PII, PII, REVEALING, declared_tag
 
 

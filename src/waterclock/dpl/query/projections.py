@@ -122,7 +122,7 @@ def makes_rows(node: Any) -> bool:
     return isinstance(node, _MAKES_ROWS)
 
 
-def nameless(tree: Any) -> Iterator[Any]:
+def find_unnamed_items(tree: Any) -> Iterator[Any]:
     """Yield the items of a query's first SELECT for which Spark would generate a name that no table can have."""
     while isinstance(tree, exp.Subquery | exp.SetOperation):
         tree = tree.this

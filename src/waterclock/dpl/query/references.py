@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.query.builtins import BROUGHT, check_builtin_call
+from waterclock.dpl.query.builtins import BUILTINS_BY_NAME, check_builtin_call
 from waterclock.dpl.query.determinism import WATCHED, check_deterministic_call
 from waterclock.dpl.query.names_in_query import FLAT, FoundTable, FoundValue, QueryNames, mark_in_tree
 from waterclock.dpl.query.scopes import is_cte, written_ctes
@@ -28,7 +28,7 @@ from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.sql_parsing import ParserBroke, parse_sql
 from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError, did_you_mean, nearest
-from waterclock.flow.choices import ReadKind
+from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
@@ -37,7 +37,7 @@ VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL", "IS_PARTIAL"})
 MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
 """The kinds of read of a `_mark` table: WATERMARK is the watermark before the batch, NEXT_WATERMARK that after it."""
 _READ_WORDS = frozenset({*READS, FLAT})
-_WATCHED = frozenset({*_READ_WORDS, *VALUES, *MARKS, *WATCHED, *BROUGHT})
+_WATCHED = frozenset({*_READ_WORDS, *VALUES, *MARKS, *WATCHED, *BUILTINS_BY_NAME})
 _IDENTIFIER, _LATERAL = "IDENTIFIER", "LATERAL"
 _BEHIND_LATERAL = frozenset({"VIEW", "OUTER"})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING})

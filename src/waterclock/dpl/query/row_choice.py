@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Column, Table
-from waterclock.flow.ladders import find_row_action
+from waterclock.flow.enums import ReadKind
+from waterclock.flow.rule_actions import find_row_action
 
 ALL = "*"
 _DIALECT = "databricks"

@@ -34,7 +34,7 @@ class TextPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Spliced:
+class SplicedQuery:
     """A query that Spark can run, with the origins of its parts.
 
     Its parameters, to be passed to Spark as `args`, are `wc_window_start`, `wc_window_end`, `wc_timelabel`,
@@ -102,7 +102,7 @@ class _ReplacementsByName:
         return {}
 
 
-def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
+def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> SplicedQuery:
     """Return a query with each read replaced by `name_of(read)`, views by their queries, values by Spark parameters.
 
     `name_of` returns a name or another relation on one line. An alias is added if the query gives none.
@@ -111,7 +111,7 @@ def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
     return splice_with(query, _ReplacementsByName(name_of))
 
 
-def splice_with(query: Query, ways: Replacements) -> Spliced:
+def splice_with(query: Query, ways: Replacements) -> SplicedQuery:
     """Return a query with its references replaced as `ways` defines; otherwise like `splice`."""
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
@@ -123,7 +123,7 @@ def splice_with(query: Query, ways: Replacements) -> Spliced:
             parts.append(text)
             pieces.append(TextPiece(at, source, origin, is_copied))
             at += len(text)
-    return Spliced("".join(parts), tuple(pieces), variables_of(query))
+    return SplicedQuery("".join(parts), tuple(pieces), variables_of(query))
 
 
 def variables_of(query: Query) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.names_in_query import FoundTable, is_mark
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
+from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.label import TIMELABEL
 

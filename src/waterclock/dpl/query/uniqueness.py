@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.projections import makes_rows
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 

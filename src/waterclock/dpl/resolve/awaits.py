@@ -8,7 +8,7 @@ from waterclock.dpl.syntax.statements import ParsedAwait, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Batching, Sign
+from waterclock.flow.enums import Batching, Sign
 
 _CODES = re.compile(r"%(.?)")
 _KNOWN = frozenset("YmdHMj%")

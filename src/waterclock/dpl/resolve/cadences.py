@@ -12,8 +12,8 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import ensure_place, parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Kind, ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import Batching, Kind, ReadKind
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.cron import compile_cron
 from waterclock.timelabel.duration import Duration

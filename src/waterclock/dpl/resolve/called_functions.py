@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.aggregates import EXAMPLES, GROUPED, NAMES
+from waterclock.dpl.query.aggregates import EXAMPLES, GROUP_AGGREGATES, NAMES
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
@@ -24,12 +24,22 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.dpl.syntax.type_names import unknown_cast_types
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
+from waterclock.flow.enums import Kind
 
 # functions for rules only, and values of the batch; elsewhere they are refused with errors of their own
 OF_RULES = frozenset(
-    {"last_good", "usual", "trend", "parsed", "watermark", "next_watermark", *NAMES, *GROUPED, *map(str.lower, VALUES)}
+    {
+        "last_good",
+        "usual",
+        "trend",
+        "parsed",
+        "watermark",
+        "next_watermark",
+        *NAMES,
+        *GROUP_AGGREGATES,
+        *map(str.lower, VALUES),
+    }
 )
 # the last three belong to Spark's grammar, and not to the functions that it lists
 OF_SPARK = SCALARS | AGGREGATES | GENERATORS | WINDOWED | {"timestampadd", "timestampdiff", "try_cast"}
@@ -102,7 +112,7 @@ class _Calls:
 def _check_aggregates_of_rules(said: ParsedQuery, tree: Any) -> Iterator[WaterclockError]:
     for node in tree.find_all(exp.Anonymous):
         name = node.name.lower()
-        if name in NAMES | {*GROUPED} and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
+        if name in NAMES | {*GROUP_AGGREGATES} and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
             yield _span_of(node, said).refuse(
                 "E286",
                 f"{name} is only for rules",

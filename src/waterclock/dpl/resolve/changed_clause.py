@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.dpl.syntax.statements import ParsedBatching, ParsedChanged, ParsedMode, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import FOLDS
+from waterclock.flow.enums import FOLDS
 from waterclock.flow.lookbacks import Changed, ChangeReporting
 
 

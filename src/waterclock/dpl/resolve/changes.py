@@ -9,10 +9,10 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedMode
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import DELETES, OP_COLUMN, format_change_mark
-from waterclock.flow.choices import FOLDS, Action, Batching
 from waterclock.flow.declarations import Column, Columns
+from waterclock.flow.enums import FOLDS, Action, Batching
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.rule_actions import RuleActions
 from waterclock.spark_sql import quote_name
 
 _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
@@ -64,7 +64,7 @@ def _find_change_errors(draft: UnresolvedTable, said: ParsedMode | None) -> Iter
             )
 
 
-def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, Ladder]]:
+def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
     for rule in draft.declared.rules:
         yield f"the rule {rule.name}", rule.rungs
     for column in draft.declared.columns.named:

@@ -12,8 +12,8 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import CheckedReference, checked_references
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Columns, Read
+from waterclock.flow.enums import Kind
 from waterclock.flow.flat_joins import plain_type
 
 

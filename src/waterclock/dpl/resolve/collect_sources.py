@@ -7,7 +7,7 @@ from dataclasses import replace
 from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.changed_clause import resolve_changed
 from waterclock.dpl.resolve.changes import add_operation_column
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.for_each_clause import each_of
 from waterclock.dpl.resolve.linked_projects import resolve_link
 from waterclock.dpl.resolve.origins import check_origins
@@ -21,11 +21,11 @@ from waterclock.dpl.syntax.statements import (
     ParsedUnit,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import LINKED, Batching
 from waterclock.flow.declarations import Source
+from waterclock.flow.enums import LINKED, Batching
 
 
-def resolve_source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> None:
+def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> None:
     """Set the source of a COLLECT, its rule for lines that cannot be parsed, and columns that the source adds."""
     source = _source(draft, systems, errors)
     draft.declared = replace(draft.declared, source=source)
@@ -35,7 +35,7 @@ def resolve_source(draft: UnresolvedTable, systems: Systems, errors: list[Waterc
     draft.declared = replace(draft.declared, columns=add_operation_column(draft))
 
 
-def _source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Source | None:
+def _source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Source | None:
     statement = draft.statement
     said = statement.value("FROM", ParsedUnit)
     if said is None:

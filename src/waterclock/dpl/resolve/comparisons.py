@@ -13,7 +13,7 @@ from waterclock.dpl.query.merging import find_call_end, is_aggregate_text
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
-from waterclock.flow.measures import Compared, ComparedSource, MeasureComparison
+from waterclock.flow.measures import ComparedSource, ComparedValue, MeasureComparison
 from waterclock.flow.usual import LEAST_DAYS, MOST_DAYS
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def comparison_of(expression: Expression, text: str, errors: list[WaterclockErro
             fix = "write an aggregate: last_good(count(*)), usual(sum(amount), -4.5), trend(sum(amount), 30)"
             errors.append(expression.span.refuse("E294", problem, why=_WHY, fix=fix))
             return None
-        if isinstance(value, Compared):
+        if isinstance(value, ComparedValue):
             pieces.append(text[end:start])
             values.append(value)
             end = stop
@@ -64,14 +64,14 @@ def comparison_of(expression: Expression, text: str, errors: list[WaterclockErro
 _WHY = "values that are compared with earlier batches are computed and stored while each batch is written"
 
 
-def _problem(value: Compared) -> str | None:
+def _problem(value: ComparedValue) -> str | None:
     sign = find_uncountable_word(value.aggregate)
     if sign == "DISTINCT":
         return f"{value.aggregate} cannot be computed while rows are written: approx_count_distinct can"
     return None if sign is None else f"{sign} in {value.aggregate} cannot be computed while rows are written"
 
 
-def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
+def _find_values(text: str) -> Iterator[tuple[int, int, ComparedValue | str]]:
     """Yield the start and end of each outermost aggregate or call for history in a text, with its value or an error."""
     tokens = dialect().tokenize(text)
     index = 0
@@ -88,14 +88,14 @@ def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
             following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
             if following in {"FILTER", "OVER", "WITHIN"}:
                 yield start, stop, f"{following} after {text[start:stop]} cannot be computed while rows are written"
-            yield start, stop, Compared(ComparedSource.OWN, _collapse_spaces(text[start:stop]))
+            yield start, stop, ComparedValue(ComparedSource.OWN, _collapse_spaces(text[start:stop]))
         else:
             index += 1
             continue
         index = last + 1
 
 
-def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Compared | str:
+def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> ComparedValue | str:
     """Return the value of a call of last_good(), usual() or trend(), or an error; `tokens` are those from ( to )."""
     depth, comma = 0, None
     for token in tokens:
@@ -111,18 +111,18 @@ def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Comp
     if source is ComparedSource.TREND:
         return _trend(aggregate, more)
     if comma is None:
-        return Compared(source, aggregate)
+        return ComparedValue(source, aggregate)
     if source is not ComparedSource.USUAL:
         return f"{source}() takes one aggregate and no other argument"
     if not _NUMBER.fullmatch(more.strip("()")):
         return f"usual() takes a number after its aggregate, and {more} is not a number"
-    return Compared(source, aggregate, float(more.strip("()")))
+    return ComparedValue(source, aggregate, float(more.strip("()")))
 
 
-def _trend(aggregate: str, days: str) -> Compared | str:
+def _trend(aggregate: str, days: str) -> ComparedValue | str:
     count = int(days) if re.fullmatch(r"[0-9]{1,3}", days) else 0
     if LEAST_DAYS <= count <= MOST_DAYS:
-        return Compared(ComparedSource.TREND, aggregate, days=count)
+        return ComparedValue(ComparedSource.TREND, aggregate, days=count)
     return f"trend({aggregate}) needs a second argument, {LEAST_DAYS} to {MOST_DAYS} days" + (
         f", not {days}" if days else ""
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.column_lists import columns_of
-from waterclock.dpl.resolve.connections import Systems, resolve_connections
+from waterclock.dpl.resolve.connections import ValidConnections, resolve_connections
 from waterclock.dpl.resolve.drafts import draft_of
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.flow_building import FlowBuilder
@@ -25,13 +25,13 @@ from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
 from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
-from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.resolve.watermarks import with_marks
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Columns, Flow
+from waterclock.flow.enums import ReadKind
 
 
 def compile_flow(
@@ -76,7 +76,7 @@ class _Compiler:
         for statement in made.values():
             self.drafts[statement.name] = draft_of(statement, self.config, systems, errors)
         publishes = self._publishes(systems)
-        queries = Queries(made, frozenset(publishes), views, errors, Flats(dict(self.drafts), errors))
+        queries = QueryResolver(made, frozenset(publishes), views, errors, Flats(dict(self.drafts), errors))
         reads = ReadResolver(self.drafts, queries, self.config, errors)
         view_columns: dict[str, Columns] = {}
         for name, view in views.items():
@@ -102,7 +102,7 @@ class _Compiler:
         errors.extend(check_published_personal_data(built, self.drafts))
         return None if errors else built
 
-    def _publishes(self, systems: Systems) -> dict[str, UnresolvedTable]:
+    def _publishes(self, systems: ValidConnections) -> dict[str, UnresolvedTable]:
         publishes: dict[str, UnresolvedTable] = {}
         for statement in self.statements:
             if statement.kind is not StatementKind.PUBLISH:

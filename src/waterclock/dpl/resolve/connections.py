@@ -30,7 +30,7 @@ _FILES = "files"
 
 
 @dataclass(frozen=True, slots=True)
-class Systems:
+class ValidConnections:
     """The valid connections of a project, and the capabilities of their types."""
 
     connections: Mapping[str, Connection]
@@ -112,7 +112,7 @@ def resolve_connections(
     root: Path,
     capabilities: Mapping[str, Capabilities],
     errors: list[WaterclockError],
-) -> Systems:
+) -> ValidConnections:
     """Return all connections with the environment's options, plus `project` for the project's files; report errors."""
     said = {statement.name: statement for statement in statements}
     connections: dict[str, Connection] = {}
@@ -142,7 +142,7 @@ def resolve_connections(
     files = [each for each in connections.values() if each.type == _FILES]
     errors.extend(check_buckets(files, config, span_of))
     errors.extend(check_receivers(connections.values(), span_of))
-    return Systems(connections, frozenset(said), capabilities)
+    return ValidConnections(connections, frozenset(said), capabilities)
 
 
 def _suggest_declaration(name: str, config: Config, capabilities: Mapping[str, Capabilities]) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Batching, Kind, Mode
 
 _RAW = "raw"
 
 
-def check_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> Iterator[WaterclockError]:
+def check_copies(drafts: Mapping[str, UnresolvedTable], systems: ValidConnections) -> Iterator[WaterclockError]:
     """Yield errors for raw collects BY DATA TIME, and for raw publishes that could not copy whole files."""
     for draft in drafts.values():
         source = draft.declared.source
@@ -36,7 +36,9 @@ def check_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> Ite
                 yield from _check_raw_publish(draft, table, systems)
 
 
-def _check_raw_publish(draft: UnresolvedTable, table: UnresolvedTable, systems: Systems) -> Iterator[WaterclockError]:
+def _check_raw_publish(
+    draft: UnresolvedTable, table: UnresolvedTable, systems: ValidConnections
+) -> Iterator[WaterclockError]:
     said = draft.statement.value("OPTIONS", ParsedOptions)
     span = said.spans.get("format", draft.span) if said else draft.span
     if table.declared.source is None or not _copies_files(table.declared.source.unit, systems):
@@ -68,7 +70,7 @@ def _check_raw_publish(draft: UnresolvedTable, table: UnresolvedTable, systems: 
 _NEEDED = ("name", "stamp", "changed", "size", "sha256")
 
 
-def _copies_files(unit: Unit, systems: Systems) -> bool:
+def _copies_files(unit: Unit, systems: ValidConnections) -> bool:
     capabilities = systems.of(unit)
     return capabilities is not None and capabilities.copies and unit.options.get("format") == _RAW
 

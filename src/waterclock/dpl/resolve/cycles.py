@@ -10,8 +10,8 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import Kind, ReadKind
 from waterclock.flow.graph import components_of, cycle_of
 
 

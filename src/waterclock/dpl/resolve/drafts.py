@@ -8,7 +8,7 @@ from typing import Any
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.collect_sources import resolve_source
 from waterclock.dpl.resolve.column_lists import columns_of
-from waterclock.dpl.resolve.connections import Systems, check_table_options
+from waterclock.dpl.resolve.connections import ValidConnections, check_table_options
 from waterclock.dpl.resolve.deadlines import is_by_watermark
 from waterclock.dpl.resolve.hidden import exclude_hidden_from_rules
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
@@ -28,13 +28,15 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.about import About
-from waterclock.flow.choices import Kind, OnRestate, TableType
 from waterclock.flow.declarations import TableDeclaration, Unit
+from waterclock.flow.enums import Kind, OnRestate, TableType
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark
 
 
-def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> UnresolvedTable:
+def draft_of(
+    statement: Statement, config: Config, systems: ValidConnections, errors: list[WaterclockError]
+) -> UnresolvedTable:
     """Return the unresolved table of a statement, with all parts that depend on no other table; report errors."""
     columns = columns_of(statement, config.variables, errors)
     rules = rules_of(statement, config.variables, errors)
@@ -131,7 +133,7 @@ def _on_restate(statement: Statement, config: Config) -> OnRestate:
     return said or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
 
 
-def _destination(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
+def _destination(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Unit | None:
     said = draft.statement.value("TO", ParsedUnit)
     if said is None:
         if not draft.statement.has_failed("TO"):

@@ -13,8 +13,8 @@ from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ParsedColumn, ParsedColumnList, ParsedMode, Statement
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.endings import Ending
+from waterclock.flow.enums import Mode
 
 
 def resolve_ending(said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:

@@ -34,8 +34,8 @@ from waterclock.flow.declarations import (
     TableDeclaration,
 )
 from waterclock.flow.flats import flats_of
-from waterclock.flow.ladders import FAILS, format_ladder
 from waterclock.flow.origins import SOURCE
+from waterclock.flow.rule_actions import FAILS, format_actions
 from waterclock.flow.schema_changes import OnSchemaChange
 
 # prefixes of string literals; stored fingerprints contain them, and sqlglot's numbers differ between its releases
@@ -181,7 +181,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
 
 def _columns(columns: Columns) -> str:
     text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
-    text += [f"parsed() {format_ladder(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
+    text += [f"parsed() {format_actions(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
     return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open), *text])
 
 
@@ -192,7 +192,7 @@ def _column(column: Column) -> str:
     if column.references and column.references.otherwise:
         of = column.references
         ladders[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
-    said = [f"{what} else {format_ladder(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    said = [f"{what} else {format_actions(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
     said += [str(column.stays)] if column.stays else []
     said += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
@@ -201,7 +201,7 @@ def _column(column: Column) -> str:
 
 
 def _rule(rule: Rule) -> str:
-    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {format_ladder(rule.rungs)}"
+    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {format_actions(rule.rungs)}"
 
 
 def _with_single_spaces(expression: str) -> str:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.query.builtins import FUNCTIONS
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.fingerprints import (
     canonical_query,
     code_of_function,
@@ -23,7 +23,7 @@ from waterclock.dpl.resolve.keyed_calls import current_keys
 from waterclock.dpl.resolve.open_windows import with_open_windows
 from waterclock.dpl.resolve.renames import former_names
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.flow.about import About
 from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Columns, Flow, Function, Table, TableDeclaration, View
@@ -38,11 +38,11 @@ class FlowBuilder:
     """Builds a flow from `drafts`, unresolved tables without errors. `view_columns` are the column lists of views."""
 
     drafts: Mapping[str, UnresolvedTable]
-    queries: Queries
+    queries: QueryResolver
     functions: Mapping[str, Function]
     view_columns: Mapping[str, Columns]
     config: Config
-    systems: Systems
+    systems: ValidConnections
 
     def build(self) -> Flow:
         """Return the flow, including companion tables of open windows."""

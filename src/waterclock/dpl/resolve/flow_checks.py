@@ -18,13 +18,13 @@ from waterclock.dpl.resolve.deadlines import check_deadlines
 from waterclock.dpl.resolve.hidden import exclude_hidden_from_input_rules
 from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.keyed_calls import check_keyed_calls
-from waterclock.dpl.resolve.ladders import check_ladders
 from waterclock.dpl.resolve.offline import check_offline
 from waterclock.dpl.resolve.open_windows import check_open_windows
 from waterclock.dpl.resolve.partial import check_partial
-from waterclock.dpl.resolve.reach import check_reach
+from waterclock.dpl.resolve.past_reach import check_reach
 from waterclock.dpl.resolve.read_checks import check_reads
 from waterclock.dpl.resolve.renames import check_renames
+from waterclock.dpl.resolve.rule_actions import check_rule_actions
 from waterclock.dpl.resolve.subjects import check_subjects
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
 from waterclock.dpl.resolve.variables import check_variables
@@ -57,7 +57,7 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from check_deadlines(drafts)
     yield from resolve_closings(drafts, flow.config.variables, flow.functions)
     yield from check_open_windows(drafts, flow.statements)
-    yield from check_ladders(drafts.values())
+    yield from check_rule_actions(drafts.values())
     yield from check_input_rules(drafts, flow.queries.views)
     exclude_hidden_from_input_rules(drafts)
     yield from check_offline(drafts.values())

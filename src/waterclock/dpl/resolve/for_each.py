@@ -10,8 +10,8 @@ from waterclock.dpl.resolve.views import unknown_table_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedForEach, ParsedOptions, Statement
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import Kind
 from waterclock.timelabel.label import TIMELABEL
 
 

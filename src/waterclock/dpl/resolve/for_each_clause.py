@@ -8,8 +8,8 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedForEach, ParsedMode, ParsedOptions, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 from waterclock.flow.for_each import Each
 
 _ALONE = {

@@ -11,8 +11,8 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions, ParsedRule
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, list_marked_checks, marks_rows
-from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Choice, Query, Read
+from waterclock.flow.enums import Kind, ReadKind
 
 _GOES_BY = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
 

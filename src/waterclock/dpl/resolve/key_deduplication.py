@@ -11,9 +11,9 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedKeyStays
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, key_stays
-from waterclock.flow.choices import Kind, ReadKind, TableType
 from waterclock.flow.declarations import Read
-from waterclock.flow.ladders import find_row_action
+from waterclock.flow.enums import Kind, ReadKind, TableType
+from waterclock.flow.rule_actions import find_row_action
 
 
 def resolve_keys(

@@ -8,7 +8,7 @@ from itertools import chain
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import KEYED, STRINGS, find_calls, named_arguments
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.variables import list_expressions
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedQuery, Statement
@@ -19,14 +19,14 @@ from waterclock.flow.key_connections import CURRENT, KEYS, names_of_keys
 
 
 def check_keyed_calls(
-    queries: Iterable[ParsedQuery], statements: Iterable[Statement], systems: Systems
+    queries: Iterable[ParsedQuery], statements: Iterable[Statement], systems: ValidConnections
 ) -> Iterator[WaterclockError]:
     """Yield an error for each call, in queries and in expressions of statements, that does not name a valid key."""
     for said in (*queries, *chain.from_iterable(map(list_expressions, statements))):
         yield from _check_calls(said.span.source, said.tokens, systems)
 
 
-def _check_calls(source: SourceText, tokens: Sequence[Token], systems: Systems) -> Iterator[WaterclockError]:
+def _check_calls(source: SourceText, tokens: Sequence[Token], systems: ValidConnections) -> Iterator[WaterclockError]:
     connections = systems.connections
     for function, call in find_calls(tokens, KEYED):
         given = named_arguments(tokens, tokens.index(call) + 1, KEYED[function])

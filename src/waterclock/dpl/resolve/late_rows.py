@@ -15,8 +15,8 @@ from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import Clause, Expression, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import OnRestate, ReadKind
 from waterclock.flow.declarations import Read, Value
+from waterclock.flow.enums import OnRestate, ReadKind
 from waterclock.flow.late_rows import REASON, LateRows, late_of
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.duration import Duration

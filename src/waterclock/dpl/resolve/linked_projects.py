@@ -5,8 +5,8 @@ from __future__ import annotations
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedBatching
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Batching
 from waterclock.timelabel.label import TIMELABEL
 
 

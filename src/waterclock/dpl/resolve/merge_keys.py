@@ -14,7 +14,7 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import Expression, ParsedColumnList, ParsedMode, ParsedTemporal
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.folds import RECORD, Merge, Temporal
 from waterclock.timelabel.label import TIMELABEL
 

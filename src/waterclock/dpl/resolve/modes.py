@@ -14,7 +14,7 @@ from waterclock.dpl.syntax.statements import (
     ParsedMode,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode, TableType
+from waterclock.flow.enums import Batching, Mode, TableType
 
 
 def _check_modes_of_publish(draft: UnresolvedTable, said: ParsedMode) -> Iterator[WaterclockError]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from waterclock.dpl.query.builtins import BROUGHT
+from waterclock.dpl.query.builtins import BUILTINS_BY_NAME
 from waterclock.dpl.query.names_in_query import FLAT
 from waterclock.dpl.query.references import MARKS, READS, VALUES
 from waterclock.dpl.resolve.called_functions import OF_RULES, OF_SPARK
@@ -16,7 +16,7 @@ _TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
 _RELATIONS = _TABLES | {StatementKind.VIEW}
 _RESERVED_SCHEMAS = {"waterclock": "it contains the status tables"}
 _SUFFIXES = ("_held", "_late", "_quarantine", "_view")
-_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *VALUES, *MARKS, *BROUGHT, *map(str.upper, OF_RULES)})
+_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *VALUES, *MARKS, *BUILTINS_BY_NAME, *map(str.upper, OF_RULES)})
 
 Names = dict[StatementKind, dict[str, Statement]]
 
@@ -52,7 +52,7 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
             fix="use it, or choose another name",
         )
     if statement.kind is StatementKind.FUNCTION and name.upper() in _RESERVED_FUNCTIONS:
-        is_brought = name.upper() in BROUGHT
+        is_brought = name.upper() in BUILTINS_BY_NAME
         fix = "remove it to use the built-in function, or choose another name" if is_brought else "choose another name"
         yield span.refuse("E211", f"{name} is a built-in function", fix=fix)
     elif statement.kind is StatementKind.FUNCTION and name.lower() in OF_SPARK:

@@ -16,8 +16,8 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
-from waterclock.flow.choices import Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.declarations import Column, Columns, Table
+from waterclock.flow.enums import Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_table_of, view_of
 
 _RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.VIEW})

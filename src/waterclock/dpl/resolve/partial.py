@@ -8,7 +8,7 @@ from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.graph import circles_of
 
 _VALUE = "IS_PARTIAL"

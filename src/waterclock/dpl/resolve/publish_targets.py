@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.hidden import set_left_out_columns
 from waterclock.dpl.resolve.merge_keys import resolve_merge
 from waterclock.dpl.resolve.published_columns import resolve_sent_keys
@@ -15,7 +15,7 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Mode, TableType
+from waterclock.flow.enums import Mode, TableType
 from waterclock.flow.folds import RECORD, Order, Temporal
 from waterclock.timelabel.duration import parse_duration
 
@@ -23,7 +23,7 @@ from waterclock.timelabel.duration import parse_duration
 def resolve_publish_target(
     draft: UnresolvedTable,
     table: UnresolvedTable,
-    systems: Systems,
+    systems: ValidConnections,
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:

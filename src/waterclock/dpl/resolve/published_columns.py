@@ -22,7 +22,7 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Merge
-from waterclock.flow.published import MadeAs, find_sent_name
+from waterclock.flow.published import PublishedExpression, find_sent_name
 
 _OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
 _BY_ROW = "each row is sent on its own, computed from its own columns"
@@ -30,7 +30,7 @@ _BY_ROW = "each row is sent on its own, computed from its own columns"
 
 def resolve_expression(
     said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]
-) -> MadeAs | None:
+) -> PublishedExpression | None:
     """Return the expression of a column that a PUBLISH computes; None if it has none, or an invalid one."""
     if said.made_as is None or said.retires is not None:
         return None
@@ -43,7 +43,7 @@ def resolve_expression(
     while isinstance(tree, exp.Paren):
         tree = tree.this
     is_copy = isinstance(tree, exp.Column) and len(tree.parts) == 1
-    return MadeAs(with_literals(said.made_as, variables), columns, tree.name if is_copy else None)
+    return PublishedExpression(with_literals(said.made_as, variables), columns, tree.name if is_copy else None)
 
 
 def check_published_list(statement: Statement) -> Iterator[WaterclockError]:
@@ -84,7 +84,7 @@ def resolve_sent_keys(draft: UnresolvedTable, said: ParsedMode | None, errors: l
     )
 
 
-def _is_copy(made: MadeAs | None) -> bool:
+def _is_copy(made: PublishedExpression | None) -> bool:
     return made is None or made.copies is not None
 
 

@@ -15,8 +15,8 @@ from waterclock.dpl.query.personal_columns import (
 )
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Flow
+from waterclock.flow.enums import Kind
 from waterclock.flow.personal_data import declared_tag
 
 _SHOWN = 5

@@ -15,8 +15,8 @@ from waterclock.dpl.resolve.idle_bounds import (
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import Kind, Mode, ReadKind, TableType
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, elapsed_text
 from waterclock.timelabel.fitting import fits, nearest_fitting_cadence

@@ -15,9 +15,9 @@ from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Action, Scope
 from waterclock.flow.conditions import Condition, Fixed, Term
 from waterclock.flow.declarations import Rule
+from waterclock.flow.enums import Action, Scope
 
 RULE = "REPLACE WHERE"
 USABLE = "published columns, strings, numbers, TRUE, FALSE, :values; = <> < <= > >= IN BETWEEN IS NULL; AND OR NOT"

@@ -9,7 +9,7 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.statements import ParsedDeadline
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.duration import Duration, parse_duration
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, ParsedRule
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule
-from waterclock.flow.ladders import FAILS, SETS_ASIDE, Unread
+from waterclock.flow.enums import Scope
+from waterclock.flow.rule_actions import FAILS, ROW_ACTIONS, UnparsedLines
 
 # expressions whose value is never TRUE or FALSE, whatever their arguments
 _NEVER_TRUTHS = (
@@ -107,7 +107,7 @@ def _history_error(said: ParsedRule) -> WaterclockError:
 
 def _batch_rule_error(said: ParsedRule) -> WaterclockError | None:
     """Return the error for a rule of the batch with a limit, QUARANTINE or DROP, because no single row breaks it."""
-    rows = next((rung.action.name for rung in said.otherwise if rung.action in SETS_ASIDE), None)
+    rows = next((rung.action.name for rung in said.otherwise if rung.action in ROW_ACTIONS), None)
     if rows is None and all(rung.most is None for rung in said.otherwise):
         return None
     what = "table" if said.is_over_table else "whole input" if said.of else "batch"
@@ -124,7 +124,9 @@ def is_parsed(expression: Expression) -> bool:
     return [token.text.upper() for token in expression.tokens] == ["PARSED", "(", ")"]
 
 
-def unread_of(said: Sequence[ParsedRule], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
+def unread_of(
+    said: Sequence[ParsedRule], capabilities: Capabilities | None, errors: list[WaterclockError]
+) -> UnparsedLines:
     """Return the actions for lines that cannot be parsed, from the EXPECT parsed() rules of a collect.
 
     E280 is appended to `errors` for parsed() that is repeated, OVER a batch, or of a source without lines.
@@ -145,7 +147,7 @@ def unread_of(said: Sequence[ParsedRule], capabilities: Capabilities | None, err
                 fix="leave it out; for values of a wrong type add ELSE after the column's type",
             )
         )
-    return Unread(first.name or "parsed()", first.otherwise or FAILS)
+    return UnparsedLines(first.name or "parsed()", first.otherwise or FAILS)
 
 
 def check_expression(expression: Expression) -> list[WaterclockError]:

@@ -19,7 +19,7 @@ from waterclock.dpl.resolve.input_rules import rules_of_inputs
 from waterclock.dpl.resolve.merge_keys import record_name_error
 from waterclock.dpl.resolve.query_choices import check_same_columns
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import (
     Expression,
@@ -31,8 +31,8 @@ from waterclock.dpl.syntax.statements import (
     StatementKind,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat
+from waterclock.flow.enums import Kind
 from waterclock.flow.flats import find_name_clashes, flat_columns
 from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
@@ -53,7 +53,7 @@ class Schemas:
     (`known`), those of a transform from its query. References are not checked if not all columns are known.
     """
 
-    def __init__(self, queries: Queries, known: RecordedColumns) -> None:
+    def __init__(self, queries: QueryResolver, known: RecordedColumns) -> None:
         self.queries = queries
         self.known = known
         self.errors: list[WaterclockError] = []

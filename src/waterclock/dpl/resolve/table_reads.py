@@ -8,21 +8,21 @@ from waterclock.dpl.config.model import Config
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.splice import list_reads, variables_of
 from waterclock.dpl.resolve.checked_references import read_parents, reference_span
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.for_each import read_each
 from waterclock.dpl.resolve.hidden import exclude_hidden_from_argument, hidden_view_columns_error
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.open_windows import shown_to_queries
 from waterclock.dpl.resolve.publish_targets import resolve_publish_target
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import Queries, unknown_table_error
+from waterclock.dpl.resolve.views import QueryResolver, unknown_table_error
 from waterclock.dpl.resolve.watermarks import marks_of_step
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedQuery, Statement
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Argument, Query, Read
+from waterclock.flow.enums import Kind, ReadKind
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class ReadResolver:
     """Resolves the tables that each of `drafts` reads. `spans` has the span of each read, by reading table and read."""
 
     drafts: dict[str, UnresolvedTable]
-    queries: Queries
+    queries: QueryResolver
     config: Config
     errors: list[WaterclockError]
     spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class ReadResolver:
         placed = replace(reference, start=start, end=len(text), alias=name.split(".")[1], alias_at=len(text))
         return replace(argument, read=None, query=Query(text, span.place, (placed,)))
 
-    def resolve_publish(self, draft: UnresolvedTable, systems: Systems) -> None:
+    def resolve_publish(self, draft: UnresolvedTable, systems: ValidConnections) -> None:
         """Set the read of a publish, and its properties that depend on the published table; report an unknown table."""
         name = draft.statement.name
         table = self.drafts.get(name)

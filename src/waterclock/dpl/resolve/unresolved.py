@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement, StatementKind
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import TableDeclaration
+from waterclock.flow.enums import Kind
 from waterclock.timelabel.cadence import Cadence
 
 KINDS = {

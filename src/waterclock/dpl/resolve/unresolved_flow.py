@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement
 from waterclock.flow.declarations import Function, Read
@@ -21,7 +21,7 @@ class UnresolvedFlow:
     drafts: Mapping[str, UnresolvedTable]
     spans: Mapping[tuple[str, Read], Span]
     statements: Sequence[Statement]
-    queries: Queries
+    queries: QueryResolver
     functions: Mapping[str, Function]
-    systems: Systems
+    systems: ValidConnections
     config: Config

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from waterclock.dpl.resolve.endings import expressions_of
-from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedMode, Statement
@@ -15,7 +15,7 @@ from waterclock.flow.declarations import Value
 
 
 def check_variables(
-    statements: Iterable[Statement], queries: Queries, known: Mapping[str, Value]
+    statements: Iterable[Statement], queries: QueryResolver, known: Mapping[str, Value]
 ) -> Iterator[WaterclockError]:
     """Yield an error for each `:name` that is not in `known`."""
     for found in queries.found.values():

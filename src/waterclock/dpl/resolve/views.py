@@ -23,13 +23,13 @@ from waterclock.dpl.syntax.statements import (
     StatementKind,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.watermarks import mark_of
 
 
 @dataclass(slots=True)
-class Queries:
+class QueryResolver:
     """Resolves the queries of tables and views; each view is resolved once.
 
     - `found`: the names in queries, by table or view.

@@ -21,8 +21,8 @@ from waterclock.dpl.syntax.statements import (
     ParsedWatermark,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, OnRestate, Sign
 from waterclock.flow.declarations import Secret, Value
+from waterclock.flow.enums import Batching, OnRestate, Sign
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period, parse_period
 from waterclock.timelabel.zone import nominal_zone

@@ -35,7 +35,7 @@ from waterclock.dpl.syntax.measure_clause import take_measures
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.schema_clauses import take_compatible, take_on_schema_change
 from waterclock.dpl.syntax.statements import StatementKind
-from waterclock.flow.choices import TableType
+from waterclock.flow.enums import TableType
 
 C, T, P = StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.PUBLISH
 V, X, F = StatementKind.VIEW, StatementKind.CONNECTION, StatementKind.FUNCTION

@@ -9,9 +9,9 @@ from itertools import pairwise
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.key_clause import take_stays
-from waterclock.dpl.syntax.ladder_clause import take_otherwise
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.row_metadata import parse_row_metadata
+from waterclock.dpl.syntax.rule_action_clause import take_otherwise
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     Expression,

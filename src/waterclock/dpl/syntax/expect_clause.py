@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.ladder_clause import take_otherwise
+from waterclock.dpl.syntax.rule_action_clause import take_otherwise
 from waterclock.dpl.syntax.statements import ParsedRule
 
 

@@ -10,7 +10,7 @@ from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedTemporal
 from waterclock.errors import did_you_mean
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 _LAST_WINS = {
     Mode.APPEND: "the first row in this order is sent first",

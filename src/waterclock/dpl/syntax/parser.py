@@ -15,7 +15,7 @@ from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import foreign_clause_error, foreign_statement_error
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.query_errors import find_similar_beginning, misspelt_word_error
-from waterclock.dpl.syntax.source_text import SourceText, Span, to
+from waterclock.dpl.syntax.source_text import SourceText, Span, span_between
 from waterclock.dpl.syntax.statements import (
     UNREAD,
     Clause,
@@ -35,8 +35,8 @@ from waterclock.dpl.syntax.tokens import (
 )
 from waterclock.dpl.syntax.type_names import skip_brackets, take_type
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import TableType
 from waterclock.flow.declarations import Value
+from waterclock.flow.enums import TableType
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token
@@ -331,7 +331,7 @@ class _Reader:
         self.errors.extend(errors)
         self.failed |= {"WHEN", "AS"} if errors else set()
         self.clauses = [clause for clause in self.clauses if clause.word != "WHEN"]
-        self.clauses += [Clause("WHEN", when, to(when.condition.span, when.query.span)) for when in whens]
+        self.clauses += [Clause("WHEN", when, span_between(when.condition.span, when.query.span)) for when in whens]
         if last is not None:
             self.clauses.append(Clause("AS", last, last.span))
 
@@ -356,7 +356,7 @@ class _Reader:
         body = expression_of(cursor.source, cursor.tokens[start.token : last.token + 1], span)
         cursor.index = len(cursor.words)
         said = ParsedFunction(tuple(parameters), returns, body)
-        self.clauses.append(Clause("RETURN", said, to(cursor.span(start), span)))
+        self.clauses.append(Clause("RETURN", said, span_between(cursor.span(start), span)))
 
 
 def _start_of(word: str) -> str:

@@ -129,7 +129,7 @@ class Span:
         return error
 
 
-def to(one: Span, other: Span) -> Span:
+def span_between(one: Span, other: Span) -> Span:
     """Return the span from the beginning of `one` to the end of `other`."""
     return Span(one.source, one.start, max(one.end, other.end))
 

@@ -38,7 +38,7 @@ _REASONS = {
 _PREFIXED = frozenset({TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYTE_STRING})
 
 
-class Difference(NamedTuple):
+class TokenDifference(NamedTuple):
     """A part of a text that Spark splits into other tokens than sqlglot: its offsets, and the reason in words."""
 
     start: int
@@ -57,7 +57,7 @@ def without_comments(text: str, tokens: Sequence[Token]) -> str:
     return "".join([*pieces, _IN_A_GAP.sub(" ", text[copied:])])
 
 
-def differences(text: str, tokens: Sequence[Token]) -> Iterator[Difference]:
+def differences(text: str, tokens: Sequence[Token]) -> Iterator[TokenDifference]:
     """Yield the parts of a text without comments that Spark splits into other tokens than sqlglot.
 
     Strings and quoted names must be the same for both, no token may start or end within a word, and no comment may
@@ -70,7 +70,7 @@ def differences(text: str, tokens: Sequence[Token]) -> Iterator[Difference]:
         token = starts.get(at)
         if token is not None and token.token_type is TokenType.HINT:
             if not _IN_A_HINT.fullmatch(text, at, token.end + 1):
-                yield Difference(at, token.end + 1, "a hint may contain only names, numbers, brackets and commas")
+                yield TokenDifference(at, token.end + 1, "a hint may contain only names, numbers, brackets and commas")
             at = token.end + 1
             continue
         found = _LEXEME.match(text, at)
@@ -78,7 +78,7 @@ def differences(text: str, tokens: Sequence[Token]) -> Iterator[Difference]:
             return
         reason = _difference(found, starts, edges)
         if reason:
-            yield Difference(at, found.end(), reason)
+            yield TokenDifference(at, found.end(), reason)
         at = found.end()
 
 

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Column, Options, PythonFunction
+from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.rule_actions import RuleActions
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period
 
@@ -115,7 +115,7 @@ class ParsedRule:
     expression: Expression
     name: str | None
     is_over_batch: bool
-    otherwise: Ladder
+    otherwise: RuleActions
     is_over_table: bool = False
     of: str = ""
     of_span: Span | None = None

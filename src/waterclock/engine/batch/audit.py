@@ -13,9 +13,9 @@ from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.expectations import (
     RuleVerdict,
     batch_hold_error,
+    evaluate_audit,
     excluded_row_warnings,
     has_unmeasured_rules,
-    judge,
     key_findings,
     refused_batch_error,
     unproven_keys,
@@ -24,7 +24,7 @@ from waterclock.engine.batch.late_rows import late_rows_warnings
 from waterclock.engine.batch.measuring import LabelMeasurement
 from waterclock.engine.batch.seal import SealedGroup
 from waterclock.engine.batch.table_rules import table_findings
-from waterclock.flow.choices import Action, Kind
+from waterclock.flow.enums import Action, Kind
 from waterclock.flow.measures import GIVEN_UP
 from waterclock.planner.plan import GIVE_UP
 from waterclock.storage.slices.read import frame_of_slices
@@ -71,7 +71,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
         if judging.is_needed:
             compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)
             of_table += compared
-        verdict = judge(spark, table, folder, manifest, own, rows, sifted=sifted, of_table=of_table)
+        verdict = evaluate_audit(spark, table, folder, manifest, own, rows, sifted=sifted, of_table=of_table)
         if verdict.refusals:
             raise refused_batch_error(table, f"{table.name}@{label_of(manifest.label)}", verdict)
         if manifest.label in sealed.notes.holds:

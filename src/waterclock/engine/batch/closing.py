@@ -26,7 +26,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.closings import END, START, Closes, Least
 from waterclock.flow.declarations import Read
 from waterclock.flow.graph import late_tables
-from waterclock.planner.closings import Books, ClosingCandidate
+from waterclock.planner.closings import ClosingCandidate, ClosingFacts
 from waterclock.planner.plan import Batch, BoundRead, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.reads import bind
@@ -47,14 +47,14 @@ def close_due_books(
     request: PlanRequest,
     past: Callable[[], LedgerSnapshot],
     tried: Collection[tuple[str, datetime]] = (),
-) -> list[tuple[Books, WaterclockError]]:
+) -> list[tuple[ClosingFacts, WaterclockError]]:
     """Close the books of windows whose condition holds at a settled boundary. Return the tables where that failed.
 
     All boundaries evaluated are recorded. A table whose condition raises an error is returned with it. The condition is
     not evaluated for a table whose oldest open window is in `tried`, by table and label: it has failed in this run.
     Cost: one query a round, of at most `closings.MOST_PAIRS` boundaries; none if nothing new is settled.
     """
-    failed: dict[str, tuple[Books, WaterclockError]] = {}
+    failed: dict[str, tuple[ClosingFacts, WaterclockError]] = {}
     for books in planner.books(past(), now, request):
         try:
             _take_late_rows(work, books)
@@ -77,7 +77,7 @@ def close_due_books(
                 _record_failure(work, books, error)
 
 
-def _record_failure(work: RunContext, books: Books, error: WaterclockError) -> None:
+def _record_failure(work: RunContext, books: ClosingFacts, error: WaterclockError) -> None:
     """Record the error code of a condition for the oldest open window, unless it is recorded or transient."""
     window = books.first_open()
     if window is not None and not error.transient:
@@ -87,7 +87,7 @@ def _record_failure(work: RunContext, books: Books, error: WaterclockError) -> N
             work.ledger.decisions.close_books(books.table.name, [(window.start, found)], who=work.settings.who)
 
 
-def _take_late_rows(work: RunContext, books: Books) -> None:
+def _take_late_rows(work: RunContext, books: ClosingFacts) -> None:
     """Reopen windows for which a recompute was requested, up to the newest stored late rows of each."""
     table, asked = books.table, books.past.requested
     labels = [label for label, verb in asked.items() if verb == RECOMPUTE and label in books.past.closings]
@@ -107,7 +107,7 @@ def _take_late_rows(work: RunContext, books: Books) -> None:
         )
 
 
-def _check_boundaries(work: RunContext, books: Books, pairs: Sequence[ClosingCandidate]) -> None:
+def _check_boundaries(work: RunContext, books: ClosingFacts, pairs: Sequence[ClosingCandidate]) -> None:
     closes = books.table.closes
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
@@ -134,7 +134,7 @@ def _add_slowest_part(
 
 
 def _evaluate_condition(
-    work: RunContext, books: Books, closes: Closes, pairs: Sequence[ClosingCandidate]
+    work: RunContext, books: ClosingFacts, closes: Closes, pairs: Sequence[ClosingCandidate]
 ) -> dict[ClosingCandidate, tuple[bool, str]]:
     """Evaluate the condition for each pair of window and boundary.
 
@@ -170,7 +170,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
 
 
 def _read_visible_rows(
-    work: RunContext, spark: SparkSession, books: Books, read: Read, pairs: Sequence[ClosingCandidate]
+    work: RunContext, spark: SparkSession, books: ClosingFacts, read: Read, pairs: Sequence[ClosingCandidate]
 ) -> DataFrame:
     """Return the rows before each boundary, with the number of its pair. A row is repeated for each boundary."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -196,7 +196,7 @@ def _read_visible_rows(
     return rows.join(by_label, rows[TIMELABEL] == by_label[_LABEL]).drop(_LABEL)
 
 
-def _bind_read(books: Books, read: Read, pair: ClosingCandidate) -> BoundRead:
+def _bind_read(books: ClosingFacts, read: Read, pair: ClosingCandidate) -> BoundRead:
     bound = bind(books.table, pair.window, books.flow, books.starts, reads=[read], closing=pair.boundary)[0]
     return replace(bound, scope=ReadScope.SLICES)
 

@@ -15,8 +15,8 @@ from waterclock.engine.reads.as_of import list_state_steps
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import require_owner
@@ -27,7 +27,7 @@ from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.delta_log import outcome
-from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import label_of
 
@@ -66,7 +66,7 @@ def commit_group(
                 commit_slices(folder, identity, manifests, mode=mode)
             except NeedsSpark:
                 commit_by_spark(spark(), folder, identity, manifests, mode=mode)
-    except Killed as killed:
+    except ClaimKilledError as killed:
         raise claim_takeover_error(table, claim) from killed
     fault("after_commit")
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
@@ -151,7 +151,7 @@ def call_without_damaged_slices(
         is_whole = any(step.label in labels and step.slice_path in lost for step in steps)
         try:
             return do(tuple(step for step in steps if step.slice_path not in lost), is_whole)
-        except Killed:
+        except ClaimKilledError:
             raise
         except Exception as raised:
             path = _replaceable(work, table, labels, raised)

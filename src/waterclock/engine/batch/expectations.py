@@ -15,16 +15,16 @@ from waterclock.engine.batch.row_filters import list_findings, row_filter_of
 from waterclock.engine.batch.rule_values import evaluate_aggregates
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
-from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.ladders import FAILS, find_outcome
+from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.flow.measures import counts_rows
 from waterclock.flow.published import list_sent_keys
+from waterclock.flow.rule_actions import FAILS, find_outcome
 from waterclock.storage.folds.versions import fault_conditions
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.slices.row_filter import Sifted
+from waterclock.storage.slices.row_filter import FilterCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -97,7 +97,7 @@ def has_unmeasured_rules(table: Table, measures: Mapping[str, Any]) -> bool:
     return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in list_batch_rules(table))
 
 
-def judge(  # noqa: PLR0913 - the parts of one verdict
+def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
     spark: SparkSession,
     table: Table,
     folder: str,
@@ -105,7 +105,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     measures: Mapping[str, Any],
     rows: DataFrame | None,
     *,
-    sifted: Sifted | None = None,
+    sifted: FilterCounts | None = None,
     of_table: Iterable[tuple[Action, str]] = (),
 ) -> RuleVerdict:
     """Evaluate the audit of one sealed label: return its warnings, refusals and holds.
@@ -237,7 +237,7 @@ def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iter
             yield action, f"{name} is null in {count} of {rows} rows"
 
 
-def _is_filtered_by_key(table: Table, sifted: Sifted | None) -> bool:
+def _is_filtered_by_key(table: Table, sifted: FilterCounts | None) -> bool:
     return sifted is not None and f"KEY ({', '.join(table.columns.keys)})" in sifted.broken
 
 

@@ -10,8 +10,8 @@ from waterclock.dpl.project import Project
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.engine.spark.errors import FailedExpression, failed_expression
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Column, Place, Query, Table
+from waterclock.flow.enums import ReadKind
 
 _CAST = re.compile(r"cast\s*\(", re.IGNORECASE)
 _QUALIFIER = re.compile(r"(?<![\w.'])([A-Za-z_]\w*)\.(?=[A-Za-z_`])")

@@ -14,8 +14,8 @@ from waterclock.engine.damage import current_slice
 from waterclock.engine.reads.pin import set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.slices.damage import damage_of

@@ -19,8 +19,8 @@ from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import input_checks, input_rules_of
-from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Read, Rule, Table
+from waterclock.flow.enums import Action, Scope
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.input_filter import (
     READ_BY,

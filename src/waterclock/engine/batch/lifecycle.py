@@ -23,7 +23,7 @@ from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.sizes import count_live_bytes, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group
 from waterclock.storage.commit.creation import create_table

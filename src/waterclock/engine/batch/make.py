@@ -18,16 +18,16 @@ from waterclock.engine.batch.row_filters import mismatch_columns_of, union_shape
 from waterclock.engine.batch.rows_seen_before import add_stored_rows
 from waterclock.engine.batch.table_schema import find_known_columns, resolve_stored_columns
 from waterclock.engine.batch.transform_slices import transform_slices
-from waterclock.engine.collect.collect import gather
+from waterclock.engine.collect.collect import read_source_windows
 from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.collect.columns_seen import add_columns_to_notes, find_source_changes, fit_columns
 from waterclock.engine.collect.linked_projects import gather_linked
 from waterclock.engine.collect.origins import add_origins
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP, Group
-from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.conform import ConformedRows, conform
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,10 +125,10 @@ def _gather_rows(
         return gather_linked(work, spark, table, bound.linked)
     if table.each is not None:
         return gather_each(work, spark, table, group, bound.pins)
-    return gather(work, spark, table, group, bound.again, now, bound.owned)
+    return read_source_windows(work, spark, table, group, bound.again, now, bound.owned)
 
 
-def _add_quarantined(table: Table, part: GroupPart, kept: Conformed, gathered: CollectResult) -> GroupPart:
+def _add_quarantined(table: Table, part: GroupPart, kept: ConformedRows, gathered: CollectResult) -> GroupPart:
     """Add the quarantined rows of `gathered` to the rows of `part`, so that all pass the current row filter."""
     loose, declared = mismatch_columns_of(table), table.columns
     if gathered.aside is None:

@@ -13,9 +13,17 @@ from waterclock.dpl.query.aggregates import expand_aggregates
 from waterclock.engine.batch.rule_errors import first_line
 from waterclock.engine.spark.queries import insert_values
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.measures import MEASURED, PASSED_OVER, ROWS, Compared, ComparedSource, Measured, counts_rows
+from waterclock.flow.enums import Action, Scope
+from waterclock.flow.measures import (
+    MEASURED,
+    PASSED_OVER,
+    ROWS,
+    ComparedSource,
+    ComparedValue,
+    MeasuredValue,
+    counts_rows,
+)
 from waterclock.flow.usual import LEAST_SEASONS, LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, trend, usual
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import TIMELABEL
@@ -80,23 +88,23 @@ def _profile(schema: StructType) -> Iterator[tuple[str, Column]]:
             yield f"{_PROFILE}{kind}:{each.name}.{which}", F.expr(text)
 
 
-def parse_measured_values(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[str, Measured]:
+def parse_measured_values(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[str, MeasuredValue]:
     """Map names to measured values, given all values that Spark returned for a label's aggregates."""
     values = {
-        key.removeprefix(_VALUE): Measured(value, found[_TYPE + key.removeprefix(_VALUE)])
+        key.removeprefix(_VALUE): MeasuredValue(value, found[_TYPE + key.removeprefix(_VALUE)])
         for key, value in found.items()
         if key.startswith(_VALUE)
     }
     if is_profiled:
-        values[ROWS] = Measured(str(rows), "bigint")
+        values[ROWS] = MeasuredValue(str(rows), "bigint")
     for key, value in found.items():
         if key.startswith(_PROFILE):
             kind, _, name = key.removeprefix(_PROFILE).partition(":")
-            values[name] = Measured(value, kind)
+            values[name] = MeasuredValue(value, kind)
     return values
 
 
-def build_measure_entries(values: Mapping[str, Measured], passed_over: Sequence[str]) -> dict[str, Any]:
+def build_measure_entries(values: Mapping[str, MeasuredValue], passed_over: Sequence[str]) -> dict[str, Any]:
     """Build the entries for a revision's measures in the ledger: the values, and the rules that were skipped."""
     kept: dict[str, Any] = {MEASURED: {name: value.as_json() for name, value in values.items()}} if values else {}
     return kept | ({PASSED_OVER: list(passed_over)} if passed_over else {})
@@ -107,30 +115,30 @@ class MeasureHistory:
     """The measured values of earlier batches, by label: from the ledger, and of this group's earlier labels."""
 
     table: Table
-    known: dict[datetime, tuple[int, Mapping[str, Measured]]] = field(default_factory=dict)
+    known: dict[datetime, tuple[int, Mapping[str, MeasuredValue]]] = field(default_factory=dict)
 
-    def add(self, label: datetime, rows: int, values: Mapping[str, Measured]) -> None:
+    def add(self, label: datetime, rows: int, values: Mapping[str, MeasuredValue]) -> None:
         """Add the measured values of a label of this group. They replace those of its earlier revision."""
         self.known[label] = (rows, values)
 
-    def last_good(self, label: datetime, aggregate: str) -> Measured | None:
+    def last_good(self, label: datetime, aggregate: str) -> MeasuredValue | None:
         """Return an aggregate's value in the newest earlier label, or None if there is no earlier label or no value."""
         before = max((each for each in self.known if each < label), default=None)
         return None if before is None else self._value(before, aggregate)
 
-    def usual(self, label: datetime, asked: Compared) -> Measured | None:
+    def usual(self, label: datetime, asked: ComparedValue) -> MeasuredValue | None:
         """Return the usual value at a label. None if there are too few earlier values, or no value is a number."""
         cadence = self.table.cadence
         found = usual(self._numbers(label, asked.aggregate), label, step=cadence.next(label) - label, zone=cadence.zone)
-        return None if found is None else Measured(repr(found.at(asked.scales)), "double")
+        return None if found is None else MeasuredValue(repr(found.at(asked.scales)), "double")
 
-    def trend(self, label: datetime, asked: Compared) -> Measured | None:
+    def trend(self, label: datetime, asked: ComparedValue) -> MeasuredValue | None:
         """Return the ratio of the level just before a label to the level earlier. None if there are too few values."""
         cadence = self.table.cadence
         step = cadence.next(label) - label
         values = self._numbers(label, asked.aggregate)
         found = trend(values, label, days=asked.days, step=step, zone=cadence.zone)
-        return None if found is None else Measured(repr(found), "double")
+        return None if found is None else MeasuredValue(repr(found), "double")
 
     def _numbers(self, label: datetime, aggregate: str) -> list[tuple[datetime, float]]:
         """Return the numeric values of an aggregate in the labels before `label`."""
@@ -141,13 +149,13 @@ class MeasureHistory:
                 values.append((each, float(value.value)))
         return values
 
-    def _value(self, label: datetime, aggregate: str) -> Measured | None:
+    def _value(self, label: datetime, aggregate: str) -> MeasuredValue | None:
         rows, values = self.known[label]
         # a label older than the rule may have been measured offline
         offline = self.table.offline.name_of(aggregate) if self.table.offline else None
         if name := next((name for name in (aggregate, offline) if name in values), None):
             return values[name]
-        return Measured(str(rows), "bigint") if counts_rows(aggregate) else None
+        return MeasuredValue(str(rows), "bigint") if counts_rows(aggregate) else None
 
 
 def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> MeasureHistory | None:
@@ -205,7 +213,7 @@ class LabelMeasurement:
 
 
 def evaluate_comparisons(
-    spark: SparkSession, label: datetime, own: Mapping[str, Measured], history: MeasureHistory
+    spark: SparkSession, label: datetime, own: Mapping[str, MeasuredValue], history: MeasureHistory
 ) -> tuple[list[tuple[Action, str]], list[str]]:
     """Evaluate the rules that compare a label with earlier ones. Return the findings and the skipped rules.
 
@@ -269,7 +277,7 @@ def _evaluate_expressions(
     return list(row)
 
 
-def _format_value(found: Measured) -> str:
+def _format_value(found: MeasuredValue) -> str:
     if found.value is None:
         return "NULL"
     return f"{float(found.value):.6g}" if found.type == "double" else found.value
@@ -284,8 +292,8 @@ _LACKS = {
 
 
 def _find_value(
-    label: datetime, asked: Compared, own: Mapping[str, Measured], history: MeasureHistory
-) -> Measured | None:
+    label: datetime, asked: ComparedValue, own: Mapping[str, MeasuredValue], history: MeasureHistory
+) -> MeasuredValue | None:
     if asked.source is ComparedSource.OWN:
         return own.get(asked.aggregate)
     if asked.source is ComparedSource.LAST_GOOD:

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.offline import LabelFound, OfflineRun, SpanFound, cadence_of, merges, spans_of, to_measure
+from waterclock.batches.offline import LabelMeasures, OfflineRun, SpanMeasures, cadence_of, merges, spans_of, to_measure
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.offline_counts import Count, aggregate_columns, counts_of, merged_columns, states_in
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.flow.declarations import Table
-from waterclock.flow.measures import Measured, Offline
+from waterclock.flow.measures import MeasuredValue, Offline
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_of_slices, no_rows
 from waterclock.storage.types import widen_schema
@@ -46,7 +46,7 @@ def measure_offline(
     labels = to_measure(table, claims, kept.list_measured_labels(table.name), _MOST_LABELS)
     if not kept.take_look(table.name, seen=None if look is None else look.looked_at, lease=_LEASE):
         return
-    begun, error, spans = time.perf_counter(), None, list[SpanFound]()
+    begun, error, spans = time.perf_counter(), None, list[SpanMeasures]()
     try:
         spans = _measure_labels(work, table, [current[label] for label in labels], claims) if labels else []
     except Exception as raised:  # noqa: BLE001 - any failure is reported, and fails no batch
@@ -70,7 +70,7 @@ def measure_offline(
 
 def _measure_labels(
     work: RunContext, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
-) -> list[SpanFound]:
+) -> list[SpanMeasures]:
     """Measure labels, by a job for each few hundred of their files, and return the spans that contain them."""
     spark = work.sessions.own()
     try:
@@ -121,7 +121,7 @@ def _count_labels(
     rows: DataFrame | None,
     counts: Sequence[Count],
     claims: Mapping[datetime, int],
-) -> Iterator[LabelFound]:
+) -> Iterator[LabelMeasures]:
     """Yield the measures of each label: one job, plus one on an empty frame if a label has no rows."""
     if rows is None or not counts:
         return
@@ -134,16 +134,18 @@ def _count_labels(
             if empty is None:
                 empty = no_rows(spark, rows.schema).agg(*columns).collect()[0].asDict()
             row = empty
-        yield LabelFound(manifest.label, claims[manifest.label], _values(counts, row), states_in(counts, row) or None)
+        yield LabelMeasures(
+            manifest.label, claims[manifest.label], _values(counts, row), states_in(counts, row) or None
+        )
 
 
-def _values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, Measured]:
-    return {count.name: Measured(row[f"v{at}"], row[f"t{at}"]) for at, count in enumerate(counts)}
+def _values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, MeasuredValue]:
+    return {count.name: MeasuredValue(row[f"v{at}"], row[f"t{at}"]) for at, count in enumerate(counts)}
 
 
-def _build_empty_results(gone: Iterable[Slice]) -> Iterator[LabelFound]:
+def _build_empty_results(gone: Iterable[Slice]) -> Iterator[LabelMeasures]:
     """Yield empty results for labels whose files are gone, so that they are not tried again."""
-    return (LabelFound(piece.label, piece.claim, {}) for piece in gone)
+    return (LabelMeasures(piece.label, piece.claim, {}) for piece in gone)
 
 
 def _spans(
@@ -153,7 +155,7 @@ def _spans(
     counts: Sequence[Count],
     labels: Iterable[datetime],
     claims: Mapping[datetime, int],
-) -> Iterator[SpanFound]:
+) -> Iterator[SpanMeasures]:
     """Yield the merged values of each span, from the stored partial aggregates of its labels: one small job."""
     grid, lows = cadence_of(table), sorted(spans_of(table, labels))
     kept = work.ledger.offline.states(table.name, lows[0], grid.next(lows[-1])) if counts else {}
@@ -171,8 +173,8 @@ def _spans(
     rows = _states_frame(spark, of_span, alike)
     for row in rows.groupBy(_SPAN).agg(*merged_columns(alike)).collect():
         low = instant_of(row[_SPAN])
-        found = {count.name: Measured(row[f"v{at}"], row[f"t{at}"]) for at, count in alike.items()}
-        yield SpanFound(low, grid.next(low), len(of_span[low]), found)
+        found = {count.name: MeasuredValue(row[f"v{at}"], row[f"t{at}"]) for at, count in alike.items()}
+        yield SpanMeasures(low, grid.next(low), len(of_span[low]), found)
 
 
 def _states_frame(

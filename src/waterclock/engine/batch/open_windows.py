@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from waterclock.engine.batch.multi_window_query import Pins
 from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL
 from waterclock.planner.plan import Batch, BoundRead
 from waterclock.timelabel.label import TIMELABEL

@@ -23,13 +23,13 @@ from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.checks import asks_rows
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.published import list_sent_keys
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.slices.hard_links import link_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.writer import Written
+from waterclock.storage.slices.writer import WrittenSlices
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def publish_frame(
     return StagedDelivery(frame, whole)
 
 
-def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
+def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, claim: Claim) -> WrittenSlices | None:
     """Seal the slices of a publish by links to those of its table, without a job or a copy. None if that is impossible.
 
     It is impossible if columns are chosen, if only changes since the last delivery are delivered, if rows of older
@@ -92,7 +92,7 @@ def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, clai
         )
         for batch, piece in zip(group.batches, found, strict=True)
     )
-    return Written(manifests, {manifest.label: {} for manifest in manifests})
+    return WrittenSlices(manifests, {manifest.label: {} for manifest in manifests})
 
 
 def _whole_slice(work: RunContext, table: Table, pinned: PinnedRead) -> Slice | None:

@@ -16,8 +16,8 @@ from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, is_there
 from waterclock.flow.checks import asks_rows
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.fold import fill_columns, last_row_by_key

@@ -17,15 +17,15 @@ from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Batch, Group, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 from waterclock.storage.slices.hard_links import link_slice
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
-from waterclock.storage.slices.writer import Written
+from waterclock.storage.slices.writer import WrittenSlices
 from waterclock.timelabel.label import label_of
 
 
@@ -106,7 +106,7 @@ def _read_request(audit: Audit) -> dict[str, Any]:
     return {"by": asked.who, "why": asked.data.get("why", "") if asked.data else ""}
 
 
-def seal_held_slice(work: RunContext, table: Table, held: HeldBatch, claim: Claim) -> Written:
+def seal_held_slice(work: RunContext, table: Table, held: HeldBatch, claim: Claim) -> WrittenSlices:
     """Seal a held slice under a new claim, by links to its files."""
     folder, manifest = work.folder(table), held.manifest
     linked = link_slice(
@@ -122,7 +122,7 @@ def seal_held_slice(work: RunContext, table: Table, held: HeldBatch, claim: Clai
         source={name: of for name, of in manifest.source.items() if name not in {LOOKED, CHANGED}}
         | {RELEASED: manifest.slice_path},
     )
-    return Written((linked,), {manifest.label: {}})
+    return WrittenSlices((linked,), {manifest.label: {}})
 
 
 def recollect_past(work: RunContext, table: Table, held: HeldBatch) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from waterclock.engine.run_context import RunContext
     from waterclock.storage.slices.manifest import Manifest
-    from waterclock.storage.slices.row_filter import Sifted, Through
+    from waterclock.storage.slices.row_filter import FilterCounts, FilteredRows
 
 
 def _do_nothing() -> None:
@@ -47,7 +47,7 @@ class Notes:
     before_commit: Callable[[], None] = _do_nothing
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
-    def parents_missing(self, manifest: Manifest, sifted: Sifted | None) -> Mapping[str, Any]:
+    def parents_missing(self, manifest: Manifest, sifted: FilterCounts | None) -> Mapping[str, Any]:
         """Return the measure of FLAT rows whose parent is missing. It is no warning, since rows may have no parent."""
         found = self.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
         return {"without parent": dict(found)} if found else {}
@@ -63,7 +63,7 @@ class GroupPart:
     labels: tuple[datetime, ...]
     frame: DataFrame
     of_nothing: bool = False
-    through: Through | None = None
+    through: FilteredRows | None = None
 
 
 @dataclass(frozen=True, slots=True)

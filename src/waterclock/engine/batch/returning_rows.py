@@ -13,8 +13,8 @@ from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.engine.batch.destinations import has_delivery
 from waterclock.engine.batch.publish_changes import newest_by_key
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.manifest import read_manifest

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, key_stays, loose_types, marks_rows
-from waterclock.flow.choices import Action
+from waterclock.flow.checks import Check, Requirement, checks_of, key_ladder, key_stays, loose_types, marks_rows
 from waterclock.flow.declarations import Table
-from waterclock.flow.ladders import find_outcome
+from waterclock.flow.enums import Action
+from waterclock.flow.rule_actions import find_outcome
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.row_filter import (
     DROPPED,
@@ -21,10 +21,10 @@ from waterclock.storage.slices.row_filter import (
     SET_ASIDE,
     STAYS,
     UNREAD,
+    FilterCounts,
+    FilteredRows,
     RowFilter,
     RowRule,
-    Sifted,
-    Through,
     is_hidden,
 )
 from waterclock.storage.slices.rule_marks import ROW_TEXT, row_json
@@ -32,7 +32,7 @@ from waterclock.storage.slices.rule_marks import ROW_TEXT, row_json
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waterclock.storage.slices.conform import Conformed
+    from waterclock.storage.slices.conform import ConformedRows
 
 FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
@@ -42,7 +42,7 @@ def row_filter_of(table: Table) -> RowFilter | None:
     if not marks_rows(table) and key_ladder(table)[0].most is None:
         return None
     checks = checks_of(table)
-    by_key = next((check for check in checks if check.demand is Demand.KEY), None)
+    by_key = next((check for check in checks if check.demand is Requirement.KEY), None)
     stays = key_stays(table)
     # the last row in this order comes first; a row with NULL in it stays only if all have NULL
     order = tuple(f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
@@ -53,13 +53,19 @@ def row_filter_of(table: Table) -> RowFilter | None:
     return RowFilter(row_rules, by_key.columns, is_unique, order)
 
 
-def written_filter_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
+def written_filter_of(table: Table, shaped: ConformedRows, past: DataFrame | None = None) -> FilteredRows | None:
     """Return the filter for rows that are already in their table's columns. `past`: rows of earlier labels."""
     row_filter = row_filter_of(table)
-    return None if row_filter is None or shaped.raw is None else Through(row_filter, shaped.raw, shaped.came, past=past)
+    return (
+        None
+        if row_filter is None or shaped.raw is None
+        else FilteredRows(row_filter, shaped.raw, shaped.came, past=past)
+    )
 
 
-def union_shapes(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
+def union_shapes(
+    through: FilteredRows | None, shapes: Sequence[ConformedRows]
+) -> tuple[DataFrame, FilteredRows | None]:
     """Return rows of several schemas as one frame, with their row filter. A column has its type in the last schema."""
     if through is None:
         return reduce(_union_by_name, [shaped.frame for shaped in shapes]), None
@@ -70,7 +76,7 @@ def union_shapes(through: Through | None, shapes: Sequence[Conformed]) -> tuple[
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         frames.append(shaped.frame.selectExpr(*map(quote_name, shown), row))
     schema = merged_schema([shaped.came for shaped in shapes])
-    return reduce(_union_by_name, frames), Through(through.row_filter, {}, schema, ROW_TEXT)
+    return reduce(_union_by_name, frames), FilteredRows(through.row_filter, {}, schema, ROW_TEXT)
 
 
 def merged_schema(schemas: Iterable[str]) -> str:
@@ -98,12 +104,12 @@ def orphan_marks(table: Table) -> dict[str, str]:
     return {each.name: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
-def list_findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
+def list_findings(table: Table, sifted: FilterCounts) -> Iterator[tuple[Action, str]]:
     """Yield an action and a description for each check of a table that rows broke, except for dropped rows."""
     return find_actions(checks_of(table), sifted)
 
 
-def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterator[tuple[Action, str]]:
+def find_actions(checks: Iterable[Check], sifted: FilterCounts, *, of: str = "") -> Iterator[tuple[Action, str]]:
     """Yield an action and a description for each check that rows broke, except for dropped rows.
 
     `of` describes the rows, if they are not the batch's own.
@@ -119,7 +125,7 @@ def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> It
         )
 
 
-def measures_of(sifted: Sifted) -> dict[str, object]:
+def measures_of(sifted: FilterCounts) -> dict[str, object]:
     """Return the measures to record with a batch: rows read and removed, and rows that broke each rule."""
     return {
         "in": sifted.rows,
@@ -138,17 +144,17 @@ def _action_suffix(check: Check, action: Action) -> str:
 
 
 def _row_rule(table: Table, check: Check) -> RowRule:
-    is_alone = check.demand is Demand.PARSED and check.row_action is not None
+    is_alone = check.demand is Requirement.PARSED and check.row_action is not None
     return RowRule(check.name, _condition_sql(table, check), FATES[check.row_action], is_alone)
 
 
 def _condition_sql(table: Table, check: Check) -> str:
-    if check.demand is Demand.PARSED:
+    if check.demand is Requirement.PARSED:
         return f"{UNREAD} IS NULL"
-    if check.demand is Demand.REFERENCE:
+    if check.demand is Requirement.REFERENCE:
         return f"NOT {orphan_marks(table)[check.name]}"
-    if check.demand is Demand.EXPRESSION:
+    if check.demand is Requirement.EXPRESSION:
         return check.text
-    if check.demand is Demand.TYPE:
+    if check.demand is Requirement.TYPE:
         return f"NOT {quote_name(mismatch_columns(table)[check.columns[0].lower()])}"
-    return "" if check.demand in {Demand.KEY, Demand.PAST} else f"{quote_name(check.columns[0])} IS NOT NULL"
+    return "" if check.demand in {Requirement.KEY, Requirement.PAST} else f"{quote_name(check.columns[0])} IS NOT NULL"

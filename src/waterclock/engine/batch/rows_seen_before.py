@@ -22,7 +22,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Columns, Table
 from waterclock.planner.plan import Group
 from waterclock.spark_sql import quote_name
-from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.conform import ConformedRows, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.quarantined_rows import rows_as_they_came
 from waterclock.storage.slices.read import frame_of_slices
@@ -43,7 +43,7 @@ def add_stored_rows(
     group: Group,
     again: Sequence[Slice],
     part: GroupPart,
-    shaped: tuple[Conformed, Columns, Mapping[str, str]],
+    shaped: tuple[ConformedRows, Columns, Mapping[str, str]],
 ) -> GroupPart:
     """Add the stored rows of windows that a MERGE or TEMPORAL table collects again to the rows read from the source.
 
@@ -90,7 +90,7 @@ def _read_stored_rows(spark: SparkSession, folder: str, manifests: Sequence[Mani
     return [frame_of_slices(spark, folder, manifests), *aside]
 
 
-def _mark_new(rows: Conformed, *, is_new: bool) -> Conformed:
+def _mark_new(rows: ConformedRows, *, is_new: bool) -> ConformedRows:
     return replace(rows, frame=rows.frame.withColumn(_IS_NEW, F.lit(is_new)))
 
 

@@ -17,18 +17,18 @@ from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.collect.lookback import filter_changed_slices
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.row_filter import Sifted
-from waterclock.storage.slices.writer import Written, write_slices
+from waterclock.storage.slices.row_filter import FilterCounts
+from waterclock.storage.slices.writer import WrittenSlices, write_slices
 
 
 @dataclass(frozen=True, slots=True)
 class SealedGroup:
     """The sealed slices of a group, the notes about its rows, and the findings of the rules on its inputs."""
 
-    written: Written
+    written: WrittenSlices
     notes: Notes
     asked: InputRuleResult = field(default_factory=InputRuleResult)
 
@@ -61,20 +61,20 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
         asked.clear(attempt.folder)
     manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.sifted else None)
     made.notes.before_commit()
-    return SealedGroup(Written(manifests, written.measures, written.sifted), made.notes, asked)
+    return SealedGroup(WrittenSlices(manifests, written.measures, written.sifted), made.notes, asked)
 
 
-def _group_of_links(written: Written) -> SealedGroup:
+def _group_of_links(written: WrittenSlices) -> SealedGroup:
     """Return a group of slices that were sealed by links. Its source notes come from their manifests."""
     return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
 
 
-def _write(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRuleResult) -> Written:
+def _write(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRuleResult) -> WrittenSlices:
     """Write and seal the slices, one part of the group after the other."""
     table = attempt.table
     manifests: list[Manifest] = []
     measures: dict[datetime, Mapping[str, Any]] = {}
-    sifted: dict[datetime, Sifted] = {}
+    sifted: dict[datetime, FilterCounts] = {}
     for part in made.parts:
         at_rest = len(part.labels) > 1 or part.through is not None
         of_rows = [*row_measures(table, at_rest=at_rest), *measure_columns(table, part.frame.schema)]
@@ -96,4 +96,4 @@ def _write(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRu
         manifests += written.manifests
         measures |= written.measures
         sifted |= written.sifted
-    return Written(tuple(manifests), measures, sifted)
+    return WrittenSlices(tuple(manifests), measures, sifted)

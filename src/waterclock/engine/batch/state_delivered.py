@@ -14,8 +14,8 @@ from waterclock.engine.batch.returning_rows import ROW_LABEL
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.types import fields_of, widen_schema

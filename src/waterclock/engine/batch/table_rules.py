@@ -15,8 +15,8 @@ from waterclock.engine.batch.state_delivered import state_delivered
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import list_batch_rules
-from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
+from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.storage.folds.state_after import resulting_state
 from waterclock.storage.log.content_as_of import LogStep, find_retained_start
 from waterclock.storage.log.delta_log import head, table_exists

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.storage.folds.table_columns import state_schema
 from waterclock.storage.folds.versions import known_raw_schema, require_fit
 from waterclock.storage.log.open_tables import has_columns

@@ -15,8 +15,8 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.ledger.refusals import ClaimClosed
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.log.delta_log import outcome, table_exists

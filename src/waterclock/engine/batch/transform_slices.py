@@ -22,7 +22,7 @@ from waterclock.flow.checks import is_of_key
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.folds.versions import require_instant
-from waterclock.storage.slices.conform import Conformed, conform
+from waterclock.storage.slices.conform import ConformedRows, conform
 from waterclock.storage.slices.row_filter import MISSING
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _has_no_rows(work: RunContext, pinned: PinnedRead) -> bool:
     return not pinned.slices or (is_slices and not any(piece.rows for piece in pinned.slices))
 
 
-def _conform_rows(table: Table, frame: DataFrame, known: StructType | None) -> Conformed:
+def _conform_rows(table: Table, frame: DataFrame, known: StructType | None) -> ConformedRows:
     columns = table.columns
     if table.temporal is not None:
         require_instant(frame.schema.json(), table.temporal, table=table.name)

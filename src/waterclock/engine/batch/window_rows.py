@@ -15,8 +15,8 @@ from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import load_function, register_functions
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import PythonFunction, Query, Table
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.flats import flats_of
 from waterclock.flow.watermarks import Watermark
 from waterclock.storage.slices.row_filter import MISSING

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Awaited
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Sign
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Sign
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, IN_ROWS, LSN, MISSING, OP, SEQ
 from waterclock.flow.checks import columns_to_request
-from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Table, Unit
+from waterclock.flow.enums import Scope
 from waterclock.flow.folds import RECORD
 from waterclock.ledger.read.kept_at_sources import KEPT, LET_GO
 from waterclock.planner.plan import Group

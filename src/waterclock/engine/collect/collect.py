@@ -31,8 +31,8 @@ from waterclock.engine.collect.reread import reread_labels
 from waterclock.engine.collect.source_clocks import filter_arrived
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import columns_to_request, loose_types
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
+from waterclock.flow.enums import Batching
 from waterclock.planner.plan import Group
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.window import Window
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def gather(
+def read_source_windows(
     work: RunContext,
     spark: SparkSession,
     table: Table,

@@ -17,8 +17,8 @@ from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.connectors.interface import Item, PositionCollector, Positions
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching
 from waterclock.planner.plan import Group
 from waterclock.timelabel.label import label_of
 

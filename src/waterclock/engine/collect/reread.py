@@ -16,8 +16,8 @@ from waterclock.engine.collect.positions import items_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import columns_to_request, keeps_unread
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
+from waterclock.flow.enums import Batching
 from waterclock.planner.plan import Group
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.quarantined_rows import rows_as_they_came

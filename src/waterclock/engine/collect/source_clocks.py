@@ -12,8 +12,8 @@ from waterclock.connectors.interface import ArrivalCollector, Collector, Listing
 from waterclock.engine.collect.arrivals import complete_until
 from waterclock.engine.collect.await_signals import has_sign, is_given_up
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import Batching, Sign
 from waterclock.flow.declarations import Table, Unit
+from waterclock.flow.enums import Batching, Sign
 from waterclock.planner.plan import Batch, Group
 from waterclock.timelabel.window import Window
 

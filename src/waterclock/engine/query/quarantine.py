@@ -12,11 +12,11 @@ from pyspark.sql.functions import broadcast
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
-from waterclock.engine.query.ticks import Moment
+from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.engine.reads.as_of import resolve_as_of
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode
 from waterclock.spark_sql import sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.quarantined_rows import quarantined_frame
@@ -38,7 +38,7 @@ def quarantine_views(flow: Flow) -> dict[str, str]:
     return {f"{name}{SUFFIX}": name for name in flow.tables}
 
 
-def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment: Moment | None) -> DataFrame:
+def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment: ResolvedTick | None) -> DataFrame:
     """Return quarantined rows: the original row as JSON, the broken rules, label, claim, code, file and input.
 
     For a REPLACE table they are those of its current state; for all others, those of all labels. `moment` None means
@@ -76,7 +76,7 @@ def _filter_retained(work: RunContext, table: Table, pieces: list[Slice]) -> lis
     return [piece for piece in pieces if piece.label >= since]
 
 
-def _paths_as_of(work: RunContext, table: Table, moment: Moment) -> list[str]:
+def _paths_as_of(work: RunContext, table: Table, moment: ResolvedTick) -> list[str]:
     found = resolve_as_of(work, table, moment.tick, known_at=moment.known_at)
     return [step.slice_path for step in found.steps if step.slice_path]
 

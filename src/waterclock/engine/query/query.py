@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.pushdown import find_pushdown
-from waterclock.dpl.query.splice import Spliced, splice
+from waterclock.dpl.query.splice import SplicedQuery, splice
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
-from waterclock.engine.query.ticks import AsOf, Moment, moment_of
+from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, moment_of
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
 from waterclock.engine.run_context import RunContext
@@ -22,8 +22,8 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
+from waterclock.flow.enums import Kind
 from waterclock.storage.rows import rows_of
 from waterclock.timelabel.label import label_of
 
@@ -44,11 +44,11 @@ class AnsweredQuery:
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Any, ...], ...]
     is_cut: bool
-    moment: Moment | None = None
+    moment: ResolvedTick | None = None
 
 
 @reporting_damage
-def query(work: RunContext, sql: str, *, limit: int, as_of: AsOf | None = None) -> AnsweredQuery:
+def query(work: RunContext, sql: str, *, limit: int, as_of: RequestedTick | None = None) -> AnsweredQuery:
     """Run the query `sql` on the current tables, or as of a tick. At most `limit` rows are collected to the driver.
 
     Each table is read at one Delta version, taken before the query starts, so that no table changes under it. If a
@@ -75,8 +75,8 @@ def _head_versions(work: RunContext) -> Mapping[str, int]:
 
 
 def _bind_tables(
-    work: RunContext, spark: SparkSession, asked: Query, moment: Moment | None, heads: Mapping[str, int]
-) -> Spliced:
+    work: RunContext, spark: SparkSession, asked: Query, moment: ResolvedTick | None, heads: Mapping[str, int]
+) -> SplicedQuery:
     """Create a temporary view for each table of a query, and put the views' names into its text."""
     names: dict[str, str] = {}
 
@@ -138,7 +138,7 @@ def preview(work: RunContext, table: str, *, limit: int) -> AnsweredQuery:
     return _collect_answer(frame, limit)
 
 
-def _answer(work: RunContext, spark: SparkSession, spliced: Spliced, limit: int) -> AnsweredQuery:
+def _answer(work: RunContext, spark: SparkSession, spliced: SplicedQuery, limit: int) -> AnsweredQuery:
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from waterclock.dpl.query.pushdown import Pushdown
 from waterclock.engine.damage import require_log
-from waterclock.engine.query.ticks import Moment
+from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage.log.content_as_of import find_retained_start
 from waterclock.storage.log.delta_log import head
@@ -31,7 +31,7 @@ STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.i
 
 
 def frame_of_viewed(
-    work: RunContext, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
+    work: RunContext, spark: SparkSession, name: str, moment: ResolvedTick | None, heads: Mapping[str, int]
 ) -> DataFrame:
     """Return the rows of the view `name`, as of `moment` or now.
 
@@ -48,7 +48,7 @@ def frame_of_viewed(
 
 
 def frame_of_table(
-    work: RunContext, spark: SparkSession, name: str, moment: Moment | None = None, version: int | None = None
+    work: RunContext, spark: SparkSession, name: str, moment: ResolvedTick | None = None, version: int | None = None
 ) -> DataFrame:
     """Return the rows of a table of the lake: as of a moment, at a version, or at its newest one."""
     require_log(work, name)

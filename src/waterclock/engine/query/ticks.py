@@ -29,7 +29,7 @@ _LEAST = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class AsOf:
+class RequestedTick:
     """The instant that a user asks for: `tick` as text (see `planner.ticks.read_tick`), and `known_at` (None: now).
 
     Only rows that were committed by `known_at` count. With `is_partial`, missing windows are left out, and reported.
@@ -42,7 +42,7 @@ class AsOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class MissingLabels:
     """Consecutive labels of a table that are missing from an answer, from the first to the last."""
 
     table: str
@@ -52,7 +52,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ResolvedTick:
     """The tick as of which all tables are read, and its limitations.
 
     `known_at`: only revisions recorded by then count; None: all. `is_rippling`: some batches were not made again yet
@@ -66,12 +66,12 @@ class Moment:
     known_at: datetime | None = None
     is_rippling: bool = False
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
-    missing: tuple[Gap, ...] = ()
-    awaited: tuple[Gap, ...] = ()
+    missing: tuple[MissingLabels, ...] = ()
+    awaited: tuple[MissingLabels, ...] = ()
     shown_open: Mapping[str, VisibleWindows] = field(default_factory=dict)
 
 
-def list_limitations(moment: Moment) -> list[str]:
+def list_limitations(moment: ResolvedTick) -> list[str]:
     """Return the limitations of an answer as text: batches not made again after a restatement, and missing labels."""
     said = []
     if moment.is_rippling and moment.known_at is not None:
@@ -88,7 +88,7 @@ def list_limitations(moment: Moment) -> list[str]:
     return said
 
 
-def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
+def moment_of(work: RunContext, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
     """Find the moment for a query of several tables and views, as `MomentFinder.moment` does."""
     return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
@@ -101,7 +101,7 @@ class MomentFinder:
     ledger: Ledger
     now: datetime
 
-    def moment(self, tables: Collection[str], asked: AsOf) -> Moment:
+    def moment(self, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
         """Find the newest moment at which all tables have their content as of a tick, and all their inputs agree.
 
         The moment's `known_at` is now (None), or the given one. If inputs were restated and some batches were not made
@@ -137,7 +137,7 @@ class _Search:
     questions: MomentFinder
     ticks: Ticks
     tables: tuple[str, ...]
-    asked: AsOf
+    asked: RequestedTick
 
     def known_states(self, tick: datetime, since: datetime) -> KnownStates:
         """Return the states of tables before a tick, as known at any instant since `since`."""
@@ -145,7 +145,7 @@ class _Search:
         history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
         return KnownStates(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
 
-    def moment(self, tick: datetime, states: KnownStates) -> Moment:
+    def moment(self, tick: datetime, states: KnownStates) -> ResolvedTick:
         """Return the newest moment as of a tick at which all inputs agree, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
         if any(not self._can_be_missing(name) for name in missing):
@@ -167,7 +167,7 @@ class _Search:
                     self.ticks, self._sort_conflicts(first), _find_new_gaps(lacks, left_out), tick
                 )
             conflicts = states.conflicts(needs, at)
-        return Moment(
+        return ResolvedTick(
             tick,
             at,
             is_rippling=bool(first),
@@ -179,7 +179,7 @@ class _Search:
             },
         )
 
-    def find_awaited_gaps(self) -> tuple[Gap, ...]:
+    def find_awaited_gaps(self) -> tuple[MissingLabels, ...]:
         """Return the missing labels that prevent newer ticks although later ones exist. Empty if gaps are allowed."""
         if self.asked.is_partial:
             return ()
@@ -206,11 +206,11 @@ class _Search:
         nodes = self.ticks.graph.nodes
         return sorted(conflicts, key=lambda each: (nodes[each.table].rank, each.label))
 
-    def _gaps(self, missing: Mapping[str, IntervalSet]) -> tuple[Gap, ...]:
+    def _gaps(self, missing: Mapping[str, IntervalSet]) -> tuple[MissingLabels, ...]:
         found = []
         for name, gaps in missing.items():
             cadence = self.ticks.graph.nodes[name].table.cadence
-            found += [Gap(name, low, cadence.previous(high), cadence.count(low, high)) for low, high in gaps]
+            found += [MissingLabels(name, low, cadence.previous(high), cadence.count(low, high)) for low, high in gaps]
         return tuple(found)
 
 

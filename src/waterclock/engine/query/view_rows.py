@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from waterclock.engine.query.ticks import Moment
+from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.engine.query.views import closing_ticks_of, find_viewed_table
 from waterclock.engine.reads.as_of import commit_records, frame_as_of, resolve_as_of
 from waterclock.engine.run_context import RunContext
@@ -81,7 +81,7 @@ def frame_of_view(
     return reduce(lambda left, right: right.unionByName(left, allowMissingColumns=True), frames)
 
 
-def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: Moment) -> DataFrame:
+def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: ResolvedTick) -> DataFrame:
     """Return the rows of a table, or of a view, as of a moment."""
     table = find_viewed_table(work.flow, name)
     own = work.flow.tables[table or name]

@@ -12,7 +12,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.folds.older_states import frame_of_resolved
-from waterclock.storage.log.content_as_of import NO_VERSION, DataCommit, LogStep, Resolved, resolve
+from waterclock.storage.log.content_as_of import NO_VERSION, ContentLocation, DataCommit, LogStep, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,9 @@ def list_state_steps(ledger: Ledger, table: str, high: datetime) -> tuple[LogSte
     return tuple(LogStep(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
 
 
-def resolve_as_of(work: RunContext, table: Table, tick: datetime, *, known_at: datetime | None = None) -> Resolved:
+def resolve_as_of(
+    work: RunContext, table: Table, tick: datetime, *, known_at: datetime | None = None
+) -> ContentLocation:
     """Resolve the content of a table as of a tick, as far as it was known at `known_at`."""
     return resolve(table, tick, commit_records(work.ledger, table.name), known_at=known_at)
 

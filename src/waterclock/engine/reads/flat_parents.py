@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, Read
+from waterclock.flow.enums import Mode
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.version_counts import version_counts
 from waterclock.storage.log.open_tables import live_bytes

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import Input, Pin, Slice
 from waterclock.engine.reads.as_of import list_state_steps
 from waterclock.engine.reads.hidden import add_hidden_columns
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Batch, BoundRead
 from waterclock.storage.folds.fold import fill_columns

@@ -59,7 +59,7 @@ CONFS = {"spark.eventLog.enabled": "false"}
 
 
 @dataclass(frozen=True, slots=True)
-class Confined:
+class FileLimits:
     """The files that a confined JVM may read, and the folder it may write to.
 
     It may also read the files of the system, Java and Python, and those that the project's own Spark `confs` name, such
@@ -111,7 +111,7 @@ def why_unconfined(spark: SparkDeclaration | None) -> str | None:
     return None if landlock_version() else "this system has no Landlock (Linux 5.13 or later)"
 
 
-def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:
+def start_confined(start: Callable[[], None], said: FileLimits, *, java: str, jars: Sequence[Path]) -> None:
     """Call `start` in a confined thread with a reduced environment; its processes inherit both. Raises  its errors."""
     raised: list[BaseException] = []
     read = [*map(Path, _SYSTEM), *_program_folders(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]

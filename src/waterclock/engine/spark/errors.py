@@ -18,7 +18,7 @@ from waterclock.masking.row_refusals import row_refusal_of
 from waterclock.temporal import refusal_of
 
 if TYPE_CHECKING:
-    from waterclock.dpl.query.splice import Spliced
+    from waterclock.dpl.query.splice import SplicedQuery
     from waterclock.flow.declarations import Place
 
 _TRANSIENT_CONDITIONS = (
@@ -76,7 +76,7 @@ _MOST_FRAMES = 3
 
 
 def to_error(  # noqa: PLR0911 - one kind of error after the other
-    error: BaseException, *, where: str, spliced: Spliced | None = None
+    error: BaseException, *, where: str, spliced: SplicedQuery | None = None
 ) -> WaterclockError:
     """Convert an exception into a `WaterclockError`. If it is one already, it gets `where` if it has no place.
 
@@ -230,7 +230,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def _spark_error(
-    error: BaseException, condition: str, text: str, where: str, spliced: Spliced | None
+    error: BaseException, condition: str, text: str, where: str, spliced: SplicedQuery | None
 ) -> WaterclockError:
     place = where
     position = _position(error)

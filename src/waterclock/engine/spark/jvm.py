@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.spark.confined_jvm import Confined, start_confined
+from waterclock.engine.spark.confined_jvm import FileLimits, start_confined
 from waterclock.engine.spark.java import require_java, settings_of_java, words_of
 from waterclock.errors import WaterclockError
 
@@ -64,7 +64,7 @@ def require_user() -> None:
         ) from error
 
 
-def start_jvm(conf: SparkConf, log: JvmLog, confined: Confined | None = None, jars: Sequence[Path] = ()) -> None:
+def start_jvm(conf: SparkConf, log: JvmLog, confined: FileLimits | None = None, jars: Sequence[Path] = ()) -> None:
     """Start the JVM for PySpark in this process, with its output in the file of `log`.
 
     `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own. Raises  E701 and E703 as

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.spark import connect
 from waterclock.engine.spark.class_archive import archive_options
-from waterclock.engine.spark.confined_jvm import CONFS, OPTIONS, Confined
+from waterclock.engine.spark.confined_jvm import CONFS, OPTIONS, FileLimits
 from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, jvm_start_error, require_user, start_jvm
@@ -142,11 +142,11 @@ class Sessions:
             raise
         return session
 
-    def _choose_confinement(self) -> Confined | None:
+    def _choose_confinement(self) -> FileLimits | None:
         said = self._settings
         if self._readable is None or not said.is_local or said.packages:
             return None
-        return Confined(self._readable, self._work, said.confs, has_stores=bool(said.schemes))
+        return FileLimits(self._readable, self._work, said.confs, has_stores=bool(said.schemes))
 
     def page(self) -> str | None:
         """Return the address of Spark's web UI, or None if it is off, which is the default."""
@@ -289,7 +289,7 @@ def open_session(
 
 
 def _start_session(
-    said: SparkSettings, work_folder: Path, *, lasts: bool, confined: Confined | None = None
+    said: SparkSettings, work_folder: Path, *, lasts: bool, confined: FileLimits | None = None
 ) -> tuple[SparkSession, JvmLog]:
     from py4j.protocol import Py4JError
     from pyspark import SparkContext

@@ -14,8 +14,8 @@ from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 from waterclock.storage.file_maintenance import drop_windows
@@ -25,7 +25,7 @@ from waterclock.timelabel.label import label_of
 
 
 @dataclass(frozen=True, slots=True)
-class Droppable:
+class WindowsToDrop:
     """The windows to drop: all of a table before an instant, with their labels and number of rows, as of `now`."""
 
     table: Table
@@ -35,7 +35,7 @@ class Droppable:
     now: datetime
 
 
-def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppable:
+def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: datetime) -> WindowsToDrop:
     """Find the windows to drop, given the labels that the user names. Changes nothing.
 
     Raises  E436 for a table whose rows do not belong to windows, for labels that do not start with its oldest, for
@@ -79,10 +79,10 @@ def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: da
             f"those before {label_of(high)} are dropped already",
             "nothing; if the drop was interrupted, `waterclock maintain` removes their rows",
         )
-    return Droppable(table, high, tuple(piece.label for piece in gone), sum(piece.rows for piece in gone), now)
+    return WindowsToDrop(table, high, tuple(piece.label for piece in gone), sum(piece.rows for piece in gone), now)
 
 
-def drop(work: RunContext, found: Droppable, *, why: str) -> int:
+def drop(work: RunContext, found: WindowsToDrop, *, why: str) -> int:
     """Drop windows from a table, and the label tables of its destinations. Return the number of these label tables.
 
     A label table has the rows of one label, behind a view at a destination. The ledger first records the user and the

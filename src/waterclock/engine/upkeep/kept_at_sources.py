@@ -10,8 +10,8 @@ from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.engine.collect.changes import may_be_committed, newest_notes
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Place, Table, Unit
+from waterclock.flow.enums import Batching
 from waterclock.ledger.read.kept_at_sources import LET_GO
 
 

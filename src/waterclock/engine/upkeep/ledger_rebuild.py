@@ -19,7 +19,7 @@ from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_settings import RunSettings
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import existing_ledger_error, ledger_elsewhere
 from waterclock.ledger.store.locations import place_of
@@ -29,7 +29,7 @@ from waterclock.storage.ledger_exports import read_export
 from waterclock.storage.log.commit_history import Commit, read_new_commits
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import RESET
-from waterclock.storage.slices.inventory import Leaf, leaves
+from waterclock.storage.slices.inventory import SliceFolder, list_slice_folders
 from waterclock.storage.slices.manifest import read_manifest
 
 # kinds of commits that belong to no batch
@@ -38,7 +38,7 @@ REBUILT = "rebuild"
 
 
 @dataclass(slots=True)
-class Rebuilt:
+class LedgerRebuildResult:
     """The result of a ledger rebuild.
 
     `export`: the export it started from. `adopted` counts claims found in commit records, by table; `missing` counts
@@ -56,7 +56,7 @@ class Rebuilt:
 
 def rebuild_ledger(
     project: Project, *, settings: RunSettings | None = None, force: bool = False, export: str | None = None
-) -> Rebuilt:
+) -> LedgerRebuildResult:
     """Rebuild the ledger as a draft next to the lost one, and install it once it is complete. Starts no JVM.
 
     `export` is used instead of the newest one. With `force`, an existing ledger is moved aside. Raises  E417 where a
@@ -75,7 +75,7 @@ def rebuild_ledger(
     return rebuilt
 
 
-def _fill_ledger(work: RunContext, export: str | None) -> Rebuilt:
+def _fill_ledger(work: RunContext, export: str | None) -> LedgerRebuildResult:
     root, keeping = work.lake.root, work.ledger.keeping
     newest = export or next((name for name, _ in list_exports(root)), None)
     if newest is not None:
@@ -85,7 +85,7 @@ def _fill_ledger(work: RunContext, export: str | None) -> Rebuilt:
     if not known.issuperset(work.flow.tables):
         work.ledger.declared.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)
     _find_renamed(work)
-    rebuilt = Rebuilt(newest)
+    rebuilt = LedgerRebuildResult(newest)
     steps = [step for record in work.ledger.reads.tables() for step in _steps(work, record, rebuilt)]
     for step in sorted(steps, key=lambda step: (step.at, step.version)):
         step.take(work, rebuilt)
@@ -120,7 +120,7 @@ class _Step:
     dropped_before: datetime | None = None
     reset_by: int = 0
 
-    def take(self, work: RunContext, rebuilt: Rebuilt) -> None:
+    def take(self, work: RunContext, rebuilt: LedgerRebuildResult) -> None:
         keeping = work.ledger.keeping
         if self.found is not None:
             if keeping.adopt(self.found):
@@ -134,7 +134,7 @@ class _Step:
             keeping.move_head(self.table, self.version)
 
 
-def _steps(work: RunContext, record: TableRecord, rebuilt: Rebuilt) -> Iterator[_Step]:
+def _steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> Iterator[_Step]:
     known = work.ledger.keeping.known_claims(record.name)
     if record.kind == Kind.PUBLISH:
         yield from _deliveries(work, record, known)
@@ -157,7 +157,12 @@ def _steps(work: RunContext, record: TableRecord, rebuilt: Rebuilt) -> Iterator[
 
 
 def _step(
-    work: RunContext, folder: str, record: TableRecord, commit: Commit, known: dict[int, str], rebuilt: Rebuilt
+    work: RunContext,
+    folder: str,
+    record: TableRecord,
+    commit: Commit,
+    known: dict[int, str],
+    rebuilt: LedgerRebuildResult,
 ) -> _Step | None:
     identity = commit.identity
     kind = None if identity is None else identity.kind
@@ -199,7 +204,7 @@ def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) ->
     if table is None:
         return
     folder = _folder(work, record)
-    for leaf in leaves(folder):
+    for leaf in list_slice_folders(folder):
         if not leaf.is_sealed or known.get(leaf.claim, "open") != "open":
             continue
         found = _read_commit_record(work, record, folder, leaf.claim, leaf.path, -1, _read_sealing_time(folder, leaf))
@@ -209,11 +214,11 @@ def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) ->
             yield _Step(record.name, found.at, -1, found)
 
 
-def _kill_rest(work: RunContext, record: TableRecord, rebuilt: Rebuilt) -> None:
+def _kill_rest(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> None:
     """Kill the sealed slices of unknown claims, so that a runner that is still paused cannot commit them any more."""
     folder = _folder(work, record)
     known = work.ledger.keeping.known_claims(record.name)
-    strangers = {leaf.claim for leaf in leaves(folder)} - known.keys()
+    strangers = {leaf.claim for leaf in list_slice_folders(folder)} - known.keys()
     table = work.flow.tables.get(record.name)
     for number in sorted(strangers - set(rebuilt.unknown)):
         if record.kind == Kind.PUBLISH:
@@ -229,5 +234,5 @@ def _folder(work: RunContext, record: TableRecord) -> str:
     return work.lake.folder(f"publish/{record.name}" if record.kind == Kind.PUBLISH else record.name)
 
 
-def _read_sealing_time(folder: str, leaf: Leaf) -> datetime:
+def _read_sealing_time(folder: str, leaf: SliceFolder) -> datetime:
     return read_manifest(folder, leaf.path).sealed_at

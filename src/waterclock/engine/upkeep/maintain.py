@@ -25,19 +25,19 @@ from waterclock.engine.upkeep.unneeded_slices import (
     inputs_of,
     is_held_or_claimed,
     is_read,
-    may_go,
+    may_delete_slice,
 )
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, is_folder, remove_folder
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.planner.planning import Planner
 from waterclock.storage import symlinks
 from waterclock.storage.file_maintenance import (
-    Joinable,
+    JoinableFiles,
     drop_windows,
     droppable,
-    joinable,
+    find_joinable_files,
     keep_versions,
     oldest_readable,
     optimize,
@@ -47,7 +47,14 @@ from waterclock.storage.file_maintenance import (
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.open_tables import open_table
-from waterclock.storage.slices.inventory import Leaf, OldState, leaves, list_old_states, remove, size_of
+from waterclock.storage.slices.inventory import (
+    OldState,
+    SliceFolder,
+    list_old_states,
+    list_slice_folders,
+    remove,
+    size_of,
+)
 from waterclock.timelabel.label import label_of
 
 OPTIMIZED = "optimize"
@@ -56,7 +63,7 @@ VACUUMED = "vacuum"
 
 
 @dataclass(slots=True)
-class Amount:
+class CountAndBytes:
     """A number of items, and their total bytes."""
 
     count: int = 0
@@ -77,18 +84,18 @@ class Upkeep:
 
     table: str
     drop_before: datetime | None = None
-    dropped: Amount = field(default_factory=Amount)
-    joined: Amount = field(default_factory=Amount)
-    unneeded: Amount = field(default_factory=Amount)
-    slices: Amount = field(default_factory=Amount)
-    left_behind: Amount = field(default_factory=Amount)
-    states: Amount = field(default_factory=Amount)
+    dropped: CountAndBytes = field(default_factory=CountAndBytes)
+    joined: CountAndBytes = field(default_factory=CountAndBytes)
+    unneeded: CountAndBytes = field(default_factory=CountAndBytes)
+    slices: CountAndBytes = field(default_factory=CountAndBytes)
+    left_behind: CountAndBytes = field(default_factory=CountAndBytes)
+    states: CountAndBytes = field(default_factory=CountAndBytes)
     manifests: int = 0
     labels: tuple[str, ...] = ()
     is_busy: bool = False
     failed: list[str] = field(default_factory=list)
-    leaves: list[Leaf] = field(default_factory=list)
-    small: Joinable = field(default_factory=Joinable)
+    slice_folders: list[SliceFolder] = field(default_factory=list)
+    small: JoinableFiles = field(default_factory=JoinableFiles)
     old_states: list[OldState] = field(default_factory=list)
 
     @property
@@ -144,7 +151,7 @@ def maintain_table(work: RunContext, found: Upkeep, now: datetime) -> None:
     held = frozenset(
         work.ledger.reads.held_labels(table.name).values()
     )  # after the claims: an ended one may now be held
-    for leaf in found.leaves:
+    for leaf in found.slice_folders:
         if leaf.claim in numbers or is_held_or_claimed(leaf, held, still_open, table.name):
             continue
         if not is_read(table, leaf, read):
@@ -170,19 +177,19 @@ def _find_table_maintenance(
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         found.drop_before = _find_drop_boundary(work, table, now, needed)
         if found.drop_before is not None:
-            found.dropped = Amount(*droppable(folder, label_of(found.drop_before)))
+            found.dropped = CountAndBytes(*droppable(folder, label_of(found.drop_before)))
         if table.mode is not Mode.REPLACE:  # the next state has files of its own
-            found.small = joinable(folder)
-            found.joined = Amount(found.small.files, found.small.bytes)
+            found.small = find_joinable_files(folder)
+            found.joined = CountAndBytes(found.small.files, found.small.bytes)
         found.manifests = _stale_manifests(table, folder)
         unneeded = unneeded_files(folder, _retention_hours(work, table, now))
-        found.unneeded = Amount(len(unneeded), sum(file.size for file in unneeded))
+        found.unneeded = CountAndBytes(len(unneeded), sum(file.size for file in unneeded))
     found.old_states = list_old_states(work.lake.history(table.name), find_retention_start(table, now))
-    found.states = Amount(len(found.old_states), sum(state.bytes for state in found.old_states))
+    found.states = CountAndBytes(len(found.old_states), sum(state.bytes for state in found.old_states))
     known = replace(_collect_retention_facts(work, table, now), needed=needed)
-    for leaf in leaves(folder):
-        if may_go(table, leaf, known):
-            found.leaves.append(leaf)
+    for leaf in list_slice_folders(folder):
+        if may_delete_slice(table, leaf, known):
+            found.slice_folders.append(leaf)
             amount = found.slices if leaf.is_sealed else found.left_behind
             amount.count += 1
             amount.bytes += size_of(folder, leaf)
@@ -266,7 +273,7 @@ def _drop(work: RunContext, table: Table, before: datetime) -> None:
         work.ledger.keeping.move_head(table.name, version)
 
 
-def _optimize(work: RunContext, table: Table, small: Joinable) -> None:
+def _optimize(work: RunContext, table: Table, small: JoinableFiles) -> None:
     version = optimize(work.sessions.own(), work.folder(table), small.labels, _identity(work, table, OPTIMIZED))
     if version is not None:
         work.ledger.keeping.move_head(table.name, version)

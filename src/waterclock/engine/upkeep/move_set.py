@@ -21,13 +21,13 @@ from waterclock.engine.upkeep.second_set import PLACE, Cut
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_there, make_folder, put_if_absent, read_text, remove_folder
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.applying import location_of
 from waterclock.ledger.write.emptying import RECUT, REMADE
-from waterclock.ledger.write.whole_set import Moved
+from waterclock.ledger.write.whole_set import MovedTable
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.rebuild import overwrite
 from waterclock.storage.commit.whole_set import (
@@ -40,7 +40,7 @@ from waterclock.storage.commit.whole_set import (
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.hard_links import link_slice
-from waterclock.storage.slices.inventory import leaves
+from waterclock.storage.slices.inventory import list_slice_folders
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import label_of
 
@@ -88,7 +88,7 @@ def unlink(live: RunContext, linked: Iterable[tuple[str, int]]) -> None:
     for name, claim in linked:
         folder = live.lake.folder(name)
         remove_linked_content(folder, claim)
-        for leaf in leaves(folder):
+        for leaf in list_slice_folders(folder):
             if leaf.claim == claim:
                 remove_folder(entry_path(folder, leaf.path))
 
@@ -267,7 +267,7 @@ def _written_down(live: RunContext, token: str) -> Mapping[str, Any]:
     return said
 
 
-def _apply_move(live: RunContext, move: Move) -> Moved:
+def _apply_move(live: RunContext, move: Move) -> MovedTable:
     folder = live.lake.folder(move.name)
     version = -1
     if move.identity is not None and move.content is not None:
@@ -281,7 +281,9 @@ def _apply_move(live: RunContext, move: Move) -> Moved:
             move.claim, request, tuple(replace(result, version=version) for result in results), live.real_now()
         )
     start, dropped = (None if it is None else datetime.fromisoformat(it) for it in (move.start, move.dropped_before))
-    return Moved(move.name, move.signature, move.location, start, move.claim, version, found, move.is_recut, dropped)
+    return MovedTable(
+        move.name, move.signature, move.location, start, move.claim, version, found, move.is_recut, dropped
+    )
 
 
 def _commit(live: RunContext, move: Move, folder: str, identity: Identity, content: Content) -> int:

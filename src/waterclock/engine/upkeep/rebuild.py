@@ -34,8 +34,8 @@ from waterclock.engine.upkeep.repair import (
 )
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
 from waterclock.errors import WaterclockError, raise_all
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import CommittedClaim
@@ -52,7 +52,7 @@ _MAY_CHANGE = frozenset({"type", "mode", "keys"})
 
 
 @dataclass(frozen=True, slots=True)
-class Remade:
+class TableRebuildResult:
     """The result of rebuilding a table: the number of its slices and rows, and the changes of its declaration.
 
     `resealed` are labels whose manifest was written again. `lost` are the slices that are missing or damaged: their
@@ -87,7 +87,7 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
 
 
 @reporting_damage
-def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) -> Remade:
+def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) -> TableRebuildResult:
     """Rebuild one table from its sealed slices, in one commit. A log that is lost, damaged or too old is replaced.
 
     Slices that lost only their manifest are sealed again; the labels of other damaged ones are requested again. The
@@ -110,7 +110,9 @@ def _end_hold(work: RunContext, name: str, claim: int) -> None:
         work.ledger.keeping.give_rebuild_up(name, claim, who=work.settings.who)
 
 
-def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim: int, before: int | None) -> Remade:
+def _rebuild(
+    work: RunContext, name: str, changed: tuple[Difference, ...], claim: int, before: int | None
+) -> TableRebuildResult:
     table, folder = work.flow.tables[name], work.lake.folder(name)
     kill_earlier_claim(work, table, before)
     slices = _current(work, table)
@@ -118,7 +120,7 @@ def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
         version = work.ledger.reads.table(name).head_version
         work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
-        return Remade(name, 0, 0, version, changed)
+        return TableRebuildResult(name, 0, 0, version, changed)
     spark = work.sessions.own()
     register_functions(spark, work.root, work.flow, table.expressions, work.keys)
     stage = find_slices(work, spark, table, slices)
@@ -145,7 +147,9 @@ def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim
     request_lost_labels(work, table, stage.lost)
     keep_manifest(work, table)
     resealed = tuple(piece.label for piece in stage.resealed)
-    return Remade(name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost)
+    return TableRebuildResult(
+        name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost
+    )
 
 
 def _has_unusable_log(work: RunContext, table: Table) -> bool:

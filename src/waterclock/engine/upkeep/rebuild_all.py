@@ -24,7 +24,7 @@ from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.move_set import finish_move, list_changed_publishes, prepare, unlink, write_down
 from waterclock.engine.upkeep.rebuild_checks import refuse_impossible, refuse_incomplete
 from waterclock.engine.upkeep.rebuild_lock import RebuildLock, is_left, refuse_running_rebuild, wait_for_running_batches
-from waterclock.engine.upkeep.recut import pieces_of, recut, results_of
+from waterclock.engine.upkeep.rewindowing import pieces_of, results_of, rewindow_table
 from waterclock.engine.upkeep.second_set import (
     PLACE,
     Cut,
@@ -38,9 +38,9 @@ from waterclock.engine.upkeep.seeded_tables import seed_from_live_slices
 from waterclock.errors import WaterclockError, causes_of
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder, remove_folder
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.permissions.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
@@ -54,7 +54,7 @@ _MOST_RUNS = 3  # a failure for a transient reason is retried
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class RebuildForecast:
     """The forecast of a rebuild: the cut, the batches to make, their cost, and the current size of their tables."""
 
     cut: Cut
@@ -77,7 +77,7 @@ class RebuildAllResult:
     carried_on: bool = False
 
 
-def prospect(work: RunContext, now: datetime) -> Prospect:
+def forecast_rebuild(work: RunContext, now: datetime) -> RebuildForecast:
     """Plan a rebuild of all tables, and estimate its cost. Changes nothing. Raises  E431, E432, E644."""
     refuse_running_rebuild(work)
     cut = cut_of(work, now)
@@ -86,7 +86,7 @@ def prospect(work: RunContext, now: datetime) -> Prospect:
         plan = plan_second_set(work, cut, second_set_context(work, cut, ledger), _ahead(work, cut))
     snapshot = work.ledger.reads.snapshot(work.flow)
     weight = sum(each.result.bytes for name in cut.transforms for each in cut.held[name])
-    return Prospect(cut, plan, estimate(plan, snapshot), weight)
+    return RebuildForecast(cut, plan, estimate(plan, snapshot), weight)
 
 
 def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
     return RebuildAllResult(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
 
 
-def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
+def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[CurrentRevision]]:
     """Map each collect with a changed declaration to the slices that it will have."""
     tables = cut.flow.tables
     return {
@@ -198,7 +198,7 @@ def _seed_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
     for name in cut.recut_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
         if cut.has_other_windows(name):
-            recut(work, other, table, current)
+            rewindow_table(work, other, table, current)
         else:
             seed_from_live_slices(work, other, table, current)
 

@@ -8,12 +8,12 @@ from datetime import datetime
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.recut import find_recut_obstacle
 from waterclock.engine.upkeep.repair import missing_column_error
+from waterclock.engine.upkeep.rewindowing import find_rewindowing_obstacle
 from waterclock.engine.upkeep.second_set import Cut
 from waterclock.errors import WaterclockError, raise_all
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow, cannot_sort, incomplete_tables_error
 from waterclock.timelabel.intervals import IntervalSet
@@ -39,7 +39,7 @@ def _find_refusal(work: RunContext, cut: Cut, table: Table, changes: Sequence[Di
         why = "its destination keeps the rows delivered for the old labels"
         return cannot_follow(table.name, changes, where, why=why, is_publish=True)
     if table.kind is Kind.COLLECT and is_cut:
-        reason = find_recut_obstacle(work, table, cut.collected.get(table.name, ()))
+        reason = find_rewindowing_obstacle(work, table, cut.collected.get(table.name, ()))
         return None if reason is None else cannot_sort(table.name, changes, where, why=reason)
     return missing_column_error(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
 

@@ -13,8 +13,8 @@ from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow
 from waterclock.storage.commit.pointers import kill
@@ -25,7 +25,7 @@ from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished,
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.damage import damage_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.reseal import Remembered, reseal
+from waterclock.storage.slices.reseal import RecordedSlice, reseal
 from waterclock.storage.types import fields_of, schema_text
 from waterclock.timelabel.label import label_of
 
@@ -173,7 +173,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
     made = work.ledger.past.audit(table.name, piece.label).current
     if made is None or made.revision is None:
         return None
-    known = Remembered(
+    known = RecordedSlice(
         table.name,
         piece.label,
         piece.claim,

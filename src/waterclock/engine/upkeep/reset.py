@@ -19,11 +19,11 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow
-from waterclock.ledger.write.resetting import Emptied
+from waterclock.ledger.write.resetting import EmptyingCommit
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import start_over
 from waterclock.storage.log.identity import RESET, Identity
@@ -33,7 +33,7 @@ _OTHER_ROWS = frozenset({"type", "mode", "keys"})
 
 
 @dataclass(frozen=True, slots=True)
-class Resettable:
+class ResettableTable:
     """A table that can be reset: the number of its labels and rows, the changes of its declaration, and its readers.
 
     `publishes` are those of its readers that deliver it to a destination; `readers` are the others.
@@ -47,7 +47,7 @@ class Resettable:
     publishes: tuple[str, ...]
 
 
-def prepare_reset(work: RunContext, name: str) -> Resettable | None:
+def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
     """Resolve abandoned claims. Return the effects of a reset, or None without batches. Raises  E407, E432, E644."""
     refuse_during_rebuild(work, is_looking=True)
     table, ledger = work.flow.tables[name], work.ledger
@@ -63,7 +63,7 @@ def prepare_reset(work: RunContext, name: str) -> Resettable | None:
         raise cannot_follow(name, changed, str(table.place), why=why, is_publish=True)
     pieces = ledger.reads.slices(name, BEGINNING, FOREVER)
     below = [each for each in work.flow.tables.values() if name in {read.table for read in each.reads} - {each.name}]
-    return Resettable(
+    return ResettableTable(
         table,
         len(pieces),
         sum(piece.rows for piece in pieces),
@@ -73,7 +73,7 @@ def prepare_reset(work: RunContext, name: str) -> Resettable | None:
     )
 
 
-def reset(work: RunContext, found: Resettable, *, why: str) -> None:
+def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     """Reset a table, and export the ledger: only there is it recorded who reset the table and why.
 
     Raises  as `prepare_reset`: a batch or a rebuild may have started while the user was asked
@@ -94,7 +94,7 @@ def reset(work: RunContext, found: Resettable, *, why: str) -> None:
     is_other = bool({what for what, _, _ in found.changed} & _OTHER_ROWS)
     keeping.end_reset(
         table,
-        Emptied(version, claim),
+        EmptyingCommit(version, claim),
         start=_start(table, record.start),
         who=who,
         why=why,

@@ -17,11 +17,11 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.seeded_tables import build_commit_record, seed_from_live_slices
 from waterclock.files.filesystem import entry_path
-from waterclock.flow.choices import Kind, Mode, OnRestate
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind, Mode, OnRestate
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.ledger.refused_rebuilds import windows_lost
 from waterclock.planner.closings import list_until_reads
 from waterclock.planner.open_windows import requested_open_labels
@@ -63,8 +63,8 @@ class Cut:
     flow: Flow
     now: datetime
     differing: Mapping[str, Sequence[Difference]]
-    collected: Mapping[str, Sequence[Current]]
-    held: Mapping[str, Sequence[Current]]
+    collected: Mapping[str, Sequence[CurrentRevision]]
+    held: Mapping[str, Sequence[CurrentRevision]]
     dropped: Mapping[str, datetime] = field(default_factory=dict)
     kept: dict[str, frozenset[datetime]] = field(default_factory=dict)
 
@@ -99,7 +99,7 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
         if table.kind is not Kind.PUBLISH
     }
     flow = replace(work.flow, tables=tables, order=tuple(name for name in work.flow.order if name in tables))
-    held: dict[str, Sequence[Current]] = {name: keeping.current_of(name) for name in flow.order}
+    held: dict[str, Sequence[CurrentRevision]] = {name: keeping.current_of(name) for name in flow.order}
     differing = {name: found for name, found in keeping.differences(work.flow).items() if name in tables}
     # labels of the future were made before the clock was set back
     due = [each.result.end + tables[name].cadence.delay for name in flow.order for each in held[name][-1:]]
@@ -133,7 +133,7 @@ def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
 
 
 def _find_removed_end(
-    work: RunContext, table: Table, current: Sequence[Current], before: datetime | None
+    work: RunContext, table: Table, current: Sequence[CurrentRevision], before: datetime | None
 ) -> datetime | None:
     """Return the end of the newest dropped window whose slice was removed. None if there is none.
 
@@ -196,7 +196,9 @@ def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closi
     return sorted(found.items(), key=itemgetter(0))
 
 
-def plan_second_set(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[Current]]) -> Plan:
+def plan_second_set(
+    live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[CurrentRevision]]
+) -> Plan:
     """Plan all batches to make, as if all collected slices existed.
 
     `brought` maps collects to their slices as they will be in their new windows. Batches that stay unchanged, or wait

@@ -11,10 +11,10 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.linked_projects import upstream_of
-from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
@@ -27,7 +27,7 @@ from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import label_of
 
 
-def build_commit_record(work: RunContext, table: Table, current: Sequence[Current]) -> CommittedClaim:
+def build_commit_record(work: RunContext, table: Table, current: Sequence[CurrentRevision]) -> CommittedClaim:
     """Convert current revisions of a table into one claim of the second set, with sizes and digests."""
     results = tuple(
         replace(
@@ -44,7 +44,7 @@ def build_commit_record(work: RunContext, table: Table, current: Sequence[Curren
 def request_of(
     work: RunContext,
     table: Table,
-    current: Sequence[Current],
+    current: Sequence[CurrentRevision],
     inputs: Mapping[datetime, tuple[Input, ...]] | None = None,
 ) -> ClaimRequest:
     """Build the claim request that records current revisions in the second set's ledger."""
@@ -64,7 +64,7 @@ def request_of(
     )
 
 
-def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, pieces: Sequence[Current]) -> None:
+def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, pieces: Sequence[CurrentRevision]) -> None:
     """Create a table of the second set from slices of the live one, by links.
 
     The state of a MERGE or TEMPORAL table is made from them.
@@ -90,7 +90,7 @@ def linked_inputs_by_label(live: RunContext, table: Table) -> Mapping[datetime, 
 def create_from_slices(
     work: RunContext,
     table: Table,
-    pieces: Sequence[Current],
+    pieces: Sequence[CurrentRevision],
     manifests: Sequence[Manifest],
     claim: int,
     inputs: Mapping[datetime, tuple[Input, ...]],

@@ -14,9 +14,9 @@ from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim, Input
 from waterclock.engine.batch.returning_rows import has_keys_across_labels
 from waterclock.flow.checks import list_batch_rules
-from waterclock.flow.choices import Kind, Mode, Scope
 from waterclock.flow.declarations import Table
-from waterclock.storage.slices.inventory import Leaf
+from waterclock.flow.enums import Kind, Mode, Scope
+from waterclock.storage.slices.inventory import SliceFolder
 from waterclock.timelabel.duration import Duration, parse_duration
 
 USUALLY_KEPT = parse_duration("30 days")
@@ -79,7 +79,7 @@ def inputs_of(claims: Iterable[Claim], table: str) -> list[Input]:
     return [read for read in reads if read.table == table]
 
 
-def is_read(table: Table, leaf: Leaf, inputs: Iterable[Input]) -> bool:
+def is_read(table: Table, leaf: SliceFolder, inputs: Iterable[Input]) -> bool:
     """Return whether one of these inputs may include a slice. A state may be made from any of the slices before it."""
     label = leaf.label
     if label is None:
@@ -87,7 +87,7 @@ def is_read(table: Table, leaf: Leaf, inputs: Iterable[Input]) -> bool:
     return any(label < each.high and (table.mode is not Mode.APPEND or label >= each.low) for each in inputs)
 
 
-def is_held_or_claimed(leaf: Leaf, held: Collection[int], claims: Iterable[Claim], table: str) -> bool:
+def is_held_or_claimed(leaf: SliceFolder, held: Collection[int], claims: Iterable[Claim], table: str) -> bool:
     """Return whether a slice is, or may become, the held slice of a label: an open claim may be releasing it.
 
     While that claim was open, nothing was held. If it ends without releasing the label, the label is held again.
@@ -97,7 +97,7 @@ def is_held_or_claimed(leaf: Leaf, held: Collection[int], claims: Iterable[Claim
     return any(claim.request.table == table and leaf.label in claim.request.labels for claim in claims)
 
 
-def may_go(table: Table, leaf: Leaf, known: RetentionFacts) -> bool:
+def may_delete_slice(table: Table, leaf: SliceFolder, known: RetentionFacts) -> bool:
     """Return whether retention allows a slice folder of the table to be deleted."""
     status = known.claims.get(leaf.claim)
     if status == "open" or leaf.path in known.live or leaf.claim in known.held:

@@ -7,7 +7,15 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.alerts import Acknowledged, Alert, Notification, Outgoing, RootCause, Warned, WarnedSince
+from waterclock.batches.alerts import (
+    Acknowledged,
+    Alert,
+    BatchWarnings,
+    Notification,
+    Outgoing,
+    RootCause,
+    WarningsSince,
+)
 from waterclock.batches.records import warnings_of
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import from_micros
@@ -67,7 +75,7 @@ def list_outgoing_messages(database: LedgerDatabase) -> tuple[Outgoing, ...]:
         return tuple(map(outgoing_of_row, connection.execute(_UNSENT)))
 
 
-def find_warned_batches(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarnedSince:
+def find_warned_batches(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarningsSince:
     """Return the batches with warnings about their rows, recorded since the last check and up to a sequence.
 
     The result also has the warnings of the newest batch of their tables, and of the tables in `also`. Cost: a check of
@@ -81,7 +89,7 @@ def find_warned_batches(database: LedgerDatabase, up_to: int, also: Collection[s
         recorded = tuple(map(_build_warned, connection.execute(_RECORDED, said)))
         names = dict.fromkeys((*(warned.table for warned in recorded), *also))
         newest = [connection.execute(_NEWEST, {"of": name}).first() for name in names]
-        return WarnedSince(
+        return WarningsSince(
             since, up_to, recorded, {row.table_name: _build_warned(row) for row in newest if row is not None}
         )
 
@@ -108,5 +116,5 @@ def outgoing_of_row(row: AnyRow) -> Outgoing:
     return Outgoing(row.number, row.target, row.at, row.body, row.attempts, row.try_at, row.error or "")
 
 
-def _build_warned(row: AnyRow) -> Warned:
-    return Warned(row.table_name, row.label, warnings_of(row.measures))
+def _build_warned(row: AnyRow) -> BatchWarnings:
+    return BatchWarnings(row.table_name, row.label, warnings_of(row.measures))

@@ -20,8 +20,8 @@ from waterclock.batches.ledger_snapshot import (
     parse_missing_inputs,
 )
 from waterclock.batches.records import MISSING
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.ledger.read.content import contents_of, weight
 from waterclock.ledger.read.dependents import Key, Span, find_dependent_batches
 from waterclock.ledger.store.database import LedgerDatabase

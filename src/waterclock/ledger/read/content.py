@@ -25,7 +25,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import content_sums, content_text
-from waterclock.flow.choices import FOLDS, Mode
+from waterclock.flow.enums import FOLDS, Mode
 from waterclock.ledger.store.instants import to_micros
 from waterclock.ledger.store.schema import AnyRow, batches, tables
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import FEW, MOST_AT_ONCE, NOTHING, content_between, contents_of, running_contents
 from waterclock.ledger.read.inputs import read_inputs

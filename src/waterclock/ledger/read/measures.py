@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_records import Counted
-from waterclock.flow.measures import GIVEN_UP, OFFLINE, Measured, read_measured_values
+from waterclock.batches.audit_records import MeasuredBatch
+from waterclock.flow.measures import GIVEN_UP, OFFLINE, MeasuredValue, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, made_by_claim, offline_measures, revisions
 
@@ -30,16 +30,16 @@ _BEFORE = _NEWEST.where(
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierBatch:
     """The number of rows of a batch that readers see, and its measures by name."""
 
     rows: int
-    measured: Mapping[str, Measured]
+    measured: Mapping[str, MeasuredValue]
 
 
 def read_earlier_measures(
     database: LedgerDatabase, table: str, before: datetime, *, low: datetime, most: int
-) -> dict[datetime, Before]:
+) -> dict[datetime, EarlierBatch]:
     """Return the newest labels in `[low, before)` that readers see, newest first, with the measures of each.
 
     Labels whose rows were lost and given up are left out.
@@ -47,14 +47,14 @@ def read_earlier_measures(
     """
     with database.read() as connection:
         rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})
-        return {row.label: Before(row.rows, read_measured_values(_all(row))) for row in rows}
+        return {row.label: EarlierBatch(row.rows, read_measured_values(_all(row))) for row in rows}
 
 
-def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[Counted, ...]:
+def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[MeasuredBatch, ...]:
     """Return the newest `most` labels that readers see, oldest first, with their measures. Cost: one statement."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST, {"of": table, "most": most}).all()
-        return tuple(Counted(row.label, row.rows, _all(row)) for row in reversed(rows))
+        return tuple(MeasuredBatch(row.label, row.rows, _all(row)) for row in reversed(rows))
 
 
 def _all(row: AnyRow) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.offline import KeptLabel, OfflineRun, SpanFound
+from waterclock.batches.offline import KeptLabel, OfflineRun, SpanMeasures
 from waterclock.flow.measures import OFFLINE, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
@@ -56,10 +56,10 @@ def states(database: LedgerDatabase, table: str, low: datetime, high: datetime) 
         return {row.label: (row.claim, row.states) for row in rows if row.states is not None}
 
 
-def newest_spans(database: LedgerDatabase, table: str, most: int) -> tuple[SpanFound, ...]:
+def newest_spans(database: LedgerDatabase, table: str, most: int) -> tuple[SpanMeasures, ...]:
     """Return the results of the newest `most` spans of a table, newest first."""
     with database.read() as connection:
         rows = connection.execute(_SPANS, {"of": table, "most": most})
         return tuple(
-            SpanFound(row.low, row.high, row.labels, read_measured_values({OFFLINE: row.found})) for row in rows
+            SpanMeasures(row.low, row.high, row.labels, read_measured_values({OFFLINE: row.found})) for row in rows
         )

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_records import Link
-from waterclock.flow.choices import FOLDS, Mode
+from waterclock.flow.enums import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.database import LedgerDatabase

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.records import NO_VERSION, Slice
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger.read.content import MOST_AT_ONCE
 from waterclock.ledger.store.schema import AnyRow, batches, versions
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_records import Attempt, Audit, Cell, Event, Revision, Settled
+from waterclock.batches.audit_records import Attempt, Audit, Cell, Event, Revision, StoredStates
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.batches.records import warnings_of
 from waterclock.flow.measures import OFFLINE
@@ -181,7 +181,7 @@ def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
 
 def read_settled_labels(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
-) -> Settled:
+) -> StoredStates:
     """Return the done labels in `[low, high)`, and batches in other states. Cost: a pass over their batches."""
     values = {"names": sorted(names), "low": low, "high": high}
     done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
@@ -193,7 +193,7 @@ def read_settled_labels(
             if has_others:
                 with_others.append(name)
         rows = connection.execute(_NOT_DONE, values | {"names": with_others})
-        return Settled(done, tuple(map(_cell, rows)))
+        return StoredStates(done, tuple(map(_cell, rows)))
 
 
 def _labels(listed: str) -> tuple[datetime, ...]:

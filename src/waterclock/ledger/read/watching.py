@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BEGINNING
-from waterclock.batches.watching import AtWork, LabelRows, MadeLabel
+from waterclock.batches.watching import LabelRows, MadeLabel, RunningClaim
 from waterclock.ledger.read.durations import TOOK
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import Instant
@@ -110,14 +110,14 @@ _BEGAN_BY = sa.select(
 ).where(tables.c.name.in_(_NAMES))
 
 
-def list_open_claims(database: LedgerDatabase, names: Collection[str]) -> tuple[AtWork, ...]:
+def list_open_claims(database: LedgerDatabase, names: Collection[str]) -> tuple[RunningClaim, ...]:
     """Return the open claims of some tables."""
     with database.read() as connection:
         rows = connection.execute(_AT_WORK, {"names": sorted(names)})
-        return tuple(AtWork(row.table_name, row.number, row.first, row.labels, row.claimed_at) for row in rows)
+        return tuple(RunningClaim(row.table_name, row.number, row.first, row.labels, row.claimed_at) for row in rows)
 
 
-def began(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
+def read_first_claim_times(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
     """Return by table the logical now of its first claim, if it has one. Cost: an index pass over the labels."""
     with database.read() as connection:
         return {row.table_name: row.now for row in connection.execute(_BEGAN, {"names": sorted(names)})}

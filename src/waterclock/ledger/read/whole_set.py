@@ -40,7 +40,7 @@ _RECUTS = sa.select(events.c.at, events.c.kind, events.c.data).where(
 
 
 @dataclass(frozen=True, slots=True)
-class Current:
+class CurrentRevision:
     """The current revision of a label: its result, its claim and its code."""
 
     result: BatchResult
@@ -48,10 +48,12 @@ class Current:
     code: str
 
 
-def current_of(database: LedgerDatabase, name: str) -> list[Current]:
+def current_of(database: LedgerDatabase, name: str) -> list[CurrentRevision]:
     """Return the current revisions of a table, by label. Cost: 20 µs each."""
     with database.read() as connection:
-        return [Current(_result(row), row.claim, row.code or "") for row in connection.execute(_MADE, {"of": name})]
+        return [
+            CurrentRevision(_result(row), row.claim, row.code or "") for row in connection.execute(_MADE, {"of": name})
+        ]
 
 
 def read_inputs_by_label(database: LedgerDatabase, name: str) -> Mapping[datetime, tuple[Input, ...]]:

@@ -97,13 +97,13 @@ def translate_database_errors(url: sa.URL, *, may_repeat: bool = False) -> Itera
     except sa.exc.DBAPIError as error:
         match backend_of(url).failure_of(error):
             case StatementFailure.AWAY:
-                raise refused_databases.away(url, error, may_repeat=may_repeat) from error
+                raise refused_databases.build_unreachable_error(url, error, may_repeat=may_repeat) from error
             case StatementFailure.NOT_LET_IN:
                 raise refused_databases.login_error(url, error) from error
             case StatementFailure.NO_DATABASE:
                 raise refused_databases.no_database(url, error) from error
             case StatementFailure.BUSY:
-                raise refused_databases.busy(url, error) from error
+                raise refused_databases.build_busy_error(url, error) from error
             case StatementFailure.DAMAGED:
                 raise refusals.damaged_ledger_error(url, error) from error
             case _:

@@ -149,7 +149,7 @@ class LedgerDatabase:
         another runner, the next transaction uses the names as stored.
         """
         self.said, self.said_since = dict(names), since
-        renamed_tables.say(self._engine.dialect, names)
+        renamed_tables.translate_names(self._engine.dialect, names)
 
     def _refresh_renames(self, connection: sa.Connection) -> None:
         if self.said and connection.execute(RENAMED_AT).scalar() != self.said_since:
@@ -221,7 +221,7 @@ class LedgerDatabase:
         for _ in range(_MOST_TRIES - 1):
             try:
                 return function(self, *args, **kwargs)
-            except refused_databases.LedgerAway as error:
+            except refused_databases.LedgerUnreachableError as error:
                 if not error.may_repeat:
                     raise
         return function(self, *args, **kwargs)
@@ -328,7 +328,7 @@ class LedgerDatabase:
         except sa.exc.DBAPIError as error:
             if not self._is_away(error):
                 raise
-            raise refused_databases.away(self.url, error, may_repeat=False) from error
+            raise refused_databases.build_unreachable_error(self.url, error, may_repeat=False) from error
         self.tell("the ledger answers again")
         return begun
 
@@ -454,7 +454,7 @@ def _read_version(connection: sa.Connection, url: sa.URL) -> str | None:
     if not str(found).isdigit():
         raise refusals.no_ledger(url, f"its schema is {found!r}")
     if str(found) > NEWEST_SCHEMA:
-        raise refusals.newer(url, str(found), NEWEST_SCHEMA)
+        raise refusals.build_newer_schema_error(url, str(found), NEWEST_SCHEMA)
     return str(found)
 
 

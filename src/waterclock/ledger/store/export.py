@@ -48,7 +48,7 @@ _KEYS = {"claims": "number", "runs": "run"}
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ExportHead:
     """The ledger and the moment that an export covers. `follows` names the previous export, None for a full one.
 
     `at` is in microseconds; `created_at` identifies the ledger. `open` are claims that will be exported again.
@@ -68,7 +68,7 @@ class Head:
     format: int = FORMAT
     renamed_at: int = 0
 
-    def continues(self, earlier: Head) -> bool:
+    def continues(self, earlier: ExportHead) -> bool:
         """Return whether this is a later moment of the ledger of `earlier`, with the same schema and table names."""
         return (
             self.created_at == earlier.created_at
@@ -79,7 +79,7 @@ class Head:
         )
 
     @classmethod
-    def of_line(cls, line: str) -> Head:
+    def of_line(cls, line: str) -> ExportHead:
         """Parse the first line of an export. Raises  E418 where it is none, or of newer code."""
         try:
             said = json.loads(line)["export"]
@@ -93,7 +93,7 @@ class Head:
         return head
 
 
-def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, Head]] = ()) -> Iterator[str]:
+def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, ExportHead]] = ()) -> Iterator[str]:
     """Return the lines of an export, as of one moment. `earlier` are the existing exports by name, newest first.
 
     Growing data is exported since the newest of them that this ledger continues. Cost: one read transaction, which
@@ -103,7 +103,7 @@ def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, Head]] =
         head = _head(connection, database)
         since = next(((name, known) for name, known in earlier if head.continues(known)), None)
         if since is not None:
-            head = Head(**{**_fields(head), "follows": since[0]})
+            head = ExportHead(**{**_fields(head), "follows": since[0]})
         yield _line({"export": _fields(head)})
         rows = 0
         for name in (*_STANDING, *_GROWING):
@@ -114,7 +114,7 @@ def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, Head]] =
         yield _line({"rows": rows})
 
 
-def moment(database: LedgerDatabase) -> Head:
+def moment(database: LedgerDatabase) -> ExportHead:
     """Return the head that an export taken now would have."""
     with database.read() as connection:
         return _head(connection, database)
@@ -139,13 +139,13 @@ def load(database: LedgerDatabase, exports: Iterable[Iterable[str]]) -> int:
         return int(write.execute(sa.text("SELECT count(*) FROM batches")).scalar_one())
 
 
-def _head(connection: sa.Connection, database: LedgerDatabase) -> Head:
+def _head(connection: sa.Connection, database: LedgerDatabase) -> ExportHead:
     row = connection.execute(sa.text("SELECT project, created_at, sequence, last_claim FROM ledger")).one()
     newest = connection.execute(
         sa.text("SELECT (SELECT max(number) FROM flows) AS flows, (SELECT max(id) FROM events) AS events")
     ).one()
     still_open = connection.execute(sa.text("SELECT number FROM claims WHERE status = 'open'")).scalars()
-    return Head(
+    return ExportHead(
         schema=NEWEST_SCHEMA,
         project=row.project,
         created_at=row.created_at,
@@ -159,11 +159,11 @@ def _head(connection: sa.Connection, database: LedgerDatabase) -> Head:
     )
 
 
-def _fields(head: Head) -> dict[str, Any]:
+def _fields(head: ExportHead) -> dict[str, Any]:
     return asdict(head)
 
 
-def _build_condition(name: str, head: Head | None) -> tuple[str, dict[str, Any]]:
+def _build_condition(name: str, head: ExportHead | None) -> tuple[str, dict[str, Any]]:
     if head is None or name in _STANDING:
         return "", {}
     where = _GROWING[name].replace(":open", ", ".join(map(str, head.open)) or "NULL")
@@ -196,7 +196,7 @@ def _line(value: Any) -> str:
 
 def _load_one(connection: sa.Connection, lines: Iterable[str], wanted: set[str], seen: dict[str, set[Any]]) -> None:
     rest = iter(lines)
-    Head.of_line(next(rest, ""))
+    ExportHead.of_line(next(rest, ""))
     name, columns, rows, count, end = "", [""], list[dict[str, Any]](), 0, None
     for line in rest:
         value = _value(line)

@@ -36,7 +36,7 @@ class OlderSchema(Exception):
     known: str = NEWEST_SCHEMA
 
 
-def look(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
+def read_ledger(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
     """Open a ledger read-only, call `ask` with it and return the answer; None if there is no ledger.
 
     `ask` is called again if a writer changed the file meanwhile. Raises  OlderSchema, E402, E415

@@ -35,7 +35,7 @@ class Name(Text):
         return value if said is None or value is None else said[1].get(value, value)
 
 
-def say(dialect: sa.Dialect, names: Mapping[str, str]) -> None:
+def translate_names(dialect: sa.Dialect, names: Mapping[str, str]) -> None:
     """Translate stored names for all users of a dialect. With an empty `names`, end the translation.
 
     `names` is keyed by stored name. If another table takes a stored name, the two names are swapped.

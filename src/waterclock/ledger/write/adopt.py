@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_records import BEGUN_ANEW, RESET
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, claims, events, ledger, tables, versions

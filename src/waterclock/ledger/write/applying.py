@@ -13,8 +13,8 @@ from waterclock.batches.audit_records import DECLARED
 from waterclock.batches.former_names import folder_of
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.errors import raise_all
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.ledger import refusals
 from waterclock.ledger.read.signatures import SIGNATURE, refused_among, signature_differences, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write
@@ -48,7 +48,7 @@ _NAMES = sa.select(tables.c.name)
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedFlow:
     """The flow whose fingerprint claims must have: the `number`-th applied here, at `at` by the ledger's real clock."""
 
     number: int
@@ -65,7 +65,7 @@ def apply(
     runner: str,
     statements: Callable[[], Mapping[str, str]] = dict,
     reading_back: Callable[[], Mapping[str, Collection[datetime]]] = dict,
-) -> Applied:
+) -> AppliedFlow:
     """Record a flow as the applied one, with its tables and statements. Write nothing if it is applied already.
 
     `statements` returns the text of each table's statement; new texts are stored. `reading_back` returns, by table, the
@@ -101,7 +101,7 @@ def apply(
                     write.log(DECLARED, who=who, table=name, data=says)
             _request_recompute(write, again, who)
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
-            found = Applied(number, flow.fingerprint, write.at)
+            found = AppliedFlow(number, flow.fingerprint, write.at)
     except BaseException:
         database.use_names(said, since)
         raise
@@ -131,11 +131,11 @@ def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
     raise_all(errors)
 
 
-def read_applied_flow(database: LedgerDatabase) -> Applied | None:
+def read_applied_flow(database: LedgerDatabase) -> AppliedFlow | None:
     """Return the flow whose fingerprint claims must have; None before the first is applied."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_FLOW).first()
-    return None if row is None else Applied(row.number, row.fingerprint, row.applied_at)
+    return None if row is None else AppliedFlow(row.number, row.fingerprint, row.applied_at)
 
 
 def set_starts(database: LedgerDatabase, starts: Mapping[str, datetime], *, who: str) -> None:

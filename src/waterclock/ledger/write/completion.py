@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Claim, Recorded, count_quarantined
-from waterclock.flow.choices import FOLDS, Mode
+from waterclock.flow.enums import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.clock import compare_clock
 from waterclock.ledger.read.content import weight
@@ -181,7 +181,7 @@ def _read_previous(write: Write, held: Claim, results: Sequence[BatchResult]) ->
     before = {row.label: row for row in rows if row.label is not None}
     for label in labels:
         if label not in held.request.labels or label not in before:
-            raise refusals.impossible(
+            raise refusals.build_impossible_error(
                 held.request.table, label, "cannot be recorded", why=f"claim {held.number} does not hold it"
             )
     return rows[0], before

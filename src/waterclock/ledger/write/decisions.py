@@ -20,7 +20,7 @@ from waterclock.batches.ledger_snapshot import (
     is_release,
     request_without_release,
 )
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, tables
@@ -82,7 +82,7 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
         known = read_batches(write, table, [window.start for window in windows])
         for row in known.values():
             if row.current_claim is not None:
-                raise refusals.impossible(
+                raise refusals.build_impossible_error(
                     table, row.label, "cannot be skipped", why="it is done, and other tables may have read its rows"
                 )
             _refuse_running(table, row, "skipped")
@@ -198,7 +198,7 @@ def _check_done(write: Write, table: str, labels: Collection[datetime]) -> dict[
     known = read_batches(write, table, labels)
     for label in labels:
         if label not in known or known[label].current_claim is None:
-            raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
+            raise refusals.build_impossible_error(table, label, "cannot be restated", why="it was never done")
     return known
 
 
@@ -259,7 +259,7 @@ def request_release(
         known = read_batches(write, table, labels)
         for label in labels:
             if label not in known or known[label].status != BatchStatus.HELD:
-                raise refusals.impossible(table, label, "cannot be released", why="it is not held")
+                raise refusals.build_impossible_error(table, label, "cannot be released", why="it is not held")
         rows = [known[label] for label in sorted(labels)]
         values = {"of": table, "sequence": write.sequence}
         write.execute_each(
@@ -387,7 +387,7 @@ def read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict
 
 def _refuse_running(table: str, row: AnyRow, done: str) -> None:
     if row.status == BatchStatus.RUNNING:
-        raise refusals.impossible(
+        raise refusals.build_impossible_error(
             table,
             row.label,
             f"cannot be {done}",
@@ -401,7 +401,7 @@ def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> N
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:
         if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:
-            raise refusals.impossible(
+            raise refusals.build_impossible_error(
                 table,
                 row.label,
                 "cannot be made any more",

@@ -11,8 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.offline import NEVER, LabelFound, SpanFound
-from waterclock.flow.measures import Measured
+from waterclock.batches.offline import NEVER, LabelMeasures, SpanMeasures
+from waterclock.flow.measures import MeasuredValue
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import NAME, offline_looks, offline_measures, offline_spans
@@ -72,7 +72,7 @@ _FORGET = (
 )
 
 
-def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
+def reserve_measurement(database: LedgerDatabase, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
     """Reserve the next measurement of a table, after the one at `seen`; False if another runner has it or made it."""
     with database.write_unordered() as (connection, now):
         connection.execute(_FIRST, {"of": table, "never": NEVER})
@@ -80,7 +80,7 @@ def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, le
         return connection.execute(_TAKE, values).rowcount == 1
 
 
-def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[LabelFound]) -> None:
+def record_measurements(database: LedgerDatabase, table: str, code: str, found: Iterable[LabelMeasures]) -> None:
     """Record the measurements of labels, replacing those recorded before."""
     with database.write_unordered() as (connection, now):
         rows = [
@@ -99,7 +99,7 @@ def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[
             connection.execute(_LABEL, rows)
 
 
-def end_look(  # noqa: PLR0913 - each is a part of the outcome
+def finish_measurement(  # noqa: PLR0913 - each is a part of the outcome
     database: LedgerDatabase,
     table: str,
     code: str,
@@ -107,7 +107,7 @@ def end_look(  # noqa: PLR0913 - each is a part of the outcome
     looked_at: datetime,
     labels: int,
     seconds: float,
-    spans: Iterable[SpanFound] = (),
+    spans: Iterable[SpanMeasures] = (),
     forget_before: datetime | None = None,
     error: str | None = None,
 ) -> None:
@@ -136,6 +136,6 @@ def end_look(  # noqa: PLR0913 - each is a part of the outcome
             connection.execute(_FORGET, {"of": table, "before": forget_before})
 
 
-def _json(found: Mapping[str, Measured]) -> dict[str, Any]:
+def _json(found: Mapping[str, MeasuredValue]) -> dict[str, Any]:
     texts = {name: None if it.value is None else storable(it.value) for name, it in found.items()}
     return {name: {"value": texts[name], "type": it.type} for name, it in found.items()}

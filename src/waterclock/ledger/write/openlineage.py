@@ -40,7 +40,7 @@ _AGAIN = sa.update(lineage_sent).values(
 )
 
 
-def take(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
+def take_sending_turn(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
     """Take the turn to send, so that no other runner does for a while. Return the event up to which all was sent.
 
     Return None where another runner is sending, or where the next attempt is not due yet; `at_once` ignores the latter.

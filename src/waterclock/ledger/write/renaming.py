@@ -17,8 +17,8 @@ from waterclock.batches.former_names import FormerNames, folder_of, replace_tabl
 from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.records import INPUTS_FOUND, MISSING
 from waterclock.errors import WaterclockError, raise_all
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind
 from waterclock.ledger import refused_renames as refusals
 from waterclock.ledger.store.database import RENAMED_AT, LedgerDatabase, Write
 from waterclock.ledger.store.renamed_tables import Name
@@ -147,7 +147,7 @@ def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
     return {now: was for was, now in database.said.items() if "." in now}
 
 
-def former(database: LedgerDatabase) -> FormerNames:
+def read_former_names(database: LedgerDatabase) -> FormerNames:
     """Return all former names with the current ones."""
     with database.read() as connection:
         found = _former(connection)

@@ -29,7 +29,7 @@ _SET_START = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied:
+class EmptyingCommit:
     """The commit that removed all files from a table: its version, and its claim."""
 
     version: int
@@ -56,7 +56,7 @@ def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, 
 def end_reset(
     database: LedgerDatabase,
     table: Table,
-    emptied: Emptied,
+    emptied: EmptyingCommit,
     *,
     start: datetime | None,
     who: str,

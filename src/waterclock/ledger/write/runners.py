@@ -37,7 +37,9 @@ _HELD = (
 )  # fmt: skip
 
 
-def register(database: LedgerDatabase, runner: str, *, who: str, command: str, flow: str, lease_seconds: float) -> None:
+def register_runner(
+    database: LedgerDatabase, runner: str, *, who: str, command: str, flow: str, lease_seconds: float
+) -> None:
     """Record that a runner has started. Delete the rows of runners that were not seen for a day."""
     with database.write_unordered() as (connection, at):
         connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
@@ -46,13 +48,13 @@ def register(database: LedgerDatabase, runner: str, *, who: str, command: str, f
         connection.execute(_ADD, values | {"started_at": at, "seen_at": at})
 
 
-def see(database: LedgerDatabase, runner: str, *, flow: str) -> None:
+def renew_runner(database: LedgerDatabase, runner: str, *, flow: str) -> None:
     """Record that a runner is still alive, and the flow that it runs."""
     with database.write_unordered() as (connection, at):
         connection.execute(_SEE, {"name": runner, "at": at, "works_from": flow})
 
 
-def leave(database: LedgerDatabase, runner: str) -> None:
+def end_runner(database: LedgerDatabase, runner: str) -> None:
     """Record that a runner has ended."""
     with database.write_unordered() as (connection, _):
         connection.execute(_LEAVE, {"name": runner})

@@ -18,7 +18,7 @@ from waterclock.batches.ledger_snapshot import (
     request_without_release,
 )
 from waterclock.batches.records import NO_VERSION, Claim, Input
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.ledger.read.signatures import SIGNATURE
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions
@@ -67,7 +67,7 @@ _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedTable:
     """A table whose new rows were moved in at `version`, with its declaration and its new revisions.
 
     `is_recut`: none of its earlier data counts any more, since its labels changed their meaning. `found` is None where
@@ -88,7 +88,7 @@ class Moved:
 def record_set(
     database: LedgerDatabase,
     token: str,
-    moved: Sequence[Moved],
+    moved: Sequence[MovedTable],
     *,
     who: str,
     asked_again: Iterable[str] = (),
@@ -117,7 +117,7 @@ def record_set(
         end(write, known)
 
 
-def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str, *, begun: int) -> None:
+def _record(write: Write, moved: MovedTable, heads: Mapping[str, int], who: str, *, begun: int) -> None:
     row = write.execute(_TABLE, {"of": moved.name}).first()
     start = moved.start if moved.start is not None or row is None else row.start
     said = dict(moved.signature) | {"start": start}
@@ -144,7 +144,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str, *, b
         record_drop(write, moved.name, moved.dropped_before, moved.version, who=who, why=_STAYS_DROPPED)
 
 
-def _unmet_requests(write: Write, moved: Moved, begun: int) -> list[dict[str, Any]]:
+def _unmet_requests(write: Write, moved: MovedTable, begun: int) -> list[dict[str, Any]]:
     """Return the requests for labels of the new set that their new rows do not meet, as values of `_REQUEST`."""
     is_transform = moved.signature["kind"] == Kind.TRANSFORM
     found = []

@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.foreign import refuse_foreign_since
 from waterclock.storage.log.delta_log import find_claim, head
-from waterclock.storage.log.identity import Identity, Killed, app_id
+from waterclock.storage.log.identity import ClaimKilledError, Identity, app_id
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.type_checks import check_files
@@ -82,7 +82,7 @@ def version_of(folder: str, claim: int) -> int:
     """Return the version of the claim's commit by Spark, which skips a claim used before. Raises  Killed, E632."""
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":
-        raise Killed(claim, where=folder)
+        raise ClaimKilledError(claim, where=folder)
     if found.kind == "none":
         raise WaterclockError("E632", f"Spark wrote nothing under claim {claim}", where=folder, transient=True)
     return found.version

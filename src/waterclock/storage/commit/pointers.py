@@ -25,7 +25,7 @@ from waterclock.storage.commit.creation import PROJECT, refuse_other_project
 from waterclock.storage.commit.foreign import refuse_foreign_since
 from waterclock.storage.commit.write_commit import Change, try_commit
 from waterclock.storage.log.delta_log import find_claim, head
-from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.log.live_files import LiveFile
 from waterclock.storage.log.open_tables import OpenTable, open_table
 from waterclock.storage.slices.manifest import DataFile, Manifest, with_columns_of
@@ -81,7 +81,7 @@ def commit_slices(
 
 
 @dataclass(frozen=True, slots=True)
-class MergeLook:
+class MergeStart:
     """The table as it is before a MERGE, or `done`: the version that already carries the claim's id.
 
     `base` is the version that was read, `schema` is the table's. `may_rewrite`: a whole new state may be committed.
@@ -94,21 +94,21 @@ class MergeLook:
     may_rewrite: bool = False
 
 
-def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeLook:
+def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeStart:
     """Read the table before slices are merged into it, and add their new columns to it. Raises  as `commit_slices`."""
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
             known = table.schema
             seen = find_claim_version(table, identity.claim)
             if seen is not None:
-                return MergeLook(seen, table.version, known)
+                return MergeStart(seen, table.version, known)
             refuse_other_project(table, identity.project)
             wide = _schema_with(known, [manifest.schema for manifest in manifests])
             for manifest in manifests:
                 check_files(manifest, wide)
             if wide == known:
                 live = tuple(table.files.values())
-                return MergeLook(None, table.version, known, live, may_rewrite(table))
+                return MergeStart(None, table.version, known, live, may_rewrite(table))
             _add_columns(table, wide, identity)
     raise commit_race_error(folder)
 
@@ -201,7 +201,7 @@ def find_claim_version(table: OpenTable, claim: int) -> int | None:
     folder = table.folder
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":
-        raise Killed(claim, where=folder)
+        raise ClaimKilledError(claim, where=folder)
     if found.kind == "none":
         raise WaterclockError(
             "E621",

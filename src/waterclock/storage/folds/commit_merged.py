@@ -12,7 +12,7 @@ from waterclock.faults import fault
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.foreign import refuse_foreign_since
-from waterclock.storage.commit.pointers import MergeLook, commit_nothing, prepare_merge
+from waterclock.storage.commit.pointers import MergeStart, commit_nothing, prepare_merge
 from waterclock.storage.folds.write_state import (
     DELETED,
     Winners,
@@ -44,7 +44,7 @@ def commit_winners(
     winners: Winners,
     manifests: Sequence[Manifest],
     identity: Identity,
-    look: MergeLook,
+    look: MergeStart,
 ) -> int:
     """Commit the winners of some slices to the table in one commit. Return the version that carries the claim's id.
 

@@ -44,12 +44,12 @@ class _CopyKind:
     codec: str
 
 
-def can_thin(folder: Path, paths: Sequence[str]) -> bool:
+def can_copy_without_rows(folder: Path, paths: Sequence[str]) -> bool:
     """Return whether Arrow can copy these files with the same schema and codec. Cost: one footer each."""
     return all(_kind(folder / path) is not None for path in paths)
 
 
-def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
+def copy_without_rows(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
     """Copy files into the folder `into`, without the rows at the positions `gone` (64 bits each, any order, from 0).
 
     Paths are relative to `folder`; small files are joined. If no rows remain, no file is written.

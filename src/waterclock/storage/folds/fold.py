@@ -42,7 +42,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class FoldBase:
     """The base onto which slices are folded: a state, and earlier slices with deletes that may beat later rows."""
 
     state: DataFrame | None = None
@@ -50,14 +50,19 @@ class Past:
 
 
 def fold(
-    spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past | None = None
+    spark: SparkSession,
+    folder: str,
+    manifests: Sequence[Manifest],
+    merge: Merge,
+    schema: str,
+    past: FoldBase | None = None,
 ) -> DataFrame:
     """Return the state that the slices of a table fold into, onto `past` or from nothing; `schema` is the table's.
 
     Cost: one shuffle of their rows, and a second pass by key if some slices have no value for some columns.
     """
     rows = _select_winners(
-        _read_rows(spark, folder, manifests, merge, schema, past or Past()), manifests, merge, schema
+        _read_rows(spark, folder, manifests, merge, schema, past or FoldBase()), manifests, merge, schema
     )
     return rows.where(f"NOT {DELETED}").drop(DELETED)
 
@@ -69,7 +74,7 @@ def winners_of(
     manifests: Sequence[Manifest],
     merge: Merge,
     schema: str,
-    past: Past,
+    past: FoldBase,
 ) -> DataFrame:
     """Return the winning row of each of `keys`, with deletes marked. Cost: a shuffle of their rows, a read of all."""
     rows = _read_rows(spark, folder, manifests, merge, schema, past)
@@ -195,7 +200,7 @@ def fill_columns(rows: DataFrame, schema: str) -> DataFrame:
 
 
 def _read_rows(
-    spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past
+    spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: FoldBase
 ) -> DataFrame:
     """Return all rows that take part in the fold, each with its order, its slice and the number of its column set."""
     parts = []

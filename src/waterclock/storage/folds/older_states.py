@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, put_if_absent, read_text, remove_folder
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.fold import (
-    Past,
+    FoldBase,
     add_ordering_columns,
     fill_columns,
     fold,
@@ -32,7 +32,7 @@ from waterclock.storage.folds.fold import (
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.folds.versions import temporal_of, versions_of
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.content_as_of import NO_VERSION, LogStep, Resolved
+from waterclock.storage.log.content_as_of import NO_VERSION, ContentLocation, LogStep
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest, with_columns_of
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices, table_schema, try_frame_at_version
 from waterclock.storage.types import fields_of
@@ -48,7 +48,7 @@ _MOST_VERSIONS_TRIED = 20
 _MADE = "_made"  # names the folder next to it that contains the whole state
 
 
-def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: Resolved) -> DataFrame:
+def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: ContentLocation) -> DataFrame:
     """Return the rows of the content that `resolve` found, in the table's current columns. No steps mean no rows.
 
     Cost: no job, as `frame_at` and `frame_of_slices`. Only a MERGE or TEMPORAL state that must be recomputed costs a
@@ -114,21 +114,21 @@ def find_cached_state(lake: Lake, table: Table, steps: Sequence[LogStep]) -> Pat
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class BaseState:
     """The newest stored state at or before a label: its rows, the slices it was made of, and those after it."""
 
     state: DataFrame | None
     made_of: tuple[str, ...]
     manifests: tuple[Manifest, ...]
 
-    def fold_base(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> Past:
+    def fold_base(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> FoldBase:
         """Return the base onto which `later` slices are folded."""
-        return Past(self.state, slices_with_later_deletes(folder, self.made_of, later, merge, schema))
+        return FoldBase(self.state, slices_with_later_deletes(folder, self.made_of, later, merge, schema))
 
 
 def find_newest_state(
     spark: SparkSession, lake: Lake, table: str, steps: Sequence[LogStep], merge: Merge, schema: str
-) -> Beginning:
+) -> BaseState:
     """Find the newest stored state among those after each of `steps`. Raises  E640 where a slice after it is gone."""
     folder, names = lake.folder(table), _names(merge, steps)
     state: DataFrame | None = None
@@ -141,7 +141,7 @@ def find_newest_state(
         state = _read_stored_state(spark, lake, table, step, names[count - 1], schema)
         count -= state is None
     made_of = tuple(step.slice_path for step in steps[:count])
-    return Beginning(state, made_of, manifests_of(folder, steps[count:]))
+    return BaseState(state, made_of, manifests_of(folder, steps[count:]))
 
 
 def _read_stored_state(

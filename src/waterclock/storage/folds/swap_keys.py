@@ -12,9 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, readable
 from waterclock.spark_sql import quote_name
-from waterclock.storage.commit.pointers import MergeLook, commit_state
+from waterclock.storage.commit.pointers import MergeStart, commit_state
 from waterclock.storage.commit.rebuild import try_whole_state
-from waterclock.storage.folds.drop_rows import thin
+from waterclock.storage.folds.drop_rows import copy_without_rows
 from waterclock.storage.folds.write_state import (
     FILE,
     MOST_PLACES,
@@ -43,7 +43,7 @@ Make = Callable[["DataFrame | None"], "DataFrame"]
 
 
 def swap_rows(
-    spark: SparkSession, folder: str, make: Make, keys: DataFrame, identity: Identity, look: MergeLook
+    spark: SparkSession, folder: str, make: Make, keys: DataFrame, identity: Identity, look: MergeStart
 ) -> int | None:
     """Replace all rows of `keys` in the table by their new rows.
 
@@ -69,7 +69,7 @@ def swap_rows(
     places = {file: each.places for file, each in touched.items() if each.places is not None}
     if len(places) == len(touched) and may_copy(spark, folder, old):
         make(keys).write.mode("overwrite").parquet(str(entry_path(folder, path)))
-        thin(entry_path(folder), places, path)
+        copy_without_rows(entry_path(folder), places, path)
     else:
         state = _read_remaining_rows(spark, folder, keys, look, old).unionByName(make(keys))
         state.write.mode("overwrite").parquet(str(entry_path(folder, path)))
@@ -77,14 +77,14 @@ def swap_rows(
 
 
 def _read_remaining_rows(
-    spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook, files: Sequence[LiveFile]
+    spark: SparkSession, folder: str, keys: DataFrame, look: MergeStart, files: Sequence[LiveFile]
 ) -> DataFrame:
     """Return the rows of files that have other keys."""
     there = frame_of_files(spark, folder, [file.path for file in files], look.schema)
     return there.join(keys, keys.columns, "left_anti").select(*map(quote_name, fields_of(look.schema)))
 
 
-def _rows(folder: str, look: MergeLook) -> int:
+def _rows(folder: str, look: MergeStart) -> int:
     return sum(pq.read_metadata(readable(entry_path(folder, file.path))).num_rows for file in look.live)
 
 
@@ -96,7 +96,7 @@ class _Touched:
     places: pa.Array | None
 
 
-def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook) -> dict[str, _Touched]:
+def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look: MergeStart) -> dict[str, _Touched]:
     """Return by path the files with rows of these keys. At most `MOST_PLACES` positions are fetched to this process."""
     there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     most = MOST_PLACES // max(len(look.live), 1)

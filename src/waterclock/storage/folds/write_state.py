@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path
 from waterclock.spark_sql import quote_name
-from waterclock.storage.commit.pointers import MergeLook, commit_state
-from waterclock.storage.folds.drop_rows import can_thin, thin
+from waterclock.storage.commit.pointers import MergeStart, commit_state
+from waterclock.storage.folds.drop_rows import can_copy_without_rows, copy_without_rows
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile, relative_path
 from waterclock.storage.slices.key_checks import same_key_sql
@@ -63,13 +63,13 @@ class Winners:
     may_be_null: bool = True
 
 
-def is_small(look: MergeLook) -> bool:
+def is_small(look: MergeStart) -> bool:
     """Return whether to rewrite the table as a whole rather than file by file."""
     size = sum(file.size for file in look.live)
     return not look.live or (size <= MOST_BYTES_REWRITTEN and len(look.live) <= _MOST_FILES)
 
 
-def may_rewrite_files(look: MergeLook) -> bool:
+def may_rewrite_files(look: MergeStart) -> bool:
     """Return whether single files of the table may be rewritten. They may not if the table has a change feed."""
     return look.may_rewrite and len(look.live) <= FILES_READ_DIRECTLY
 
@@ -82,7 +82,9 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
     """
     is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
     most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
-    return sum(file.size for file in files) <= most and can_thin(entry_path(folder), [file.path for file in files])
+    return sum(file.size for file in files) <= most and can_copy_without_rows(
+        entry_path(folder), [file.path for file in files]
+    )
 
 
 def add_row_positions(rows: DataFrame) -> DataFrame:
@@ -92,7 +94,7 @@ def add_row_positions(rows: DataFrame) -> DataFrame:
 
 
 def rewrite_state(
-    spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeLook
+    spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeStart
 ) -> int | None:
     """Write the state after `winners`, and commit it in place of the old one.
 
@@ -109,7 +111,7 @@ def rewrite_state(
 
 
 def rewrite_files(
-    spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeLook
+    spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeStart
 ) -> int | None:
     """Rewrite the files in which `winners` change a row, add the new rows, and commit them in place of the old files.
 
@@ -134,7 +136,7 @@ def rewrite_files(
         if count <= MOST_PLACES and may_copy(spark, folder, old):
             new = _new(few, met, look.schema, all_won=places.all_won)
             _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
-            thin(entry_path(folder), paths, path)
+            copy_without_rows(entry_path(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
             _write(_build_changed_rows(spark, folder, whole, met, list(paths), look.schema), folder, path)
@@ -148,7 +150,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
     rows.write.mode("overwrite").parquet(str(entry_path(folder, path)))
 
 
-def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
+def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeStart) -> DataFrame:
     """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.flow.choices import FOLDS, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import FOLDS, Mode
 
 NO_VERSION = -1
 
@@ -41,7 +41,7 @@ class LogStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ContentLocation:
     """Where the content of a table as of `tick` is, as known at `known_at` (None: now).
 
     `steps` are the current sealed slices it consists of, oldest first. For APPEND they are those in `[low, high)`, for
@@ -63,7 +63,7 @@ class Resolved:
 
 def resolve(
     table: Table, tick: datetime, records: Iterable[DataCommit], *, known_at: datetime | None = None
-) -> Resolved:
+) -> ContentLocation:
     """Resolve where the content of `table` as of `tick` is, by its data commits as far as known at `known_at`.
 
     The content of an APPEND table is its rows with labels before the tick (cut at RETAIN), that of a MERGE table its
@@ -78,7 +78,7 @@ def resolve(
     steps, version = _select_steps(table, boundary, low, known)
     if not is_whole:
         steps, version = tuple(replace(step, version=NO_VERSION) for step in steps), NO_VERSION
-    return Resolved(table.name, table.mode, table.is_partitioned, tick, known_at, version, low, boundary, steps)
+    return ContentLocation(table.name, table.mode, table.is_partitioned, tick, known_at, version, low, boundary, steps)
 
 
 def version_map(mode: Mode, records: Sequence[DataCommit]) -> dict[datetime, int]:

@@ -14,7 +14,7 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import FileInfo, entry_path, is_there, names_in, read_bytes, stat_file
 from waterclock.files.object_stores import is_remote
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.json_depth import MOST_LEVELS, require_depth
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 

@@ -60,7 +60,7 @@ class Identity:
         return json.dumps({KEY: said}, separators=(",", ":"), default=str)
 
 
-class Killed(WaterclockError):
+class ClaimKilledError(WaterclockError):
     """Raised when the claim was killed before its data was committed: nothing of it may be committed."""
 
     def __init__(self, claim: int, *, where: str | None = None) -> None:

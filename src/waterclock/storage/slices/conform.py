@@ -28,7 +28,7 @@ from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import cast_text, column_name, illegal_signs, quote_name, sql_text
 from waterclock.storage.rows import map_leaf_types
 from waterclock.storage.slices.row_filter import HIDDEN, UNREAD, UNREAD_AS, is_hidden
-from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
+from waterclock.storage.types import find_name_clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL
 
@@ -57,7 +57,7 @@ _SPELLINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Conformed:
+class ConformedRows:
     """Rows in the columns and types of their table. `schema` is its new schema: `timelabel` first, all nullable.
 
     `left_out` lists the columns that a closed list does not declare, `renamed` those whose names could not be stored.
@@ -84,7 +84,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     zone: str = "UTC",
     loose: Mapping[str, str] | None = None,
     values: Mapping[str, str] | None = None,
-) -> Conformed:
+) -> ConformedRows:
     """Cast and order rows to fit `declared` and the existing table (`known`, or None before it exists).
 
     Values are cast to the declared types. A value that cannot be cast fails the job that writes the rows, with an error
@@ -124,11 +124,11 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     plan.refuse_changed(fields)
     stored = StructType.fromJson(json.loads(schema_text(StructType(fields))))
     if raw is None:
-        return Conformed(shaped, stored, plan.left_out, renamed)
+        return ConformedRows(shaped, stored, plan.left_out, renamed)
     kept = StructType([field for field in came.fields if field.name in raw])
     if keeps_unread(declared):
         kept.add(UNREAD_AS, StringType(), metadata={UNREAD: True})
-    return Conformed(shaped, stored, plan.left_out, renamed, raw, kept.json())
+    return ConformedRows(shaped, stored, plan.left_out, renamed, raw, kept.json())
 
 
 def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
@@ -268,7 +268,7 @@ def _legal_names(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[Dat
         frame = frame.drop(TIMELABEL)  # all of them: the engine sets its own
         names = frame.columns
     legal = [_legal(name, table, may_rename=may_rename) for name in names]
-    for first, second in clashes(legal):
+    for first, second in find_name_clashes(legal):
         raise WaterclockError(
             "E613",
             f"{table} has two columns {first}" if first == second else f"{table} has both {first} and {second}",

@@ -31,8 +31,8 @@ from waterclock.storage.slices.row_filter import (
     ROW,
     SET_ASIDE,
     STAYS,
+    FilterCounts,
     RowFilter,
-    Sifted,
 )
 from waterclock.storage.slices.rule_marks import ROW_TEXT, fate_text, first_text, marks_text, masks_in, row_json
 from waterclock.storage.slices.statistics import read_files
@@ -73,7 +73,7 @@ class InputFilter:
 class InputCounts:
     """The counts for the rows that one batch reads: how many passed, and the results of aggregates over all of them."""
 
-    sifted: Sifted
+    sifted: FilterCounts
     answers: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -112,7 +112,7 @@ def _counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tup
         for fate in (SET_ASIDE, DROPPED)
     }
     broken = {row_rule.name: found[f"b{number}"] for number, row_rule in enumerate(row_rules)}
-    sifted = Sifted(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
+    sifted = FilterCounts(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
     return InputCounts(sifted, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
 
 

@@ -29,7 +29,7 @@ _LEAF = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{INPUTS_ASIDE}/)?c=\d+)
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class SliceFolder:
     """A folder of the stage: the slice of a label, or, without a label, the scratch folder of a claim."""
 
     path: str
@@ -38,7 +38,7 @@ class Leaf:
     is_sealed: bool
 
 
-def leaves(folder: str) -> Iterator[Leaf]:
+def list_slice_folders(folder: str) -> Iterator[SliceFolder]:
     """Yield every leaf folder of a table's stage, those of labels first, in order. Cost: a listing of the stage."""
     files: defaultdict[str, bool] = defaultdict(bool)
     for name in names_below(entry_path(folder, STAGE)):
@@ -49,12 +49,12 @@ def leaves(folder: str) -> Iterator[Leaf]:
         yield _leaf(leaf, is_sealed=files[leaf])
 
 
-def newest_sealed(folder: str) -> Leaf | None:
+def newest_sealed(folder: str) -> SliceFolder | None:
     """Return the sealed slice of the newest label, of the last claim, committed or not. Cost: a listing per folder."""
     return next(sealed_newest_first(folder), None)
 
 
-def sealed_newest_first(folder: str) -> Iterator[Leaf]:
+def sealed_newest_first(folder: str) -> Iterator[SliceFolder]:
     """Yield the sealed slice of each label, of its last claim, newest labels first. Cost: a listing per folder."""
     for path in _newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
         sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
@@ -63,10 +63,10 @@ def sealed_newest_first(folder: str) -> Iterator[Leaf]:
             yield _leaf(f"{path.relative_to(entry_path(folder, STAGE)).as_posix()}/{last}", is_sealed=True)
 
 
-def _leaf(path: str, *, is_sealed: bool) -> Leaf:
+def _leaf(path: str, *, is_sealed: bool) -> SliceFolder:
     label, _, name = path.rpartition("/")
     instant = instant_of(label_of_hive_path(label)) if label.startswith("y=") else None
-    return Leaf(f"{STAGE}/{path}", _claim(name), instant, is_sealed)
+    return SliceFolder(f"{STAGE}/{path}", _claim(name), instant, is_sealed)
 
 
 def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
@@ -78,7 +78,7 @@ def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
         yield from _newest_first(folder / name, levels[1:])
 
 
-def size_of(folder: str, leaf: Leaf) -> int:
+def size_of(folder: str, leaf: SliceFolder) -> int:
     """Return the bytes of a leaf folder. A file that other folders link to counts as well."""
     return sum(file.size for file in files_below(entry_path(folder, leaf.path)))
 
@@ -103,7 +103,7 @@ def list_old_states(history: str, before: datetime) -> list[OldState]:
     ]
 
 
-def remove(folder: str, leaf: Leaf) -> None:
+def remove(folder: str, leaf: SliceFolder) -> None:
     """Remove a leaf folder: its manifest first, so that the remaining files are never taken for a slice."""
     path = entry_path(folder, leaf.path)
     remove_file(path / MANIFEST)

@@ -32,7 +32,7 @@ _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RecordedSlice:
     """The ledger's record of a slice, by which its files are recognized."""
 
     table: str
@@ -46,7 +46,7 @@ class Remembered:
 
 
 def reseal(
-    spark: SparkSession, folder: str, known: Remembered, fold: Merge | Temporal | None, *, otherwise: str | None
+    spark: SparkSession, folder: str, known: RecordedSlice, fold: Merge | Temporal | None, *, otherwise: str | None
 ) -> Manifest | None:
     """Write a slice's manifest again. Return None if its files do not contain the rows that the ledger recorded.
 

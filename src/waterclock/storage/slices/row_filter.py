@@ -73,7 +73,7 @@ class RowFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
+class FilteredRows:
     """The row filter, and the columns of a row as received, in the format of `storage.slices.conform`.
 
     `row`: the hidden column that already contains the received row as JSON, if rows came in several shapes. `past`: the
@@ -88,7 +88,7 @@ class Through:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class FilterCounts:
     """The counts for one label's rows: how many came, were quarantined and were dropped, and how many broke which rule.
 
     `broken` counts every row that breaks a rule. `first` counts the removed rows by the first rule they broke, so that
@@ -102,7 +102,7 @@ class Sifted:
     first: Mapping[str, int]
 
 
-def count_broken_rules(row_filter: RowFilter, masks: Mapping[int, int], stayed: int) -> Sifted:
+def count_broken_rules(row_filter: RowFilter, masks: Mapping[int, int], stayed: int) -> FilterCounts:
     """Count broken rules, given the number of rows by set of broken rules (`masks`) and of rows that stay."""
     out = row_filter.bits(SET_ASIDE, DROPPED)
     broken = {row_rule.name: 0 for row_rule in row_filter.row_rules}
@@ -115,4 +115,4 @@ def count_broken_rules(row_filter: RowFilter, masks: Mapping[int, int], stayed: 
             at = ((mask & out) & -(mask & out)).bit_length() - 1
             first[row_filter.row_rules[at].name] += rows
             gone[row_filter.row_rules[at].fate] += rows
-    return Sifted(stayed + sum(gone.values()), gone[SET_ASIDE], gone[DROPPED], broken, first)
+    return FilterCounts(stayed + sum(gone.values()), gone[SET_ASIDE], gone[DROPPED], broken, first)

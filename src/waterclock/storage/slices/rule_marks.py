@@ -30,8 +30,8 @@ from waterclock.storage.slices.row_filter import (
     STAYS,
     UNREAD,
     UNREAD_AS,
+    FilteredRows,
     RowFilter,
-    Through,
     is_hidden,
 )
 from waterclock.storage.types import sql_type
@@ -47,7 +47,7 @@ _HASH_LEAF = f"{ASIDE}.{HASH}"
 _LOW = 0xFFFFFFFF
 
 
-def add_rule_marks(frame: DataFrame, through: Through) -> DataFrame:
+def add_rule_marks(frame: DataFrame, through: FilteredRows) -> DataFrame:
     """Add to each row its fate (`FATE`), and to rows that break rules the details (`ASIDE`).
 
     A quarantined row keeps its original columns as JSON. Cost: one expression per rule, and one exchange for a rule on
@@ -126,7 +126,7 @@ def fate_text(row_filter: RowFilter) -> str:
     return f"CASE WHEN {BROKEN} & {out}L = 0 THEN {STAYS} ELSE {gone} END"
 
 
-def _add_earlier_keys(marked: DataFrame, through: Through, names: Sequence[str]) -> DataFrame:
+def _add_earlier_keys(marked: DataFrame, through: FilteredRows, names: Sequence[str]) -> DataFrame:
     """Add the keys of earlier labels as rows without other values, so that one exchange groups them with new rows."""
     if through.past is None:
         return marked

@@ -45,8 +45,8 @@ from waterclock.storage.slices.row_filter import (
     QUARANTINE,
     SET_ASIDE,
     STAYS,
-    Sifted,
-    Through,
+    FilterCounts,
+    FilteredRows,
     count_broken_rules,
     is_hidden,
 )
@@ -73,7 +73,7 @@ Measures = Sequence[tuple[str, "Column"]]
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class QuarantinedRows:
     """One label's rows that do not stay: files in quarantine, their digest, and the counts of the row filter.
 
     `rules`: the names of the rules for the bits of quarantined rows.
@@ -81,18 +81,18 @@ class Aside:
 
     files: tuple[DataFile, ...] = ()
     digest: str = ""
-    sifted: Sifted | None = None
+    sifted: FilterCounts | None = None
     masks: Mapping[int, int] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSlices:
     """The sealed slices of one claim in label order, the measures of each, and the counts of the row filter, if any."""
 
     manifests: tuple[Manifest, ...]
     measures: Mapping[datetime, Mapping[str, Any]]
-    sifted: Mapping[datetime, Sifted] = field(default_factory=dict)
+    sifted: Mapping[datetime, FilterCounts] = field(default_factory=dict)
 
 
 def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manifest
@@ -108,9 +108,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     source: Mapping[datetime, Mapping[str, Any]] | None = None,
     name: str = "",
     of_nothing: bool = False,
-    through: Through | None = None,
+    through: FilteredRows | None = None,
     inputs_aside: SetAside | None = None,
-) -> Written:
+) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
     Measures of one label whose rows are filtered cost a scan of the columns that they name.
@@ -133,11 +133,11 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
     draft = _SliceDraft(folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold))
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
-    aside: Mapping[datetime, Aside] = {}
+    aside: Mapping[datetime, QuarantinedRows] = {}
     is_nothing = of_nothing and _is_empty(ordered, draft.table)
     if is_nothing:
         found = _write_nothing(frame, draft, paths, measures)
-        aside = {label: Aside() for label in labels} if through else {}
+        aside = {label: QuarantinedRows() for label in labels} if through else {}
     elif through is not None:
         found, aside = _write_through(ordered, draft, paths, through, is_measured=bool(taken))
     elif len(labels) == 1:
@@ -156,7 +156,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
         aside = {label: _collect_quarantine(draft, paths[label], files[label], aside[label]) for label in labels}
     if inputs_aside is not None:
         aside = {
-            label: _add_quarantined_inputs(folder, label, paths[label], aside.get(label, Aside()), inputs_aside)
+            label: _add_quarantined_inputs(
+                folder, label, paths[label], aside.get(label, QuarantinedRows()), inputs_aside
+            )
             for label in labels
         }
     manifests = tuple(
@@ -166,7 +168,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     for manifest in manifests:
         seal(folder, manifest)
     own = {label: {key: value for key, value in row.items() if key not in _OWN} for label, row in found.items()}
-    return Written(manifests, own, {label: each.sifted for label, each in aside.items() if each.sifted})
+    return WrittenSlices(manifests, own, {label: each.sifted for label, each in aside.items() if each.sifted})
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ class _SliceDraft:
     claim: int
     schema: str
     code: str
-    through: Through | None = None
+    through: FilteredRows | None = None
     measured_for: str = ""
 
     def manifest(
@@ -188,9 +190,9 @@ class _SliceDraft:
         files: tuple[DataFile, ...],
         found: Mapping[str, Any],
         source: Mapping[str, Any],
-        aside: Aside | None = None,
+        aside: QuarantinedRows | None = None,
     ) -> Manifest:
-        aside = aside or Aside()
+        aside = aside or QuarantinedRows()
         rows = sum(file.rows for file in files)
         digest = digest_of_row(found) if found else None
         return Manifest(
@@ -252,8 +254,8 @@ def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column])
 
 
 def _write_through(
-    frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], through: Through, *, is_measured: bool
-) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, Aside]]:
+    frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], through: FilteredRows, *, is_measured: bool
+) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, QuarantinedRows]]:
     """Write all labels in one job, with rows separated by their fate. Return the digests and the removed rows.
 
     Dropped rows are written without their values, then counted and removed, so their number is exact whichever tasks
@@ -278,7 +280,7 @@ def _write_through(
     for label, path in paths.items():
         own = f"{scratch_path}/{_FOLDER_COLUMN}={label_of(label)}" if is_group else scratch_path
         gone = read_files(entry_path(draft.folder), f"{own}/{FATE}={DROPPED}")
-        aside[label] = Aside(masks=masks_in(draft.folder, gone))
+        aside[label] = QuarantinedRows(masks=masks_in(draft.folder, gone))
         leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
@@ -300,7 +302,9 @@ def _move_folder(source: Path, target: Path) -> bool:
     return True
 
 
-def _collect_quarantine(draft: _SliceDraft, path: str, files: Sequence[DataFile], gone: Aside) -> Aside:
+def _collect_quarantine(
+    draft: _SliceDraft, path: str, files: Sequence[DataFile], gone: QuarantinedRows
+) -> QuarantinedRows:
     """Return the quarantined files and the counts of one label's rows."""
     if draft.through is None:
         raise AssertionError("rows that were not filtered")
@@ -310,12 +314,14 @@ def _collect_quarantine(draft: _SliceDraft, path: str, files: Sequence[DataFile]
     if row_filter.bits(STAYS):
         masks += masks_in(folder, files)
     sifted = count_broken_rules(row_filter, masks, sum(file.rows for file in files))
-    return Aside(
+    return QuarantinedRows(
         aside, quarantine_digest(folder, aside), sifted, rules=tuple(row_rule.name for row_rule in row_filter.row_rules)
     )
 
 
-def _add_quarantined_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_aside: SetAside) -> Aside:
+def _add_quarantined_inputs(
+    folder: str, label: datetime, path: str, own: QuarantinedRows, inputs_aside: SetAside
+) -> QuarantinedRows:
     """Add the quarantined input rows of a batch to its own quarantined rows."""
     files = (*own.files, *inputs_aside.move_files(folder, label, path))
     return replace(own, files=files, digest=quarantine_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))

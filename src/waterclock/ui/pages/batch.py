@@ -34,7 +34,7 @@ from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.batch_actions import CAN_BE_RETRIED, actions_of_batch, count_blocked_batches
-from waterclock.ui.pages.batches import several, states_of
+from waterclock.ui.pages.batches import describe_batches, states_of
 from waterclock.ui.pages.quality import note_content
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
@@ -62,7 +62,7 @@ def batch(at: OpenedProject, asked: PageQuery) -> Content:
         if not found:  # older than START, and not stored
             labels.limit_to(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
         return content | _one(at, table, found[0])
-    return several(at, [table], {name: labels}, text) | content
+    return describe_batches(at, [table], {name: labels}, text) | content
 
 
 def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import can_quarantine_rows
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.operations.formatting import (
     number_words,
 )

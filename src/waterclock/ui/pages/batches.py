@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.batches.audit_records import Settled
+from waterclock.batches.audit_records import StoredStates
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -33,10 +33,12 @@ def batches(at: OpenedProject, asked: PageQuery) -> Content:
     if not asked.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)
-    return several(at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels)
+    return describe_batches(
+        at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels
+    )
 
 
-def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
+def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
     """Return the counts of due labels by state, and the labels that are not quiet, newest first.
 
     If all are quiet and there are only a few, all are listed.
@@ -113,7 +115,7 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     due = ((at.flow.tables[name].cadence, max(low, starts[name]), high) for name, (low, high) in edges.items())
     refuse_more_than(_MOST_COUNTED, sum(cadence.count(low, max(low, high)) for cadence, low, high in due))
     names, low, high = list(edges), min(low for low, _ in edges.values()), max(high for _, high in edges.values())
-    settled = Settled() if at.ledger is None else at.ledger.past.settled_labels(names, low, high)
+    settled = StoredStates() if at.ledger is None else at.ledger.past.settled_labels(names, low, high)
     warned: dict[str, set[datetime]] = {name: set() for name in names}
     for name, label in {} if at.ledger is None else at.ledger.past.row_warnings(names, low, high):
         warned[name].add(label)
@@ -127,7 +129,7 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     }
 
 
-def _table_batches(settled: Settled, name: str, older: SpanStates, states: SpanStates, asked: int) -> _TableLabels:
+def _table_batches(settled: StoredStates, name: str, older: SpanStates, states: SpanStates, asked: int) -> _TableLabels:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
     made = frozenset(one.label for one in states.listed if one.label in has_rows or contains_label(done, one.label))

@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.plan_excerpt import plan_of_due
-from waterclock.operations.ribbons import Ribbon, ribbons
+from waterclock.operations.timeline_bars import TimelineBar, build_timeline_bars
 from waterclock.ui.page_query import Content, PageQuery, table_address
 from waterclock.ui.pages.grid import axis_of, describe_piece, fresh_words
 
@@ -26,7 +26,7 @@ def catalog(at: OpenedProject, asked: PageQuery) -> Content:
     wanted = {facet: asked.values[facet] for facet in _FACETS if asked.values.get(facet)}
     shown = [table for table in tables if _has_all(table, found[table.name], wanted)]
     axis = axis_of(at, shown, (), _STRIP)
-    strips = {ribbon.table: ribbon for ribbon in ribbons(at, shown, axis, plan.batches)}
+    strips = {ribbon.table: ribbon for ribbon in build_timeline_bars(at, shown, axis, plan.batches)}
     return {
         "tables": [_row(at, table, found[table.name], strips.get(table.name)) for table in shown],
         "of": len(tables),
@@ -56,7 +56,7 @@ def _counts(tables: Iterable[Table], found: dict[str, Freshness], facet: str) ->
     return dict(counts.most_common())
 
 
-def _row(at: OpenedProject, table: Table, fresh: Freshness, strip: Ribbon | None) -> Content:
+def _row(at: OpenedProject, table: Table, fresh: Freshness, strip: TimelineBar | None) -> Content:
     return {
         "table": table.name,
         "layer": table.name.rpartition(".")[0],

@@ -12,12 +12,12 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
 from waterclock.operations.formatting import count_words, seconds_words, short_label
 from waterclock.operations.freshness import Freshness, fresh_of, freshness
-from waterclock.operations.grid import column_cadence, newest_span, shortest_cadence, wider
+from waterclock.operations.grid import column_cadence, fitting_cadence, newest_span, shortest_cadence
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.plan_excerpt import plan_of_due
-from waterclock.operations.ribbons import Axis, Ribbon, RibbonPiece, causes_of, ribbons
 from waterclock.operations.states import LOUDNESS, QUIET, State
+from waterclock.operations.timeline_bars import BarPiece, TimeAxis, TimelineBar, build_timeline_bars, causes_of
 from waterclock.operations.verdict import VerdictPart, verdict
 from waterclock.planner.plan import Plan
 from waterclock.selection import Labels
@@ -43,7 +43,7 @@ def grid(at: OpenedProject, asked: PageQuery) -> Content:
     plan = plan_of_due(at, [table.name for table in tables])
     axis = axis_of(at, tables, labels.values())
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
-    drawn = ribbons(at, tables, axis, plan.batches)
+    drawn = build_timeline_bars(at, tables, axis, plan.batches)
     said = verdict(at.flow, found, plan)
     return {
         "title": [sentence_part(part) for part in said.title],
@@ -61,7 +61,7 @@ def grid(at: OpenedProject, asked: PageQuery) -> Content:
     }
 
 
-def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> Axis:
+def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> TimeAxis:
     """Return the grid's columns: of the selected labels, or else of the newest. They are wider if there are many."""
     zones = {table.cadence.zone for table in tables}
     by = column_cadence(tables, at.zone if at.zone in zones or not zones else min(zones))
@@ -71,18 +71,18 @@ def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels]
     first = by.floor(min((starts[table.name] for table in tables), default=due[0]))
     if not bounds:
         low = max(due[0], first)
-        return Axis.over(by, (low, due[1]) if low < due[1] else due)
+        return TimeAxis.over(by, (low, due[1]) if low < due[1] else due)
     low = min((low or first for low, _ in bounds), default=first)
     high = max((high or due[1] for _, high in bounds), default=due[1])
     span = max(low, BEGINNING), min(high, FOREVER)
     if span[0] >= span[1]:
-        return Axis(by, (), span[1])
+        return TimeAxis(by, (), span[1])
     if span[1] - span[0] <= _IN_HOURS:
         by = shortest_cadence(tables, by)
-    by = wider(by, (by.floor(span[0]), by.ceil(span[1])), _MOST)
-    axis = Axis.over(by, (by.floor(span[0]), by.ceil(span[1])))
+    by = fitting_cadence(by, (by.floor(span[0]), by.ceil(span[1])), _MOST)
+    axis = TimeAxis.over(by, (by.floor(span[0]), by.ceil(span[1])))
     columns = axis.columns[-_MOST:]
-    return Axis(by, columns[-_count_fitting_columns(tables, columns[0], axis.end, len(columns)) :], axis.end)
+    return TimeAxis(by, columns[-_count_fitting_columns(tables, columns[0], axis.end, len(columns)) :], axis.end)
 
 
 def _count_fitting_columns(tables: Iterable[Table], low: datetime, high: datetime, columns: int) -> int:
@@ -96,7 +96,7 @@ def _labels_within(tables: Iterable[Table], low: datetime, high: datetime) -> in
     return sum(count * cadence.count(cadence.ceil(low), cadence.ceil(high)) for cadence, count in cadences.items())
 
 
-def _took(at: OpenedProject, tables: Sequence[Table], axis: Axis) -> list[Content]:
+def _took(at: OpenedProject, tables: Sequence[Table], axis: TimeAxis) -> list[Content]:
     """Return a bar for each column with a duration, in proportion. Empty if there are too many labels."""
     if at.ledger is None or not axis.columns or _labels_within(tables, *axis.span) > _MOST_TIMED:
         return []
@@ -135,12 +135,12 @@ def _last_day(by: Cadence, start: datetime) -> date:
     return by.next(start).astimezone(nominal_zone(by.zone)).date() - timedelta(days=1)
 
 
-def _cell(axis: Axis) -> int:
+def _cell(axis: TimeAxis) -> int:
     """Return the width of a column in pixels."""
     return next((width for most, width in _CELLS if len(axis.columns) <= most), 2)
 
 
-def _columns(axis: Axis) -> Iterator[Content]:
+def _columns(axis: TimeAxis) -> Iterator[Content]:
     """Yield each column: its labels, and the heading above it at the start of a period."""
     zone = nominal_zone(axis.by.zone)
     unit = axis.by.period.unit
@@ -191,13 +191,13 @@ def _is_period_start(local: datetime, before: datetime | None, unit: TimeUnit) -
     return (local.month != before.month) if unit is TimeUnit.WEEK else (local.year != before.year)
 
 
-def _group_by_schema(drawn: Iterable[Ribbon]) -> Iterator[tuple[str, list[Ribbon]]]:
+def _group_by_schema(drawn: Iterable[TimelineBar]) -> Iterator[tuple[str, list[TimelineBar]]]:
     for schema, of_schema in groupby(drawn, key=lambda ribbon: ribbon.table.rpartition(".")[0]):
         yield schema, list(of_schema)
 
 
 def _layer(
-    at: OpenedProject, schema: str, rows: Sequence[Ribbon], found: Mapping[str, Freshness], plan: Plan
+    at: OpenedProject, schema: str, rows: Sequence[TimelineBar], found: Mapping[str, Freshness], plan: Plan
 ) -> Content:
     names = [row.table for row in rows]
     roots = {cause[0] for cause in causes_of(plan.batches).values()}
@@ -210,7 +210,7 @@ def _layer(
     }
 
 
-def _row(at: OpenedProject, row: Ribbon, fresh: Freshness, *, is_root: bool) -> Content:
+def _row(at: OpenedProject, row: TimelineBar, fresh: Freshness, *, is_root: bool) -> Content:
     table = at.flow.tables[row.table]
     return {
         "table": row.table,
@@ -249,7 +249,7 @@ def cadence_words(cadence: Cadence) -> str:
     return unit if period.count == 1 else f"{period.count} {unit}s"
 
 
-def describe_piece(table: Table, piece: RibbonPiece, now: datetime) -> Content:
+def describe_piece(table: Table, piece: BarPiece, now: datetime) -> Content:
     """Return one piece of a ribbon for the page."""
     last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
     first = table.cadence.ceil(piece.low)
@@ -268,7 +268,7 @@ def describe_piece(table: Table, piece: RibbonPiece, now: datetime) -> Content:
     return content
 
 
-def _counts(drawn: Iterable[Ribbon]) -> dict[str, int]:
+def _counts(drawn: Iterable[TimelineBar]) -> dict[str, int]:
     """Count the labels by displayed state, most severe first, without the quiet states."""
     counts: Counter[State] = Counter()
     for row in drawn:

@@ -9,8 +9,8 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words
 from waterclock.operations.deadlines import (
     NO_DEADLINES,
+    DeadlineState,
     DeadlineWindow,
-    Stand,
     deadlines,
     tables_with_deadlines,
 )
@@ -25,9 +25,13 @@ from waterclock.ui.page_query import Content, PageQuery, batch_address, table_ad
 from waterclock.ui.pages.quality import tabs
 
 _MOST = 100
-_LOOK = {Stand.MISSED: State.FAILED, Stand.NEAR: State.WARNED, Stand.LONG: State.WARNED}
-_RANK = {Stand.MISSED: 0, Stand.NEAR: 1, Stand.LONG: 2}
-_VERBS = {Stand.MISSED: "missed its deadline", Stand.NEAR: "is near its deadline", Stand.LONG: "takes long"}
+_LOOK = {DeadlineState.MISSED: State.FAILED, DeadlineState.NEAR: State.WARNED, DeadlineState.LONG: State.WARNED}
+_RANK = {DeadlineState.MISSED: 0, DeadlineState.NEAR: 1, DeadlineState.LONG: 2}
+_VERBS = {
+    DeadlineState.MISSED: "missed its deadline",
+    DeadlineState.NEAR: "is near its deadline",
+    DeadlineState.LONG: "takes long",
+}
 _NONE = "–"
 
 
@@ -49,7 +53,7 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
     groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].stand])
     return {
         "deadlines": [_deadline(at, alike) for alike in groups[:_MOST]],
-        "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in Stand},
+        "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in DeadlineState},
         "more_deadlines": max(0, len(groups) - _MOST),
         "with_deadline": len(tables_with_deadlines(at.flow, names)),
         "silent": [_silence(at, each) for each in silent(at, names).found],
@@ -62,9 +66,14 @@ def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Conte
     of, silent = found["counts"], len(found["silent"])
     behind = 0 if is_empty_where_well else sum(1 for each in found["lags"] if each["is_behind"])
     said = [
-        (of[Stand.MISSED], "window has missed its deadline", "windows have missed their deadlines", State.FAILED),
-        (of[Stand.NEAR], "window is near its deadline", "windows are near their deadlines", State.WARNED),
-        (of[Stand.LONG], "batch takes long", "batches take long", State.WARNED),
+        (
+            of[DeadlineState.MISSED],
+            "window has missed its deadline",
+            "windows have missed their deadlines",
+            State.FAILED,
+        ),
+        (of[DeadlineState.NEAR], "window is near its deadline", "windows are near their deadlines", State.WARNED),
+        (of[DeadlineState.LONG], "batch takes long", "batches take long", State.WARNED),
         (silent, "source is silent", "sources are silent", State.WARNED),
         (behind, "table is behind", "tables are behind", State.WARNED),
     ]

@@ -10,8 +10,8 @@ from itertools import groupby
 from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.freshness import fresh_of
 from waterclock.operations.lineage import reverse_arrows
-from waterclock.operations.ribbons import RibbonPiece, ribbons
 from waterclock.operations.states import LOUDNESS, State
+from waterclock.operations.timeline_bars import BarPiece, build_timeline_bars
 from waterclock.operations.verdict import verdict
 from waterclock.ui.layout import Box, Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
@@ -152,12 +152,12 @@ def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Content]], str]:
     if not axis.columns or not tables:
         return {}, ""
     unit = (sizes.width - 2 * _PAD) / len(axis.columns)
-    drawn = ribbons(scene.at, tables, axis, scene.plan.batches)
+    drawn = build_timeline_bars(scene.at, tables, axis, scene.plan.batches)
     ends = (short_label(each, axis.by, scene.at.now) for each in (axis.columns[0], axis.columns[-1]))
     return {row.table: [_rectangle(piece, unit) for piece in row.pieces] for row in drawn}, " to ".join(ends)
 
 
-def _rectangle(piece: RibbonPiece, unit: float) -> Content:
+def _rectangle(piece: BarPiece, unit: float) -> Content:
     """Return a piece of a strip. Severe states are higher than others, and always wide enough to be visible."""
     is_loud = piece.state in LOUD
     width = max(4.0 if is_loud else 1.0, piece.columns * unit * piece.part)

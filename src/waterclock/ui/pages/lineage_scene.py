@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.lineage import Arrows, map_inputs
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.ribbons import causes_of
 from waterclock.operations.states import State
+from waterclock.operations.timeline_bars import causes_of
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels

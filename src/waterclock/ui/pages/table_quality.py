@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.audit_records import Cell, Counted, RuleNote
+from waterclock.batches.audit_records import Cell, MeasuredBatch, RuleNote
 from waterclock.batches.records import INPUTS_FOUND, QUARANTINED
 from waterclock.flow.checks import Check, checks_of, input_checks
-from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Action
 from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.measure_series import (
     ColumnProfile,
@@ -43,7 +43,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     value, the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows
     """
     cells: Sequence[Cell] = ()
-    counted: Sequence[Counted] = ()
+    counted: Sequence[MeasuredBatch] = ()
     notes: Mapping[tuple[str, str], RuleNote] = {}
     if at.ledger is not None and (cells := filter_evaluated_batches(at.ledger.past.newest(table.name, NEWEST))):
         counted = at.ledger.past.newest_counted(table.name, count_labels_needed(table, cells[-1].label, NEWEST))
@@ -88,7 +88,7 @@ def _sentence(rules: Sequence[RuleResults], batches: int) -> list[Content]:
     ]
 
 
-def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[Counted]) -> Content:
+def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[MeasuredBatch]) -> Content:
     """Return a rule for the page with the rows that broke it. Only rules that remove rows count them by rule."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
@@ -114,7 +114,7 @@ def _quarantine_page(table: Table, check: Check | None) -> str | None:
     return quarantine_address(table.name, check.name)
 
 
-def _list_removed_rows(table: Table, each: Counted, words: str) -> Iterator[Content]:
+def _list_removed_rows(table: Table, each: MeasuredBatch, words: str) -> Iterator[Content]:
     """Yield the removed rows of a batch: by input table before its query, then of its own rows."""
     for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:

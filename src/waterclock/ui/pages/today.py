@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from waterclock.operations.blockers import blockers
-from waterclock.operations.formatting import likeness, short_label
+from waterclock.operations.formatting import common_reason, short_label
 from waterclock.operations.freshness import freshness
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.plan_excerpt import plan_of_due
@@ -63,7 +63,7 @@ def troubles(at: OpenedProject, plan: Plan) -> list[Content]:
     alike: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
         if batch.status in NEEDS_SOMEBODY:
-            alike.setdefault((batch.table, batch.status.value, likeness(batch.reason)), []).append(batch)
+            alike.setdefault((batch.table, batch.status.value, common_reason(batch.reason)), []).append(batch)
     failed = [batch for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD}]
     found_troubles = [
         _trouble(at, batches, failed, sum(blocks.get((each.table, each.label), 0) for each in batches))

@@ -17,10 +17,10 @@ from waterclock.connectors.files.multiline_csv import read_by_record
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Column, Columns, Value
-from waterclock.flow.ladders import Rung, Unread
+from waterclock.flow.enums import Action
 from waterclock.flow.origins import IN_ROWS
+from waterclock.flow.rule_actions import RuleAction, UnparsedLines
 from waterclock.storage.slices.row_filter import UNREAD
 from waterclock.testing.connectors import declared
 
@@ -64,8 +64,8 @@ def refused(spark: SparkSession, folder: LandingFolder, columns: Columns, **opti
 
 def kept(columns: Columns) -> Columns:
     """Return the columns as EXPECT parsed() ELSE QUARANTINE asks for them, with lines."""
-    ladder = (Rung(Action.QUARANTINE),)
-    return replace(columns, named=(*columns.named, ROW), unread=Unread("parsed", ladder))
+    ladder = (RuleAction(Action.QUARANTINE),)
+    return replace(columns, named=(*columns.named, ROW), unread=UnparsedLines("parsed", ladder))
 
 
 TYPED = declared(("id", "INT"), ("note", "STRING"))

@@ -11,8 +11,8 @@ import pytest
 from waterclock.connectors.files import file_schemas
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.scanning import scan
-from waterclock.flow.choices import Action
-from waterclock.flow.ladders import Rung, Unread
+from waterclock.flow.enums import Action
+from waterclock.flow.rule_actions import RuleAction, UnparsedLines
 from waterclock.storage.slices.row_filter import UNREAD
 from waterclock.testing.connectors import declared
 
@@ -28,7 +28,7 @@ def test_a_line_that_cannot_be_read_is_no_column_of_its_file(
     monkeypatch.setattr(file_schemas, "_LOOKED_THROUGH", 0)
     path = tmp_path / "a.json"
     path.write_text('{"id": "1", "note": "n"}\n{"id": "2", "no\n')
-    columns = replace(declared(), unread=Unread("readable", (Rung(Action.QUARANTINE),)))
+    columns = replace(declared(), unread=UnparsedLines("readable", (RuleAction(Action.QUARANTINE),)))
     scanned = scan(spark, [str(path)], ReadOptions(), columns, "UTC")
     assert scanned.merge_column_types() == {"id": "STRING", "note": "STRING"}
     rows = {(row["id"], row["note"], row[UNREAD]) for row in scanned.frame.collect()}

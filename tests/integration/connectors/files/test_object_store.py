@@ -38,7 +38,7 @@ from waterclock.files.filesystem import (
     read_bytes,
 )
 from waterclock.files.object_stores import register_bucket, store_of
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.testing.deliveries import Slices, row
 
 pytestmark = pytest.mark.slow

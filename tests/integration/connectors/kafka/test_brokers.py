@@ -17,7 +17,7 @@ from waterclock.connectors.kafka.ranges import first_range, spans_of
 from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, batches
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.testing.deliveries import Slices, row
 
 pytestmark = [needs_broker, pytest.mark.soak]

@@ -21,8 +21,8 @@ from waterclock.connectors.kafka.connector import CONNECTOR
 from waterclock.connectors.kafka.delivery import KafkaDeliverer, name_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit, Value
+from waterclock.flow.enums import Mode
 from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import PROJECT, DeliveryConformance, Slices, row
 

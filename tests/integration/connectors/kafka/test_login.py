@@ -22,8 +22,8 @@ from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, batche
 from waterclock.engine.connections import Connections
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Connection, Place, Secret, Value
+from waterclock.flow.enums import Mode
 from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.testing.deliveries import Slices, row
 

@@ -21,7 +21,7 @@ from waterclock.connectors.postgres.database import database_of
 from waterclock.connectors.spark_frames import DIRECT_ROWS
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import Sign
+from waterclock.flow.enums import Sign
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 

@@ -13,7 +13,7 @@ import pytest
 from tests import postgres
 from tests.followers import Follower
 from tests.postgres import Server
-from waterclock.batches.kept_logs import Stands
+from waterclock.batches.kept_logs import LogSafety
 from waterclock.connectors.change_collector import LogKeeper
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.connectors.postgres.following import confirm, drop_slots
@@ -52,7 +52,7 @@ def restored(at: Server, copy: Path) -> None:
     subprocess.run(["cp", "-a", str(copy), str(at.folder / "data")], check=True)
 
 
-def kept(it: Follower) -> tuple[Stands, int, int | None]:
+def kept(it: Follower) -> tuple[LogSafety, int, int | None]:
     """Tell how the slot stands, as a run's look asks."""
     collector = PostgresCollector(it.database)
     assert isinstance(collector, LogKeeper)
@@ -64,7 +64,7 @@ def test_a_slot_whose_log_the_server_removed_is_told_and_moves_nothing(own: Serv
     it = Follower("pgoutput", at=own)
     it.sql("UPDATE t SET a = 'x'")
     it.read()
-    assert kept(it)[0] is Stands.SAFE
+    assert kept(it)[0] is LogSafety.SAFE
     own.run("ALTER SYSTEM SET max_slot_wal_keep_size = '16MB'")
     own.run("SELECT pg_reload_conf()")
     seen = []
@@ -74,15 +74,15 @@ def test_a_slot_whose_log_the_server_removed_is_told_and_moves_nothing(own: Serv
         seen += [kept(it)[0]]
         if number > 3:
             own.run("CHECKPOINT")
-    assert Stands.LOSING in seen
+    assert LogSafety.LOSING in seen
     stands, _, most = kept(it)
-    assert (stands, most) == (Stands.LOST, 16 << 20)
+    assert (stands, most) == (LogSafety.LOST, 16 << 20)
     error = refused(it, "has lost its log")
     assert "max_slot_wal_keep_size" in str(error.why)
     confirm(it.database, it.unit, it.noted)  # of a batch that was committed before: no error, and nothing to move
     assert drop_slots(it.database, it.unit, [it.noted["slot"]]) == (it.noted["slot"],)
     refused(it, "is gone")
-    assert kept(it)[0] is Stands.GONE
+    assert kept(it)[0] is LogSafety.GONE
 
 
 @pytest.mark.soak

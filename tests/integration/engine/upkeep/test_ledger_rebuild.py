@@ -10,7 +10,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.upkeep.ledger_rebuild import Rebuilt, rebuild_ledger
+from waterclock.engine.upkeep.ledger_rebuild import LedgerRebuildResult, rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.planning import Planner
@@ -78,7 +78,7 @@ def ask_again(tiny: Tiny, drawn: random.Random) -> None:
         tiny.shop("UPDATE items SET price = price + 1 WHERE id = 1")
 
 
-def rebuilt(tiny: Tiny, **options: Any) -> Rebuilt:
+def rebuilt(tiny: Tiny, **options: Any) -> LedgerRebuildResult:
     return rebuild_ledger(tiny.load(), settings=tiny.settings, **options)
 
 

@@ -15,7 +15,7 @@ from tests.tiny import Tiny, day, described
 from tests.unit.cli.conftest import ask
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.reads.as_of import frame_as_of
-from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
+from waterclock.engine.upkeep.rebuild import TableRebuildResult, plan_rebuild, rebuild_table
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def tiny(appended: Tiny, tmp_path: Path) -> Tiny:
     return Tiny(tmp_path / "project", appended.spark)
 
 
-def rebuild(tiny: Tiny, *names: str) -> list[Remade]:
+def rebuild(tiny: Tiny, *names: str) -> list[TableRebuildResult]:
     with tiny.opened() as work:
         changes = plan_rebuild(work, names)
         found = [rebuild_table(work, name, changes[name]) for name in names]

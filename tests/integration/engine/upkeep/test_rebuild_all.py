@@ -16,9 +16,9 @@ from tests.integration.engine.upkeep.test_ledger_rebuild import lose
 from tests.integration.engine.upkeep.test_ledger_rebuild import rebuilt as ledger_rebuilt
 from tests.tiny import Tiny, day, described, evening
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.runner_name import runner_name
-from waterclock.engine.upkeep.rebuild_all import RebuildAllResult, prospect, rebuild_all
+from waterclock.engine.upkeep.rebuild_all import RebuildAllResult, forecast_rebuild, rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.ledger.store.schema import batches
@@ -96,7 +96,7 @@ def test_changed_code_holds_for_all_labels_at_once_and_publishes_follow(tiny: Ti
     [(before,)] = tiny.rows("SELECT qty FROM marts.total")
     tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
     with tiny.opened() as work:
-        assert prospect(work, day(4)).cost.batches == 9
+        assert forecast_rebuild(work, day(4)).cost.batches == 9
         rebuild_all(work, day(4))
     assert tiny.rows("SELECT qty FROM marts.days ORDER BY qty") == [(10,), (20,), (30,)]
     assert tiny.rows("SELECT qty FROM marts.total") == [(10 * before,)]
@@ -257,7 +257,7 @@ def test_another_cadence_cuts_what_was_collected_anew_and_the_past_stays(hourly:
     ]
     assert tiny.rows("SELECT timelabel, id FROM land.seen ORDER BY 1") == [("20200101000000", 1), ("20200102000000", 2)]
     with tiny.opened() as work:
-        old = query(work, "SELECT sum(qty) FROM marts.sums", limit=9, as_of=AsOf("20200103000000", before))
+        old = query(work, "SELECT sum(qty) FROM marts.sums", limit=9, as_of=RequestedTick("20200103000000", before))
         assert list(old.rows) == [(10,)]
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
@@ -270,7 +270,7 @@ def test_another_cadence_cuts_what_was_collected_anew_and_the_past_stays(hourly:
     lose(tiny)  # and a ledger that is made again of what was committed knows the new windows alone
     ledger_rebuilt(tiny)
     assert tiny.run(day(4)).done == 0
-    as_of = AsOf("20200104000000")
+    as_of = RequestedTick("20200104000000")
     with tiny.opened() as work:
         assert query(work, "SELECT sum(qty) FROM shop.hours", limit=9, as_of=as_of).rows == ((15,),)
 
@@ -279,7 +279,7 @@ def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: 
     tiny = hourly.copied(tmp_path / "project")
     tiny.declare(HOURLY.replace("csv.gz` EVERY 12 HOURS", "csv.gz` EVERY HOUR"))
     with tiny.opened() as work, pytest.raises(WaterclockError, match="belongs to that window as a whole") as refused:
-        prospect(work, day(3, 12))
+        forecast_rebuild(work, day(3, 12))
     assert refused.value.code == "E431"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.engine.test_linked_projects import projects
 from tests.tiny import Tiny, day, described, labels
-from waterclock.engine.upkeep.rebuild_all import prospect, rebuild_all
+from waterclock.engine.upkeep.rebuild_all import forecast_rebuild, rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.storage import symlinks
 
@@ -76,7 +76,7 @@ def test_linked_tables_are_cut_anew_and_still_see_what_is_restated_there(tmp_pat
         here.opened() as work,
         pytest.raises(WaterclockError, match=r"was collected from upstream.shop.orders") as told,
     ):
-        prospect(work, day(4))
+        forecast_rebuild(work, day(4))
     assert told.value.code == "E431"
     here.declare(as_regular(DAILY).replace("shop.totals EVERY DAY", "shop.totals EVERY 12 HOURS"))
     remade(here, now=4)

@@ -20,7 +20,7 @@ from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.merge import merge_slice
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import foreign_commits, outcome
-from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import table_schema
 from waterclock.storage.slices.writer import write_slices
@@ -269,9 +269,9 @@ def test_a_merge_after_its_kill_changes_nothing(spark: SparkSession, tmp_path: P
         if point == "merge":
             kill(planes.folder, identity.claim)
 
-    with inject_faults(strike), pytest.raises(Killed):
+    with inject_faults(strike), pytest.raises(ClaimKilledError):
         merge_slice(spark, planes.folder, manifest, BY_ORDER, identity)
-    with pytest.raises(Killed):
+    with pytest.raises(ClaimKilledError):
         merge_slice(spark, planes.folder, manifest, BY_ORDER, identity)
     assert [row["v"] for row in planes.state().values()] == ["a"]
 

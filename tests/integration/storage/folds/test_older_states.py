@@ -13,8 +13,8 @@ import pytest
 from tests.model import flows
 from tests.slices import commit, hour, identity, new_table, rows_of, sealed
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.storage.commit.pointers import commit_older
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.lake import Lake

@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from tests.model.temporal_oracle import Rules, timed_by_snapshots, versions_of
 from tests.slices import PROJECT, hour, rows_in
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Source, Table, Unit
+from waterclock.flow.enums import Batching, Kind, Mode, TableType
 from waterclock.flow.folds import Temporal
 from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table
@@ -28,7 +28,7 @@ from waterclock.storage.folds.versions import require_fit, table_schema_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import DataCommit, resolve
 from waterclock.storage.log.delta_log import head
-from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.writer import write_slices
 from waterclock.timelabel.cadence import Cadence
@@ -362,7 +362,7 @@ def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp
         if point == "merge":
             kill(accounts.folder, identity.claim)
 
-    with inject_faults(strike), pytest.raises(Killed):
+    with inject_faults(strike), pytest.raises(ClaimKilledError):
         place_slices(spark, accounts.lake, accounts.table, [manifest], identity, steps)
     assert accounts.found() == before
 

@@ -16,8 +16,8 @@ from tests.model import flows
 from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill
@@ -28,7 +28,7 @@ from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import NO_VERSION, DataCommit, resolve
-from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
 from waterclock.storage.slices.writer import write_slices
@@ -368,7 +368,7 @@ def test_a_restatement_is_done_once_and_never_after_its_kill(spark: SparkSession
         if point == "merge":
             kill(planes.folder, 77)
 
-    with inject_faults(strike), pytest.raises(Killed):
+    with inject_faults(strike), pytest.raises(ClaimKilledError):
         planes.commit(other)
     assert planes.state()[1]["v"] == "c"
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place
 from waterclock.storage.lake import Lake
-from waterclock.storage.slices.conform import Conformed, conform, row_error
+from waterclock.storage.slices.conform import ConformedRows, conform, row_error
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.writer import write_slices
 from waterclock.timelabel.instant import EPOCH
@@ -34,12 +34,14 @@ def opened(**types: str | None) -> Columns:
     return Columns(closed(**types).named, is_open=True)
 
 
-def shaped(spark: SparkSession, query: str, declared: Columns, known: str | None = None, **options: Any) -> Conformed:
+def shaped(
+    spark: SparkSession, query: str, declared: Columns, known: str | None = None, **options: Any
+) -> ConformedRows:
     table = spark.createDataFrame([], known).schema if known else None
     return conform(spark.sql(query), declared, table, table="raw.t", **options)
 
 
-def ddl(conformed: Conformed) -> str:
+def ddl(conformed: ConformedRows) -> str:
     return ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in conformed.schema.fields)
 
 

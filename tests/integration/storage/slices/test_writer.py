@@ -24,9 +24,9 @@ from waterclock.storage.slices import writer
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, no_rows, table_schema
-from waterclock.storage.slices.row_filter import SET_ASIDE, RowFilter, RowRule, Through
+from waterclock.storage.slices.row_filter import SET_ASIDE, FilteredRows, RowFilter, RowRule
 from waterclock.storage.slices.rule_marks import add_rule_marks
-from waterclock.storage.slices.writer import Written, write_slices
+from waterclock.storage.slices.writer import WrittenSlices, write_slices
 from waterclock.storage.spark_settings import SESSION_CONFS
 from waterclock.timelabel.label import label_of
 
@@ -49,7 +49,7 @@ def folder(lake: Lake) -> str:
     return lake.folder(TABLE)
 
 
-def write(lake: Lake, frame: DataFrame, claim: int = 7, *labels: datetime, **options: Any) -> Written:
+def write(lake: Lake, frame: DataFrame, claim: int = 7, *labels: datetime, **options: Any) -> WrittenSlices:
     return write_slices(
         frame, folder=lake.folder(TABLE), claim=claim, labels=labels or [T], lake=lake, code="c1", **options
     )
@@ -103,9 +103,9 @@ def test_one_label_costs_one_spark_job(spark: SparkSession, lake: Lake) -> None:
     assert len(jobs) == 1
 
 
-def through_rules(frame: DataFrame, *rules: str) -> Through:
+def through_rules(frame: DataFrame, *rules: str) -> FilteredRows:
     row_rules = tuple(RowRule(f"r{at}", rule, SET_ASIDE) for at, rule in enumerate(rules))
-    return Through(RowFilter(row_rules), {name: name for name in frame.columns}, frame.schema.json())
+    return FilteredRows(RowFilter(row_rules), {name: name for name in frame.columns}, frame.schema.json())
 
 
 def last_description(spark: SparkSession) -> str:

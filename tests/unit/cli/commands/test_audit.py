@@ -14,7 +14,7 @@ from waterclock.cli.views.audit import _measure, _print_links, _source_pairs, pr
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status
 from waterclock.ledger.store.schema import AnyRow
-from waterclock.operations.audit_lookup import Listed
+from waterclock.operations.audit_lookup import BatchList
 from waterclock.operations.opening import open_read_only
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
@@ -170,7 +170,7 @@ def test_columns_of_batches_are_whole_on_a_narrow_terminal_whatever_is_in_them(b
     audits = [busy_shop.ledger.past.audit("shop.orders", day(number)) for number in (17, 18, 19)]
     many = [_with_rows(audit, 336_776_123) for audit in audits]
     out = io.StringIO()
-    print_batches(make_console(out, width=width), table, Listed(tuple(many), {}))
+    print_batches(make_console(out, width=width), table, BatchList(tuple(many), {}))
     lines = out.getvalue().splitlines()
     assert all(len(line.rstrip()) <= width and "…" not in line for line in lines)
     assert "336\u2009776\u2009123" in lines[1]

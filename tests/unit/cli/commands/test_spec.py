@@ -22,7 +22,7 @@ from waterclock.specs.comparing import compare
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
-from waterclock.specs.spec_runner import Watch
+from waterclock.specs.spec_runner import ScenarioListener
 
 TEXT = """
 Feature: Sales
@@ -55,7 +55,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
             raise ProjectErrors(errors)
         yield project, scenarios
 
-    def run_all(at: Any, features: tuple[Feature, ...], watch: Watch) -> SpecOutcome:
+    def run_all(at: Any, features: tuple[Feature, ...], watch: ScenarioListener) -> SpecOutcome:
         outcomes = []
         for number, scenario in enumerate(at[1], 1):
             if watch.is_stopping():

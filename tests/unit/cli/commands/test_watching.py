@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tests.stocks import Stocks, make
 from tests.unit.cli.conftest import ask
-from waterclock.alerts.checking import RunSaid, check_alerts
+from waterclock.alerts.checking import RunFindings, check_alerts
 
 FLOW = """\
 CREATE CONNECTION shop TYPE files OPTIONS (path 'landing');
@@ -171,7 +171,7 @@ def test_a_look_raises_alerts_of_deadlines_and_ends_them(tmp_path: Path) -> None
     def kinds(now: datetime) -> list[str]:
         stocks.now = now
         with stocks.ledger() as ledger:
-            check_alerts(project, ledger, lambda: ledger.reads.snapshot(project.flow), now, RunSaid())
+            check_alerts(project, ledger, lambda: ledger.reads.snapshot(project.flow), now, RunFindings())
             return sorted(alert.trouble.kind for alert in ledger.alerts.known() if alert.is_open)
 
     assert kinds(day(11, 1)) == ["failed"]

@@ -6,12 +6,12 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from waterclock.cli.views.error_card import card, flatten_errors
+from waterclock.cli.views.error_card import flatten_errors, style_error
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.query import print_answer
 from waterclock.cli.views.theme import make_console
 from waterclock.engine.query.query import AnsweredQuery
-from waterclock.engine.query.ticks import Gap, Moment
+from waterclock.engine.query.ticks import MissingLabels, ResolvedTick
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.json import instant_text
 from waterclock.operations.query_results import AnsweredQuestion
@@ -56,13 +56,13 @@ def test_an_answer_without_rows_says_so() -> None:
     assert told(AnsweredQuery((("n", "int"),), (), is_cut=False))[-1] == "0 rows"
 
 
-MOMENT = Moment(
+MOMENT = ResolvedTick(
     datetime(2013, 1, 3, tzinfo=UTC),
     datetime(2013, 2, 1, tzinfo=UTC),
     is_rippling=True,
     behind={"b": (datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC))},
-    missing=(Gap("a", datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC), 2),),
-    awaited=(Gap("c", datetime(2013, 1, 4, tzinfo=UTC), datetime(2013, 1, 4, tzinfo=UTC), 1),),
+    missing=(MissingLabels("a", datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC), 2),),
+    awaited=(MissingLabels("c", datetime(2013, 1, 4, tzinfo=UTC), datetime(2013, 1, 4, tzinfo=UTC), 1),),
 )
 
 
@@ -135,12 +135,12 @@ def test_a_card_has_the_words_of_the_error_and_wraps_its_parts_below_themselves(
         fix="did you mean i.warehouse?",
         excerpt="12 | JOIN sites s ON s.id = i.warehouse_id\n   |                        ^^^^^^^^^^^^^^",
     )
-    assert card(error).plain == error.render()
-    lines = card(error, width=60).plain.splitlines()
+    assert style_error(error).plain == error.render()
+    lines = style_error(error, width=60).plain.splitlines()
     assert all(len(line) < 60 for line in lines)
     assert lines[4].startswith("why  word")
     assert lines[5].startswith("     word")
-    assert " ".join(card(error, width=60).plain.split()) == " ".join(error.render().split())
+    assert " ".join(style_error(error, width=60).plain.split()) == " ".join(error.render().split())
 
 
 def test_errors_that_hold_others_are_taken_apart() -> None:

@@ -10,10 +10,10 @@ from rich.text import Text
 from waterclock.cli.views.theme import (
     LOOKS,
     PALETTES,
-    ground,
     make_console,
-    mark,
-    sign,
+    read_background,
+    state_character,
+    styled_state,
     theme,
     wrap_words,
 )
@@ -101,12 +101,12 @@ def test_of_several_states_the_loudest_is_shown(loud: State, quiet: State) -> No
 
 def test_a_mark_has_glyph_and_word_beside_its_colour() -> None:
     console = make_console(io.StringIO())
-    assert mark(State.FAILED, console).plain == "✕ failed"
+    assert styled_state(State.FAILED, console).plain == "✕ failed"
 
 
 def test_a_stream_without_unicode_gets_plain_signs() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    assert sign(State.FAILED, make_console(stream)) == "X"
+    assert state_character(State.FAILED, make_console(stream)) == "X"
 
 
 def test_no_color_leaves_words_and_glyphs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_no_color_leaves_words_and_glyphs(monkeypatch: pytest.MonkeyPatch) -> No
     with_theme = make_console(out)
     assert console.no_color
     assert with_theme.no_color
-    with_theme.print(mark(State.BLOCKED, with_theme))
+    with_theme.print(styled_state(State.BLOCKED, with_theme))
     assert "[38" not in out.getvalue()
     assert "┃ blocked" in out.getvalue()
 
@@ -139,7 +139,7 @@ def test_the_ground_is_what_is_said_or_what_the_terminal_tells(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert ground() == expected
+    assert read_background() == expected
 
 
 def test_a_file_is_as_wide_as_columns_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcom
 from waterclock.connectors.files.writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Value
+from waterclock.flow.enums import Mode
 
 FIRST, SECOND = "20130101000000", "20130102000000"
 

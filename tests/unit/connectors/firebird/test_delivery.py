@@ -22,8 +22,8 @@ from waterclock.connectors.sql import delivery_after_ddl as module
 from waterclock.connectors.sql.versioned_views import BEHIND
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Value
+from waterclock.flow.enums import Mode
 
 pytestmark = pytest.mark.slow
 

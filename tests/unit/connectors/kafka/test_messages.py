@@ -16,8 +16,8 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.kafka.delivery import Records
 from waterclock.connectors.kafka.messages import SentMessage, resolve_message_format
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Value
+from waterclock.flow.enums import Mode
 
 OWN = (("timelabel", b"20200101000000"), ("claim", b"7"))
 AT = datetime(2020, 1, 1, 8, tzinfo=UTC)

@@ -26,7 +26,7 @@ from waterclock.connectors.mysql.dialect import DIALECT
 from waterclock.connectors.sql import delivery_after_ddl as module
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 pytestmark = pytest.mark.slow
 

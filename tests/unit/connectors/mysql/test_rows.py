@@ -32,7 +32,7 @@ from waterclock.connectors.sql.columns import refuse_undeclared_types
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import Sign
+from waterclock.flow.enums import Sign
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 

@@ -24,7 +24,7 @@ from waterclock.connectors.postgres import staging
 from waterclock.connectors.postgres.connector import CONNECTOR
 from waterclock.connectors.postgres.dialect import DIALECT
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.apis import Space, patient
 from waterclock.connectors.rest import client
-from waterclock.connectors.rest.addresses import OutsideApi
+from waterclock.connectors.rest.addresses import OutsideApiError
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.response_headers import Response
 from waterclock.errors import WaterclockError
@@ -214,7 +214,7 @@ def test_a_link_is_relative_to_what_was_asked(space: Space, tmp_path: Path, link
     api = patient(space.setting(tmp_path, **options))
     found = api.resolve_link(link, ApiRequest("GET", "shop/orders", {}))
     assert found.removeprefix("https://api.example").removeprefix(":443") == whole
-    with pytest.raises(OutsideApi, match="another host"):
+    with pytest.raises(OutsideApiError, match="another host"):
         api.resolve_link(found.replace("https:", "http:"), ApiRequest("GET", "shop/orders", {}))
 
 

@@ -22,8 +22,8 @@ from waterclock.connectors.rest.delivery import RestDeliverer
 from waterclock.connectors.rest.journal import AcceptedRequest, Journal
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit, Value
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import instant_of
 
 LABEL = "20130101000000"

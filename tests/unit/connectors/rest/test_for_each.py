@@ -23,7 +23,7 @@ from tests.apis import Space, patient
 from tests.systems import HERE
 from waterclock.connectors.interface import EachRequest
 from waterclock.connectors.rest import collection, for_each
-from waterclock.connectors.rest.addresses import OutsideApi
+from waterclock.connectors.rest.addresses import OutsideApiError
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import NotFound, RestSource
 from waterclock.connectors.rest.declared import details_of, each_parameters, resource_of
@@ -134,7 +134,7 @@ def test_values_are_put_into_a_path_as_one_step_of_it(space: Space, tmp_path: Pa
     put = for_each._resource_for(asking, [["a/b c?", "ü"]])
     assert put.path == "detail/a%2Fb%20c%3F"
     assert dict(put.params) == {"of": "x:ü", "json": '{"a": ü}'}
-    with pytest.raises(OutsideApi, match=r"id '\.\.' in the path"):
+    with pytest.raises(OutsideApiError, match=r"id '\.\.' in the path"):
         for_each._resource_for(asking, [["..", ""]])
 
 

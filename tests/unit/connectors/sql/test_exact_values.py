@@ -26,7 +26,7 @@ from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteD
 from waterclock.connectors.delivering import Delivered, Delivery
 from waterclock.connectors.duckdb.database import _CONFIG
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 pytestmark = pytest.mark.slow
 

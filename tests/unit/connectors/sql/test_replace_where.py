@@ -18,8 +18,8 @@ from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteD
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.sql.replace_where import condition_text
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.conditions import Condition, Term
+from waterclock.flow.enums import Mode
 
 Row = tuple[str | None, int | None]
 Database = SqliteDatabase | DuckDatabase | PostgresDatabase | MysqlDatabase

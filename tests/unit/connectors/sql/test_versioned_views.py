@@ -21,7 +21,7 @@ from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcom
 from waterclock.connectors.sql.versioned_views import BEHIND
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import label_of
 
 Row = tuple[str, int]

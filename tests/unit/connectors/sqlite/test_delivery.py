@@ -23,7 +23,7 @@ from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.sqlite.connector import CONNECTOR
 from waterclock.connectors.sqlite.dialect import DIALECT
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 LABEL = datetime(2013, 1, 1, tzinfo=UTC)
 COLUMNS = (("id", "STRING"), ("amount", "INT"))

@@ -12,7 +12,7 @@ from waterclock.connectors.sqlite.collection import SqliteCollector
 from waterclock.connectors.sqlite.database import database_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import Sign
+from waterclock.flow.enums import Sign
 from waterclock.timelabel.window import Window
 
 HOUR = Window(datetime(2024, 3, 31, 0, 30, tzinfo=UTC), datetime(2024, 3, 31, 1, 30, tzinfo=UTC))

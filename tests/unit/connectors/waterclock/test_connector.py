@@ -18,8 +18,8 @@ from tests.systems import setting_of, unit_of
 from waterclock.batches.linked_projects import LinkFacts
 from waterclock.connectors.waterclock.connector import WaterclockCollector
 from waterclock.connectors.waterclock.declarations import Upstream
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Value
+from waterclock.flow.enums import Kind
 from waterclock.ledger.read.linked_projects import Declarations, LinkedDeclaration
 from waterclock.ledger.store import read_only
 

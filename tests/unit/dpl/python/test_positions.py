@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.python.positions import Composed, PythonText, Verbatim
+from waterclock.dpl.python.positions import ComputedText, FileText, PythonText
 from waterclock.dpl.python.statements import load_python
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.flow.declarations import Place
@@ -81,9 +81,9 @@ def test_without_columns_in_the_code_the_line_is_known(tmp_path: Path) -> None:
 def test_places_lead_back_to_offsets() -> None:
     whole = SourceText("a.py", "x = 'SELECT 1\n  FROM t'\n")
     text = PythonText("a.py", whole.text)
-    inside = Verbatim("a.py", "SELECT 1", whole=text.source, base=5)
+    inside = FileText("a.py", "SELECT 1", whole=text.source, base=5)
     assert inside.place(7) == Place("a.py", 1, 13)
     assert [inside.offset(inside.place(at)) for at in range(8)] == list(range(8))
-    made = Composed("a.py", "SELECT\n 1", 4, 2, name="as_")
+    made = ComputedText("a.py", "SELECT\n 1", 4, 2, name="as_")
     assert (made.place(7), made.offset(Place("a.py", 4, 2))) == (Place("a.py", 4, 2), 0)
     assert made.excerpt(8, 9) == "as_ |  1\n    |  ^"

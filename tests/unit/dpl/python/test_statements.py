@@ -18,8 +18,8 @@ from waterclock.dpl.syntax.statements import (
     StatementKind,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read, Secret, Value
+from waterclock.flow.enums import Batching, Mode, ReadKind, TableType
 from waterclock.timelabel.duration import Duration
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import pytest
 
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.dpl.query.builtins import BROUGHT, FUNCTIONS
+from waterclock.dpl.query.builtins import BUILTINS_BY_NAME, FUNCTIONS
 from waterclock.dpl.query.column_trace import ColumnOf
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.dpl.resolve import flow_building
@@ -63,8 +63,8 @@ def test_it_is_no_function_of_the_project(tmp_path: Path) -> None:
 
 
 def test_the_registry_names_choices_of_parameters_alone() -> None:
-    for each in BROUGHT.values():
+    for each in BUILTINS_BY_NAME.values():
         assert set(each.choices) <= set(each.parameters)
         assert 0 <= each.needs <= len(each.parameters)
-    assert BROUGHT["FORMAT_ATTRIBUTE"].choices["format"] == FORMATS
-    assert BROUGHT["FORMAT_ATTRIBUTE"].parameters == ["value", "format", "nullreplacement"]
+    assert BUILTINS_BY_NAME["FORMAT_ATTRIBUTE"].choices["format"] == FORMATS
+    assert BUILTINS_BY_NAME["FORMAT_ATTRIBUTE"].parameters == ["value", "format", "nullreplacement"]

@@ -6,9 +6,9 @@ import pytest
 
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import load_project
-from waterclock.dpl.query.splice import Spliced, list_reads, splice, variables_of
-from waterclock.flow.choices import ReadKind
+from waterclock.dpl.query.splice import SplicedQuery, list_reads, splice, variables_of
 from waterclock.flow.declarations import Flat, Query, Read
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.flats import flats_of
 from waterclock.timelabel.duration import parse_duration
 
@@ -96,7 +96,7 @@ def test_views_nest_and_a_read_goes_to_each_plain_reference_inside(tmp_path: Pat
     assert variables_of(query) == ("late_minutes",)
 
 
-def place(spliced: Spliced, word: str) -> str:
+def place(spliced: SplicedQuery, word: str) -> str:
     offset = spliced.text.index(word)
     line = spliced.text.count("\n", 0, offset) + 1
     return str(spliced.place_of(line, offset - (spliced.text.rfind("\n", 0, offset) + 1) + 1))

@@ -10,7 +10,7 @@ from tests.language.cases import CAPABILITIES, SETTINGS
 from waterclock.dpl.project import load_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Batching
+from waterclock.flow.enums import Batching
 
 
 def test_a_source_that_cannot_tell_is_refused_by_its_type(tmp_path: Path) -> None:

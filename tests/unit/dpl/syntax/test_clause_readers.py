@@ -18,8 +18,8 @@ from waterclock.dpl.syntax.statements import (
     ParsedUnit,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Secret, Value
+from waterclock.flow.enums import Batching, Mode
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period, TimeUnit
 

@@ -8,9 +8,12 @@ from tests.systems import HERE
 from waterclock.engine.batch.batch_errors import hide_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
-from waterclock.flow.published import MadeAs
+from waterclock.flow.published import PublishedExpression
 
-MADE = Columns((Column("id", HERE), Column("age", HERE, made_as=MadeAs("CAST(born AS INT)", ("born",)))), is_open=False)
+MADE = Columns(
+    (Column("id", HERE), Column("age", HERE, made_as=PublishedExpression("CAST(born AS INT)", ("born",)))),
+    is_open=False,
+)
 NAMED = Columns((Column("id", HERE), Column("born", HERE)), is_open=False)
 
 

@@ -15,7 +15,7 @@ from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.collect.collect_result import CollectResult
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 
 
 def test_what_the_source_holds_is_ended_with_the_attempt() -> None:

@@ -18,8 +18,8 @@ from waterclock.connectors.delivering import Deliverer, Delivery
 from waterclock.engine.batch.destinations import refuse_lost_delivery
 from waterclock.engine.batch.returning_rows import find_delivered_slices
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Unit
+from waterclock.flow.enums import Kind, Mode
 from waterclock.timelabel.label import label_of
 
 NAME = "out.daily.totals"

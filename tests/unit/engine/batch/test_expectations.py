@@ -11,15 +11,15 @@ from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
 from waterclock.engine.batch.expectations import (
     RuleVerdict,
+    evaluate_audit,
     excluded_row_warnings,
     has_unmeasured_rules,
-    judge,
     measured_batch_rules,
     refused_batch_error,
 )
 from waterclock.flow.checks import list_batch_rules
-from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.enums import Action, Mode, Scope
 from waterclock.flow.folds import Merge
 
 WHERE = "marts.a@20130101000000"
@@ -40,7 +40,7 @@ def audited(*rules: Rule, columns: tuple[Column, ...] = (), mode: Mode = Mode.AP
 
 def verdict_of(of: Table, measures: dict[str, Any], rows: int = 10) -> RuleVerdict:
     slice_ = manifest("marts.a", 0, rows=rows, digest=f"{rows}:1:2")
-    return judge(None, of, "folder", slice_, measures, None)  # type: ignore[arg-type]  # counts alone need no Spark
+    return evaluate_audit(None, of, "folder", slice_, measures, None)  # type: ignore[arg-type]  # counts alone need no Spark
 
 
 def test_the_rules_of_a_table_come_before_those_of_its_columns() -> None:

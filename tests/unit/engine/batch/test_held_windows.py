@@ -18,13 +18,13 @@ from waterclock.engine.batch.expectations import HeldBackError, RuleVerdict
 from waterclock.engine.batch.held_windows import leave_out_held_windows
 from waterclock.engine.batch.results import Notes
 from waterclock.engine.batch.seal import SealedGroup
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Merge
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import seal
-from waterclock.storage.slices.writer import Written
+from waterclock.storage.slices.writer import WrittenSlices
 
 NAME = "raw.o"
 HOLDS = RuleVerdict(holds=("few: 1 row",))
@@ -32,7 +32,7 @@ HOLDS = RuleVerdict(holds=("few: 1 row",))
 
 def sealed_group(*labels: int) -> SealedGroup:
     manifests = tuple(manifest(NAME, label, digest=f"1:{label}:0") for label in labels)
-    return SealedGroup(Written(manifests, {it.label: {} for it in manifests}), Notes({}))
+    return SealedGroup(WrittenSlices(manifests, {it.label: {} for it in manifests}), Notes({}))
 
 
 def audited(monkeypatch: pytest.MonkeyPatch, own: tuple[int, ...], held: set[int]) -> auditing.GroupAudit:

@@ -10,17 +10,17 @@ from waterclock.dpl.query.column_readers import is_used_by_rule
 from waterclock.engine.batch.input_rules import InputFindings, _list_findings, filter_query_inputs, input_filters_of
 from waterclock.engine.batch.row_filters import find_actions
 from waterclock.flow.checks import can_quarantine_rows, every_rule, input_checks, input_rules_of
-from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Flat, Read, Rule, Table
-from waterclock.flow.ladders import Ladder, Rung
+from waterclock.flow.enums import Action, ReadKind, Scope
+from waterclock.flow.rule_actions import RuleAction, RuleActions
 from waterclock.storage.slices.input_filter import InputCounts
-from waterclock.storage.slices.row_filter import SET_ASIDE, STAYS, Sifted
+from waterclock.storage.slices.row_filter import SET_ASIDE, STAYS, FilterCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def rule(text: str, name: str, action: Action, *, of: str = "", ladder: Ladder = ()) -> Rule:
+def rule(text: str, name: str, action: Action, *, of: str = "", ladder: RuleActions = ()) -> Rule:
     scope = Scope.BATCH if "count" in text else Scope.ROW
     return Rule(text, name, scope, action, SOMEWHERE, ladder=ladder, of=of)
 
@@ -64,9 +64,9 @@ def test_only_what_is_read_by_its_plain_name_goes_through_the_door() -> None:
 
 
 def test_what_is_told_names_the_table_that_was_read() -> None:
-    ladder = (Rung(Action.QUARANTINE, Decimal(1)), Rung(Action.HOLD))
+    ladder = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
     limited = replace(GOOD, ladder=ladder)
-    sifted = Sifted(10, 2, 0, {"good": 2}, {"good": 2})
+    sifted = FilterCounts(10, 2, 0, {"good": 2}, {"good": 2})
     assert list(find_actions(input_checks([limited]), sifted, of=" of a.read")) == [
         (Action.HOLD, "good: 2 of 10 rows of a.read violate (n > 0), beyond quarantine at most 1")
     ]
@@ -75,7 +75,7 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
 def test_a_rule_of_all_rows_tells_what_its_aggregates_came_to() -> None:
     few = rule("count(*) > 5 AND count(n) > 2", "few", Action.HOLD, of="a.read")
     answers = {"few": False, "few: count(*)": "4", "few: count(n)": None}
-    assert list(_list_findings(asking(few), {"a.read": InputCounts(Sifted(4, 0, 0, {}, {}), answers)})) == [
+    assert list(_list_findings(asking(few), {"a.read": InputCounts(FilterCounts(4, 0, 0, {}, {}), answers)})) == [
         (
             Action.HOLD,
             "few: the rows of a.read violate (count(*) > 5 AND count(n) > 2), where count(*) is 4; count(n) is NULL",
@@ -84,7 +84,7 @@ def test_a_rule_of_all_rows_tells_what_its_aggregates_came_to() -> None:
 
 
 def test_rows_that_were_read_and_made_are_in_one_quarantine() -> None:
-    found = InputFindings({"a.read": InputCounts(Sifted(10, 2, 1, {"good": 2, "small": 0}, {"good": 2}))})
+    found = InputFindings({"a.read": InputCounts(FilterCounts(10, 2, 1, {"good": 2, "small": 0}, {"good": 2}))})
     assert found.measures() == {
         "input_rules": {
             "a.read": {"in": 10, "quarantined": 2, "dropped": 1, "broken": {"good": 2}, "first": {"good": 2}}

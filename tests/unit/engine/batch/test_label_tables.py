@@ -20,8 +20,8 @@ from waterclock.connectors.sql.versioned_views import BEHIND
 from waterclock.connectors.sqlite.connector import CONNECTOR
 from waterclock.engine.batch.destinations import refuse_lost_delivery
 from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind, Mode
 from waterclock.timelabel.label import label_of
 
 NAME, UNIT = "ops.totals", unit_of("ops", "totals", behind="view")

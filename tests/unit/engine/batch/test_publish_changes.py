@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 
 from tests.ledgers import SOMEWHERE, table
 from waterclock.engine.batch import publish_changes
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Column, Columns
+from waterclock.flow.enums import Kind, Mode
 
 MAP = {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True}
 NESTED = {"type": "array", "elementType": MAP, "containsNull": True}

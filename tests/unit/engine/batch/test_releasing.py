@@ -17,8 +17,8 @@ from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.releasing import find_held_batch
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import seal
 

@@ -11,18 +11,18 @@ from waterclock.engine.batch.row_filters import (
     mismatch_columns_of,
     row_filter_of,
 )
-from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.enums import Action, Mode, Scope
 from waterclock.flow.keys import KeyOrder, KeyStays
-from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.references import Reference
-from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, Sifted
+from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
+from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, FilterCounts
 from waterclock.timelabel.duration import Duration
 
 ID = Column("id", SOMEWHERE, "BIGINT", is_key=True)
 
 
-def of(*columns: Column, mode: Mode = Mode.APPEND, ladder: Ladder = (), action: Action = Action.FAIL) -> Table:
+def of(*columns: Column, mode: Mode = Mode.APPEND, ladder: RuleActions = (), action: Action = Action.FAIL) -> Table:
     rule = Rule("n > 0", "positive", Scope.ROW, action, SOMEWHERE, ladder=ladder)
     return replace(
         table("a.b", mode=mode, keys=("id",) if mode is Mode.MERGE else ()), columns=Columns(columns), rules=(rule,)
@@ -31,14 +31,14 @@ def of(*columns: Column, mode: Mode = Mode.APPEND, ladder: Ladder = (), action: 
 
 def test_without_rows_to_take_out_there_is_no_sieve() -> None:
     assert row_filter_of(of(ID, action=Action.WARN)) is None
-    assert row_filter_of(of(replace(ID, else_of_key=(Rung(Action.HOLD),)), action=Action.HOLD)) is None
+    assert row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.HOLD),)), action=Action.HOLD)) is None
     assert mismatch_columns_of(of(ID)) is None
 
 
 def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
     columns = (
-        replace(ID, else_of_key=(Rung(Action.WARN),)),
-        Column("n", SOMEWHERE, "INT", else_of_type=(Rung(Action.DROP),)),
+        replace(ID, else_of_key=(RuleAction(Action.WARN),)),
+        Column("n", SOMEWHERE, "INT", else_of_type=(RuleAction(Action.DROP),)),
     )
     found = row_filter_of(of(*columns, action=Action.QUARANTINE))
     assert found is not None
@@ -52,7 +52,7 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
 
 def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_looks_back() -> None:
     stays = KeyStays((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
-    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.DROP),), stays=stays)))
+    found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.DROP),), stays=stays)))
     assert found is not None
     assert [(row_rule.name, row_rule.holds, row_rule.fate) for row_rule in found.row_rules[1:]] == [
         ("KEY (id) PAST 2 HOURS", "", DROPPED),
@@ -62,25 +62,25 @@ def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_lo
 
 
 def test_doubled_keys_of_a_merge_are_the_folds_own_matter() -> None:
-    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.QUARANTINE),)), mode=Mode.MERGE))
+    found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.QUARANTINE),)), mode=Mode.MERGE))
     assert found is not None
     assert not found.is_unique
 
 
 def test_a_key_that_is_counted_goes_through_a_sieve() -> None:
-    found = row_filter_of(of(replace(ID, else_of_key=(Rung(Action.WARN, Decimal(3)), Rung(Action.HOLD)))))
+    found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.WARN, Decimal(3)), RuleAction(Action.HOLD)))))
     assert found is not None
     assert [row_rule.fate for row_rule in found.row_rules] == [STAYS, STAYS]
 
 
 def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not() -> None:
-    limited = (Rung(Action.QUARANTINE, Decimal(1)), Rung(Action.HOLD))
-    columns = Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=(Rung(Action.DROP),))
-    sifted = Sifted(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
+    limited = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
+    columns = Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=(RuleAction(Action.DROP),))
+    sifted = FilterCounts(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
     assert list(list_findings(of(columns, ladder=limited, action=Action.QUARANTINE), sifted)) == [
         (Action.HOLD, "positive: 3 of 10 rows violate (n > 0), beyond quarantine at most 1")
     ]
-    steps = (Rung(Action.WARN, Decimal(3)), Rung(Action.HOLD, Decimal(5)))
+    steps = (RuleAction(Action.WARN, Decimal(3)), RuleAction(Action.HOLD, Decimal(5)))
     assert list(list_findings(of(columns, ladder=steps, action=Action.WARN), sifted)) == [
         (Action.WARN, "positive: 3 of 10 rows violate (n > 0)")
     ]
@@ -107,9 +107,9 @@ def test_columns_that_came_in_two_shapes_are_read_as_they_first_came() -> None:
 
 
 def test_lines_and_parents_are_asked_of_hidden_columns() -> None:
-    aside = (Rung(Action.QUARANTINE),)
-    made = of(Column("n", SOMEWHERE, references=Reference("b.parent", otherwise=(Rung(Action.WARN),))))
-    found = row_filter_of(replace(made, columns=replace(made.columns, unread=Unread("parsed()", aside))))
+    aside = (RuleAction(Action.QUARANTINE),)
+    made = of(Column("n", SOMEWHERE, references=Reference("b.parent", otherwise=(RuleAction(Action.WARN),))))
+    found = row_filter_of(replace(made, columns=replace(made.columns, unread=UnparsedLines("parsed()", aside))))
     assert found is not None
     assert [(row_rule.name, row_rule.holds, row_rule.fate, row_rule.is_alone) for row_rule in found.row_rules] == [
         ("parsed()", "_waterclock_unread IS NULL", SET_ASIDE, True),  # such a line is asked nothing else

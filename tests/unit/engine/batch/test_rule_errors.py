@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from tests.ledgers import SOMEWHERE, table
 from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule
+from waterclock.flow.enums import Action, Scope
 
 
 @dataclasses.dataclass

@@ -13,8 +13,8 @@ from waterclock.engine.collect.await_signals import require_signs
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Table, Unit
+from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.planner.plan import Group
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.window import Window

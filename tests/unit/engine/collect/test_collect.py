@@ -13,7 +13,7 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
 from waterclock.connectors.interface import Collected, Item, Listing
 from waterclock.engine.collect.collect import _arrivals
-from waterclock.flow.choices import Batching
+from waterclock.flow.enums import Batching
 from waterclock.timelabel.intervals import IntervalSet
 
 LATE = Item("late", day(0.5), 1, "new/late")

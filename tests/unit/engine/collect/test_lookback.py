@@ -12,7 +12,7 @@ from tests.unit.engine.fakes import collect, group, manifest
 from waterclock.batches.ledger_snapshot import FOREVER, LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.engine.collect.lookback import filter_changed_slices, find_revisited_slices, windows_read
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window

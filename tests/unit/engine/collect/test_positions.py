@@ -13,7 +13,7 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
 from waterclock.connectors.interface import Positions
 from waterclock.engine.collect.positions import ranges_of
-from waterclock.flow.choices import Batching
+from waterclock.flow.enums import Batching
 
 
 @dataclass

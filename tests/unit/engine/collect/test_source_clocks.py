@@ -15,7 +15,7 @@ from waterclock.connectors.receiver.connector import CONNECTOR as RECEIVER
 from waterclock.connectors.receiver.spool import find_seal_time
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.enums import Batching, Mode
 from waterclock.planner.plan import Group
 
 

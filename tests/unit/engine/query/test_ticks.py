@@ -10,11 +10,11 @@ import pytest
 
 from tests.ledgers import DAY, Desk, day, desk, result, table
 from waterclock.batches.ledger_snapshot import BatchStatus, History, Missing
-from waterclock.engine.query.ticks import AsOf, Gap, Moment, MomentFinder
+from waterclock.engine.query.ticks import MissingLabels, MomentFinder, RequestedTick, ResolvedTick
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.planning import Planner
 from waterclock.storage.log.content_as_of import NO_VERSION, resolve
 from waterclock.timelabel.duration import Duration
@@ -49,10 +49,12 @@ def make(at: Desk, label: float, *names: str, digest: str = "1:0:0") -> None:
         at.done(name, label, digest=digest, claim=held)
 
 
-def ask(at: Desk, *tables: str, tick: float | str, known_at: datetime | None = None, partial: bool = False) -> Moment:
+def ask(
+    at: Desk, *tables: str, tick: float | str, known_at: datetime | None = None, partial: bool = False
+) -> ResolvedTick:
     text = tick if isinstance(tick, str) else label_of(day(tick))
     questions = MomentFinder(Planner(at.flow), at.ledger, at.clock.at)
-    return questions.moment(tables, AsOf(text, known_at, is_partial=partial))
+    return questions.moment(tables, RequestedTick(text, known_at, is_partial=partial))
 
 
 def refused(at: Desk, *tables: str, tick: float | str, **more: object) -> WaterclockError:
@@ -67,7 +69,7 @@ def just_before(instant: datetime) -> datetime:
 
 class TestOneInstantForAll:
     def test_all_is_as_known_now_where_all_agrees(self, shop: Desk) -> None:
-        assert ask(shop, *ALL, tick=2) == Moment(day(2))
+        assert ask(shop, *ALL, tick=2) == ResolvedTick(day(2))
 
     def test_it_goes_back_behind_every_restatement_that_not_all_has_followed(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
@@ -81,14 +83,14 @@ class TestOneInstantForAll:
         assert three.behind == {"grand": (day(0),)}
         two = ask(shop, "total", "grand", tick=1)
         assert two.known_at == just_before(first), "total itself rests on orders, asked or not"
-        assert ask(shop, "orders", "total", tick=1) == Moment(day(1)), "they agree now"
+        assert ask(shop, "orders", "total", tick=1) == ResolvedTick(day(1)), "they agree now"
         known = ask(shop, "orders", "total", "grand", tick=1, known_at=second)
         assert known.known_at == just_before(first)
 
     def test_a_restatement_that_was_taken_back_is_no_step(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
         make(shop, 0, "orders")
-        assert ask(shop, *ALL, tick=1) == Moment(day(1))
+        assert ask(shop, *ALL, tick=1) == ResolvedTick(day(1))
 
     def test_it_is_the_newest_instant_at_which_all_agreed_not_the_oldest(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
@@ -107,19 +109,19 @@ class TestOneInstantForAll:
     def test_a_table_that_only_reports_keeps_what_it_has(self, shop: Desk) -> None:
         shop.apply(ORDERS, REVENUE, replace(TOTAL, on_restate=OnRestate.REPORT), GRAND)
         make(shop, 0, "orders", digest="1:1:1")
-        assert ask(shop, "orders", "total", "grand", tick=1) == Moment(day(1))
+        assert ask(shop, "orders", "total", "grand", tick=1) == ResolvedTick(day(1))
 
 
 class TestAStuckRipple:
     def test_a_later_tick_that_does_not_rest_on_it_is_answered_as_known_now(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
         make(shop, 3)
-        assert ask(shop, "total", "grand", tick=4) == Moment(day(4))
+        assert ask(shop, "total", "grand", tick=4) == ResolvedTick(day(4))
 
     def test_latest_lies_before_it_and_says_so(self, shop: Desk) -> None:
         make(shop, 1, "orders", digest="1:1:1")
         found = ask(shop, "orders", "revenue", tick="latest")
-        assert found == Moment(day(1), awaited=(Gap("revenue", day(1), day(1), 1),))
+        assert found == ResolvedTick(day(1), awaited=(MissingLabels("revenue", day(1), day(1), 1),))
 
     def test_one_that_rests_on_it_and_was_made_since_is_refused_naming_what_is_stuck(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
@@ -141,10 +143,10 @@ class TestMissing:
     def test_partial_answers_and_names_what_is_left_out(self, shop: Desk) -> None:
         make(shop, 5, "orders", "revenue")
         found = ask(shop, "revenue", tick=6, partial=True)
-        assert found.missing == (Gap("revenue", day(3), day(4), 2),)
+        assert found.missing == (MissingLabels("revenue", day(3), day(4), 2),)
         assert refused(shop, "total", tick=6, partial=True).code == "E522", "a state is made or it is not"
         older = ask(shop, "orders", tick="latest")
-        assert (older.tick, older.awaited) == (day(3), (Gap("orders", day(3), day(4), 2),))
+        assert (older.tick, older.awaited) == (day(3), (MissingLabels("orders", day(3), day(4), 2),))
         assert ask(shop, "orders", tick="latest", partial=True).tick == day(6)
 
     def test_partial_does_not_go_back_behind_what_is_made(self, shop: Desk) -> None:
@@ -156,7 +158,7 @@ class TestMissing:
         window = ORDERS.cadence.window_of(day(3))
         shop.ledger.decisions.skip("orders", [window], who="ann", why="closed")
         make(shop, 4, "orders")
-        assert ask(shop, "orders", tick=5) == Moment(day(5))
+        assert ask(shop, "orders", tick=5) == ResolvedTick(day(5))
 
     @pytest.mark.parametrize(
         ("table", "fate", "why"),
@@ -186,8 +188,8 @@ class TestMissing:
         shop.ledger.keeping.drop_windows("orders", day(1), 9, who="ann")
         assert refused(shop, "orders", tick=3).code == "E518"
         found = ask(shop, "orders", tick=3, partial=True)
-        assert found.missing == (Gap("orders", day(0), day(0), 1),)
-        assert ask(shop, "revenue", tick=3) == Moment(day(3)), "what was made of it stays"
+        assert found.missing == (MissingLabels("orders", day(0), day(0), 1),)
+        assert ask(shop, "revenue", tick=3) == ResolvedTick(day(3)), "what was made of it stays"
 
 
 LATE = table("late", start=day(0))
@@ -211,7 +213,7 @@ def partial() -> Iterator[Desk]:
 class TestPartialBatches:
     def test_one_that_misses_inputs_keeps_what_it_was_made_from(self, partial: Desk) -> None:
         make(partial, 1, "orders", "late", "both")
-        assert ask(partial, "both", "orders", tick=2) == Moment(day(2))
+        assert ask(partial, "both", "orders", tick=2) == ResolvedTick(day(2))
 
     def test_once_it_can_be_completed_the_answer_is_as_known_before(self, partial: Desk) -> None:
         make(partial, 1, "orders", "late", "both")
@@ -232,8 +234,8 @@ class TestPartialBatches:
     def test_one_that_was_completed_since_is_known_as_it_was(self, partial: Desk) -> None:
         then = partial.clock.at
         make(partial, 0, "late", "both", digest="1:2:2")
-        assert ask(partial, "both", tick=1) == Moment(day(1))
-        assert ask(partial, "both", tick=1, known_at=then) == Moment(day(1), then)
+        assert ask(partial, "both", tick=1) == ResolvedTick(day(1))
+        assert ask(partial, "both", tick=1, known_at=then) == ResolvedTick(day(1), then)
 
 
 class TestKnownAt:
@@ -244,7 +246,7 @@ class TestKnownAt:
         error = refused(shop, "orders", tick=4, known_at=then)
         assert (error.code, error.where) == ("E522", "orders@20130104000000")
         assert "it was made at 2026-01-01" in str(error.why)
-        assert ask(shop, "orders", tick=3, known_at=then) == Moment(day(3), then)
+        assert ask(shop, "orders", tick=3, known_at=then) == ResolvedTick(day(3), then)
 
     def test_where_the_newest_tick_of_that_time_was_dropped_no_later_tick_is_proposed(self, shop: Desk) -> None:
         then = shop.clock.at
@@ -261,7 +263,7 @@ class TestKnownAt:
         shop.clock.pass_by(hours=1)
         make(shop, 3)
         make(shop, 1, "orders", digest="1:1:1")
-        assert ask(shop, *ALL, tick="latest", known_at=then) == Moment(day(3), then)
+        assert ask(shop, *ALL, tick="latest", known_at=then) == ResolvedTick(day(3), then)
         long_ago = then - timedelta(days=9)
         assert refused(shop, *ALL, tick="latest", known_at=long_ago).code == "E523"
 
@@ -272,7 +274,7 @@ class TestKnownAt:
         between = shop.clock.at
         shop.clock.pass_by(seconds=9)
         shop.ledger.claims.record_done(again, [result(0, version=100, digest="1:1:1")])
-        assert ask(shop, "orders", tick=4, known_at=between) == Moment(day(4), between)
+        assert ask(shop, "orders", tick=4, known_at=between) == ResolvedTick(day(4), between)
         shown = resolve(ORDERS, day(4), commit_records(shop.ledger, "orders"), known_at=between)
         assert [step.label for step in shown.steps] == [day(0), day(1), day(2), day(3)]
         assert shown.version == NO_VERSION, "version 101 holds the restated label too"
@@ -284,7 +286,7 @@ class TestKnownAt:
         shop.clock.pass_by(hours=12)
         then = shop.clock.at
         make(shop, 0, "orders", "revenue", digest="1:3:3")
-        assert ask(shop, "orders", "revenue", tick=1, known_at=then) == Moment(day(1), then)
+        assert ask(shop, "orders", "revenue", tick=1, known_at=then) == ResolvedTick(day(1), then)
 
 
 def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(
@@ -304,5 +306,5 @@ def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(
     assert ask(shop, *ALL, tick=1).is_rippling
     assert len(looks) <= 2
     looks.clear()
-    assert ask(shop, "total", "grand", tick=60) == Moment(day(60))
+    assert ask(shop, "total", "grand", tick=60) == ResolvedTick(day(60))
     assert not looks, "what agrees needs no past"

@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 from tests.ledgers import table
 from waterclock.engine.reads.flat_join import can_match_several_keys, flat_frame
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, FlatJoin, Flow, Read
+from waterclock.flow.enums import Mode
 
 CHILD, PARENT = Read("fact.sale"), Read("dim.shop")
 FLAT = Flat(CHILD, (FlatJoin(Flat(PARENT), ("shop",), ("id",)),))

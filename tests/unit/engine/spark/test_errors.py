@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.query.splice import Spliced, TextPiece
+from waterclock.dpl.query.splice import SplicedQuery, TextPiece
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.engine.spark.errors import add_batch_place, is_transient, to_error, user_code_error
 from waterclock.errors import WaterclockError
@@ -154,7 +154,7 @@ def test_a_misspelt_function_of_ours_is_told_by_its_name() -> None:
 def test_sparks_position_is_the_users_place() -> None:
     source = SourceText("flows/a.dpl", "TRANSFORM marts.a AS\nSELECT amuont FROM x;")
     begin = source.text.index("SELECT")
-    spliced = Spliced("SELECT amuont FROM x", (TextPiece(0, source, begin, True),))
+    spliced = SplicedQuery("SELECT amuont FROM x", (TextPiece(0, source, begin, True),))
     error = to_error(SparkError("[X] no. line 1, pos 7"), where=WHERE, spliced=spliced)
     assert error.where == f"flows/a.dpl:2:8 ({WHERE})"
 

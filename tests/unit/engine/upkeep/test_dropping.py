@@ -20,7 +20,7 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep import dropping, maintain
-from waterclock.engine.upkeep.dropping import Droppable, drop, find_droppable_windows
+from waterclock.engine.upkeep.dropping import WindowsToDrop, drop, find_droppable_windows
 from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
@@ -43,7 +43,7 @@ def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> No
         assert refused.value.code == "E644"
         # begun while somebody was asked: what was dropped would be moved in again
         with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
-            drop(work, Droppable(table, day(2), (day(1),), 1, day(5)), why="")
+            drop(work, WindowsToDrop(table, day(2), (day(1),), 1, day(5)), why="")
 
 
 @pytest.mark.parametrize("what", ["is being written", "is still read"])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.ledgers import day, flow, table
 from waterclock.engine.upkeep import maintain
-from waterclock.storage.slices.inventory import Leaf
+from waterclock.storage.slices.inventory import SliceFolder
 from waterclock.storage.slices.manifest import MANIFEST
 
 
@@ -19,7 +19,7 @@ def test_a_slice_whose_release_failed_since_the_look_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: dict[datetime, int], *, stays: bool
 ) -> None:
     """It was looked at while the release was open: nothing was held then, and the claim that sealed it had failed."""
-    leaf = Leaf("_stage/20130103000000/c=7", 7, day(2), is_sealed=True)
+    leaf = SliceFolder("_stage/20130103000000/c=7", 7, day(2), is_sealed=True)
     folder = tmp_path / leaf.path
     folder.mkdir(parents=True)
     (folder / MANIFEST).write_text("{}")
@@ -30,5 +30,5 @@ def test_a_slice_whose_release_failed_since_the_look_stays(
     )
     work = SimpleNamespace(flow=flow(table("raw.a", partitioned=True)), folder=lambda _: str(tmp_path), ledger=ledger)
     monkeypatch.setattr(maintain, "find_log_error", lambda *_: None)
-    maintain.maintain_table(work, maintain.Upkeep("raw.a", leaves=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
+    maintain.maintain_table(work, maintain.Upkeep("raw.a", slice_folders=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
     assert folder.exists() is stays

@@ -169,7 +169,7 @@ def test_a_rebuild_of_all_tables_is_refused_beside_that_of_one(
 
 def test_no_window_is_dropped_beside_a_rebuild(work: RunContext, meanwhile: Meanwhile) -> None:
     """The rebuild has read its slices, and would show it again."""
-    found = dropping.Droppable(work.flow.tables[CLICKS], day(2), (day(1),), 2, NOW)
+    found = dropping.WindowsToDrop(work.flow.tables[CLICKS], day(2), (day(1),), 2, NOW)
     refused: list[str] = []
 
     def drop() -> None:

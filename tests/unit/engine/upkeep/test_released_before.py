@@ -18,7 +18,7 @@ from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep import rebuild_all
 from waterclock.engine.upkeep.second_set import Cut
 from waterclock.errors import WaterclockError
-from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import seal
 
@@ -44,7 +44,7 @@ def test_a_batch_that_is_held_again_is_released_again(
     days = table(NAME, partitioned=True)
     at_desk, lake = desk(), Lake(str(tmp_path))
     live = BatchResult(day(2), day(3), 4, 3, 10, digest, "_stage", measures=measures)
-    cut = Cut(flow(days), day(9), {}, {}, {NAME: [Current(live, 7, "c")]})
+    cut = Cut(flow(days), day(9), {}, {}, {NAME: [CurrentRevision(live, 7, "c")]})
     held = GroupReport(group(NAME, 2), None, error=WaterclockError("E755", "marts.days is held: n < 3"))
     runs: list[str] = []
     with at_desk.ledger as ledger:

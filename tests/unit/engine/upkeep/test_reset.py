@@ -29,7 +29,7 @@ from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.ledger.read.signatures import signature_of
-from waterclock.ledger.write.whole_set import Moved
+from waterclock.ledger.write.whole_set import MovedTable
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -274,7 +274,7 @@ def test_a_table_without_batches_has_nothing_to_reset(work: RunContext) -> None:
 def test_maintenance_keeps_what_was_collected_before(work: RunContext) -> None:
     start_over(work)
     [found] = maintain.find_maintenance(work, [CLICKS], work.real_now() + timedelta(days=400))
-    assert (found.leaves, found.failed) == ([], [])
+    assert (found.slice_folders, found.failed) == ([], [])
 
 
 def test_a_lost_ledger_knows_of_it_by_the_log(root: Path) -> None:
@@ -298,10 +298,10 @@ def test_maintenance_keeps_what_was_collected_before_in_other_windows(work: RunC
     version = rebuild.start_over(
         work.folder(table), Identity("shop", CLICKS, "rebuild", (), "", claim, ""), above=3, stamp=""
     )
-    moved = Moved(CLICKS, signature_of(table), "tables/web/clicks", None, claim, version, None, is_recut=True)
+    moved = MovedTable(CLICKS, signature_of(table), "tables/web/clicks", None, claim, version, None, is_recut=True)
     keeping.record_set("t", [moved], who="ann")
     [found] = maintain.find_maintenance(work, [CLICKS], work.real_now() + timedelta(days=400))
-    assert (found.leaves, found.failed) == ([], [])
+    assert (found.slice_folders, found.failed) == ([], [])
 
 
 def test_a_lost_ledger_does_not_wait_for_the_move_of_a_rebuild_that_has_ended(root: Path) -> None:

@@ -17,7 +17,7 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep import second_set
-from waterclock.engine.upkeep.rebuild_all import prospect
+from waterclock.engine.upkeep.rebuild_all import forecast_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Status
@@ -77,7 +77,7 @@ def kept(work: RunContext, monkeypatch: pytest.MonkeyPatch, now: datetime = NOW)
 
 
 def cost(work: RunContext, now: datetime = NOW) -> Mapping[str, int]:
-    return {name: cost.batches for name, cost in prospect(work, now).cost.tables.items()}
+    return {name: cost.batches for name, cost in forecast_rebuild(work, now).cost.tables.items()}
 
 
 def test_labels_before_a_later_start_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_new_windows_of_rows_whose_inputs_are_dropped_are_refused(root: Path, de
     changed = READERS.replace("web.daily PARTITIONED EVERY DAY", f"web.daily {declared}")
     declare(root, COLLECT + changed)
     with opened(root) as work, pytest.raises(WaterclockError, match="the new tables are incomplete") as refused:
-        prospect(work, NOW)
+        forecast_rebuild(work, NOW)
     assert refused.value.code == "E433"
     assert "has dropped its inputs" in str(refused.value.why)
     assert "`waterclock reset web.daily`" in str(refused.value.fix)
@@ -120,7 +120,7 @@ def test_what_was_made_before_the_clock_was_set_back_is_made_again(root: Path, m
 
 def test_only_batches_up_to_what_was_collected_are_counted(root: Path) -> None:
     with opened(root) as work:
-        found = prospect(work, day(30))
+        found = forecast_rebuild(work, day(30))
         assert {name: of.batches for name, of in found.cost.tables.items()} == {DAILY: 3, BEST: 3}
         assert {batch.status for batch in found.plan.batches} <= {Status.READY, Status.WAITING}
 

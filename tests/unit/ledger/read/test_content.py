@@ -7,7 +7,7 @@ import pytest
 from tests.ledgers import Desk, day, table
 from waterclock.batches.records import Slice
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger.read import current, states
 from waterclock.ledger.read.content import NOTHING, weight
 

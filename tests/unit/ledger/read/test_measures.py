@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.ledgers import Desk, day, result, table
 from tests.unit.ledger.read.test_states import statements_of
-from waterclock.batches.audit_records import Counted
+from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.batches.schemas import Side
 
 
@@ -28,7 +28,10 @@ def test_the_newest_batches_that_readers_see_are_told_with_what_was_counted(at_d
     failed = at_desk.claim("raw.a", 7)
     at_desk.ledger.claims.record_failed(failed, error="no", is_transient=False)
     past = at_desk.ledger.past
-    assert past.newest_counted("raw.a", 2) == (Counted(day(3), 99, {"in": 99}), Counted(day(4), 14, {"in": 14}))
+    assert past.newest_counted("raw.a", 2) == (
+        MeasuredBatch(day(3), 99, {"in": 99}),
+        MeasuredBatch(day(4), 14, {"in": 14}),
+    )
     assert [each.label for each in past.newest_counted("raw.a", 50)] == [day(number) for number in range(5)]
     assert past.newest_counted("raw.c", 2) == ()
     assert len(statements_of(at_desk, lambda: past.newest_counted("raw.a", 2))) == 1

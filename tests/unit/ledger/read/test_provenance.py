@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from tests.ledgers import Desk, day, table
 from waterclock.batches.audit_records import Link
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 Step = tuple[int, str, int]
 

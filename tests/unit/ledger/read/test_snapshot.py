@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from tests.ledgers import Desk, day, desk, flow, table
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import Input
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 
 def test_tables_without_a_past_have_empty_facts(at_desk: Desk) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.ledgers import Desk, result, table
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.ledger.write.resetting import Emptied
+from waterclock.ledger.write.resetting import EmptyingCommit
 
 TABLE = table("raw.a", partitioned=True)
 
@@ -42,7 +42,7 @@ def test_after_a_reset_nothing_was_read(at_desk: Desk) -> None:
     read(at_desk, 0)
     keeping = at_desk.ledger.keeping
     claim, _ = keeping.begin_reset("raw.a", who="ann")
-    keeping.end_reset(TABLE, Emptied(1, claim), start=None, who="ann")
+    keeping.end_reset(TABLE, EmptyingCommit(1, claim), start=None, who="ann")
     assert notes(at_desk) == []
     read(at_desk, 1)
     assert notes(at_desk) == [1]

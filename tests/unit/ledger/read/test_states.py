@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, require_sums, result, table
 from waterclock.batches.ledger_snapshot import content_text
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read import current
 from waterclock.ledger.read.content import NOTHING, weight
 from waterclock.ledger.write.adopt import CommittedClaim

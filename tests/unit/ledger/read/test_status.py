@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from tests.ledgers import Desk, day, desk, result, table
 from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger.read.status import STATUS_TABLES
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.ledgers import ZERO, Desk, day, desk, result, table
 from tests.unit.ledger.read.test_states import statements_of
-from waterclock.batches.watching import AtWork, LabelRows
+from waterclock.batches.watching import LabelRows, RunningClaim
 
 
 def made(desk: Desk, name: str, *labels: float, rows: int = 1, seconds: float = 0, **more: object) -> None:
@@ -63,7 +63,7 @@ def test_what_is_at_work_is_told_with_its_labels(at_desk: Desk) -> None:
     since = at_desk.clock.at
     at_desk.clock.pass_by(seconds=5)
     assert at_desk.ledger.past.list_open_claims(["raw.a", "raw.b"]) == (
-        AtWork("raw.a", claim.number, day(3), 2, since),
+        RunningClaim("raw.a", claim.number, day(3), 2, since),
     )
     assert at_desk.ledger.past.list_open_claims(["raw.b"]) == ()
 

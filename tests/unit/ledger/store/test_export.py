@@ -14,9 +14,9 @@ from tests.ledgers import Clock, Desk, day, desk, require_sums, result, table
 from waterclock.batches.ledger_snapshot import FOREVER, BatchStatus
 from waterclock.batches.records import Input
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.store.export import Head
+from waterclock.ledger.store.export import ExportHead
 from waterclock.ledger.store.instants import to_micros
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.timelabel.window import Window
@@ -28,18 +28,18 @@ class Shelf:
 
     exports: list[tuple[str, list[str]]] = field(default_factory=list)
 
-    def take(self, ledger: Ledger, *, whole: bool = False) -> Head:
-        earlier = [] if whole else [(name, Head.of_line(lines[0])) for name, lines in self.exports]
+    def take(self, ledger: Ledger, *, whole: bool = False) -> ExportHead:
+        earlier = [] if whole else [(name, ExportHead.of_line(lines[0])) for name, lines in self.exports]
         lines = list(ledger.keeping.export_lines(earlier))
         self.exports.insert(0, (f"e{len(self.exports)}", lines))
-        return Head.of_line(lines[0])
+        return ExportHead.of_line(lines[0])
 
     def chain(self) -> Iterator[Sequence[str]]:
         by_name = dict(self.exports)
         name: str | None = self.exports[0][0]
         while name is not None:
             yield by_name[name]
-            name = Head.of_line(by_name[name][0]).follows
+            name = ExportHead.of_line(by_name[name][0]).follows
 
 
 def told(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
@@ -169,7 +169,7 @@ def test_an_export_that_was_cut_off_is_refused_and_leaves_nothing(at_desk: Desk)
 
 def test_an_export_of_newer_code_is_refused() -> None:
     with pytest.raises(WaterclockError, match="newer version"):
-        Head.of_line(
+        ExportHead.of_line(
             '{"export": {"schema": "9000", "project": null, "created_at": 0, "at": 0, "sequence": 0, "last_claim": 0,'
             ' "flows": 0, "events": 0, "open": []}}'
         )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.ledgers import Desk, day, table
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 
 def test_windows_dropped_beside_a_batch_leave_the_batch_in_the_newest_version(at_desk: Desk) -> None:

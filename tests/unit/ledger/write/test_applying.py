@@ -6,8 +6,8 @@ import pytest
 
 from tests.ledgers import ZERO, Desk, day, flow, table
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Columns
+from waterclock.flow.enums import Kind, Mode
 
 
 def test_a_flow_is_applied_once_and_numbered(at_desk: Desk) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.ledgers import ZERO, Desk, day, flow, result, table
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Claim
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 
 

@@ -11,7 +11,7 @@ from tests.ledgers import DAY, Desk, day, result, table
 from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.batches.records import NO_VERSION
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger.read.clock import ClockBack
 
 

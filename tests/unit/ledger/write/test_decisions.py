@@ -7,7 +7,7 @@ import pytest
 from tests.ledgers import Desk, day, table
 from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.enums import Kind, Mode
 from waterclock.timelabel.window import Window
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.ledgers import Desk, day, table
-from waterclock.batches.offline import NEVER, KeptLabel, LabelFound, OfflineRun, SpanFound
-from waterclock.flow.measures import OFFLINE, Measured
+from waterclock.batches.offline import NEVER, KeptLabel, LabelMeasures, OfflineRun, SpanMeasures
+from waterclock.flow.measures import OFFLINE, MeasuredValue
 
 LEASE = timedelta(minutes=30)
-SUM = {"total": Measured("3", "bigint"), "nothing": Measured(None, "double")}
+SUM = {"total": MeasuredValue("3", "bigint"), "nothing": MeasuredValue(None, "double")}
 
 
 def test_one_look_is_taken_at_a_time_and_ends_as_it_went(at_desk: Desk) -> None:
@@ -33,7 +33,7 @@ def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, claim=held)
     claim = held.number
     offline, past = at_desk.ledger.offline, at_desk.ledger.past
-    offline.keep_found("raw.a", "c", [LabelFound(day(0), claim, SUM, {"total": ["sum bigint", "3"]})])
+    offline.keep_found("raw.a", "c", [LabelMeasures(day(0), claim, SUM, {"total": ["sum bigint", "3"]})])
     assert offline.list_measured_labels("raw.a") == {day(0): KeptLabel(claim, "c", True)}
     assert offline.states("raw.a", day(0), day(1)) == {day(0): (claim, {"total": ["sum bigint", "3"]})}
     told = [(row["timelabel"], row["name"], row["value"], row["claim"]) for row in past.rows("measures")]
@@ -54,9 +54,9 @@ def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
 def test_spans_are_told_and_states_go_once_they_are_not_needed(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     offline = at_desk.ledger.offline
-    found = [LabelFound(day(number), number, SUM, {"total": ["sum bigint", "3"]}) for number in range(3)]
+    found = [LabelMeasures(day(number), number, SUM, {"total": ["sum bigint", "3"]}) for number in range(3)]
     offline.keep_found("raw.a", "c", found)
-    spans = [SpanFound(day(0), day(2), 2, SUM), SpanFound(day(2), day(4), 1, SUM)]
+    spans = [SpanMeasures(day(0), day(2), 2, SUM), SpanMeasures(day(2), day(4), 1, SUM)]
     offline.end_look("raw.a", "c", looked_at=day(3), labels=3, seconds=1.0, spans=spans, forget_before=day(2))
     assert offline.newest_spans("raw.a", 1) == (spans[1],)
     assert [it.has_states for it in offline.list_measured_labels("raw.a").values()] == [False, False, True]

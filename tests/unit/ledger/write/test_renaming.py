@@ -13,8 +13,8 @@ from waterclock.batches import former_names
 from waterclock.batches.former_names import FormerNames, replace_table_names
 from waterclock.batches.records import ClaimRequest, Input
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode
 from waterclock.ledger.store import schema
 from waterclock.ledger.write.renaming import CODES, NAMES
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.ledgers import Desk, day, table
-from waterclock.flow.choices import Mode
-from waterclock.ledger.write.resetting import Emptied
+from waterclock.flow.enums import Mode
+from waterclock.ledger.write.resetting import EmptyingCommit
 
 STATE = table("state", mode=Mode.REPLACE)
 MERGED = table("state", mode=Mode.MERGE, keys=("id",))
@@ -17,7 +17,7 @@ def test_a_reader_that_is_being_made_is_made_again_where_equal_content_means_oth
     held = at_desk.claim("reader", 0, reads={0: [at_desk.read("state", 0, 1)]})
     at_desk.apply(MERGED, READER, fingerprint="flow 2")
     claim, _ = at_desk.ledger.keeping.begin_reset("state", who="ann")
-    at_desk.ledger.keeping.end_reset(MERGED, Emptied(1, claim), start=None, who="ann", asked_again=["reader"])
+    at_desk.ledger.keeping.end_reset(MERGED, EmptyingCommit(1, claim), start=None, who="ann", asked_again=["reader"])
     at_desk.done("reader", 0, claim=held)
     at_desk.done("state", 0)
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("reader").requested == {day(0): "recompute"}

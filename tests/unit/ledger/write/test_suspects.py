@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.ledgers import Desk, day, table
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from tests.ledgers import ZERO, Desk, day, flow, table
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.signatures import signature_of
-from waterclock.ledger.write.whole_set import Moved
+from waterclock.ledger.write.whole_set import MovedTable
 
 
 def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew(at_desk: Desk) -> None:
@@ -18,7 +18,7 @@ def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew
     keeping = at_desk.ledger.keeping
     keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
     keeping.begin_moving("t")
-    moved = Moved("a.x", signature_of(new), "tables/a/x", None, keeping.draw_claim(), 1, None, is_recut=True)
+    moved = MovedTable("a.x", signature_of(new), "tables/a/x", None, keeping.draw_claim(), 1, None, is_recut=True)
     keeping.record_set("t", [moved], who="ann", flow="flow 2")
     # killed before it could apply its flow: whoever was at work before goes on with the one it has
     with pytest.raises(WaterclockError) as refused:
@@ -52,7 +52,7 @@ def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> No
     keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
     keeping.begin_moving("t")
     claim, place = keeping.draw_claim(), "tables/a/x"
-    moved = Moved("a.x", signature_of(new), place, None, claim, 2, None, is_recut=True, dropped_before=day(3))
+    moved = MovedTable("a.x", signature_of(new), place, None, claim, 2, None, is_recut=True, dropped_before=day(3))
     keeping.record_set("t", [moved], who="ann", flow="flow 2")
     at_desk.apply(new, fingerprint="flow 2")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.x").dropped_before == day(3)

@@ -38,7 +38,7 @@ from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_nothing, commit_older, commit_slices, kill
 from waterclock.storage.log.delta_log import foreign_commits, outcome
-from waterclock.storage.log.identity import Killed
+from waterclock.storage.log.identity import ClaimKilledError
 
 both_types = pytest.mark.parametrize("is_partitioned", [False, True])
 
@@ -103,7 +103,7 @@ def test_an_older_replace_state_is_pointed_at_and_the_head_stays(tmp_path: Path)
     assert [field.name for field in DeltaTable(folder).schema().fields] == ["timelabel", "id", "name", "seats"]
     assert commit_older(folder, identity(2, hour(1)), older) == made == version(folder)
     kill(folder, 3)
-    with pytest.raises(Killed):
+    with pytest.raises(ClaimKilledError):
         commit_older(folder, identity(3, hour(1)), older)
 
 
@@ -122,7 +122,7 @@ def test_data_after_the_kill_is_refused(tmp_path: Path, is_partitioned: bool) ->
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
     kill(folder, 1)
     manifest = sealed(folder, hour(0), 1, rows_of(1))
-    with pytest.raises(Killed) as refused:
+    with pytest.raises(ClaimKilledError) as refused:
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
     assert refused.value.claim == 1
     assert ids(folder) == []
@@ -142,7 +142,7 @@ def test_a_kill_between_look_and_commit_wins(tmp_path: Path) -> None:
     manifest = sealed(folder, hour(0), 1, rows_of(1))
     with (
         inject_faults(_once("looked", lambda: _commit_elsewhere(folder, "waterclock:1", kill_of=1))),
-        pytest.raises(Killed),
+        pytest.raises(ClaimKilledError),
     ):
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
     assert ids(folder) == []

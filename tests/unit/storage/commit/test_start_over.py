@@ -14,7 +14,7 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices, kill
 from waterclock.storage.commit.rebuild import start_over
 from waterclock.storage.log.delta_log import commit_file, head, outcome
-from waterclock.storage.log.identity import RESET, Identity, Killed
+from waterclock.storage.log.identity import RESET, ClaimKilledError, Identity
 from waterclock.storage.log.open_tables import has_columns, open_table
 
 BY = Identity(PROJECT, TABLE, RESET, (), "", 9, "code")
@@ -64,7 +64,7 @@ def test_what_was_killed_before_stays_killed(tmp_path: Path) -> None:
     kill(folder, 2)
     emptied(folder, above=2)
     create_table(folder, schema_json(SCHEMA), is_partitioned=False, project=PROJECT)
-    with pytest.raises(Killed):
+    with pytest.raises(ClaimKilledError):
         commit_slices(folder, identity(2, hour(1)), [sealed(folder, hour(1), 2, rows_of(3))], mode="append")
     assert outcome(folder, 9, after_version=-1).kind == "data"
 
@@ -74,7 +74,7 @@ def test_a_reset_that_is_repeated_takes_nothing_more(tmp_path: Path) -> None:
     assert [emptied(folder), emptied(folder, above=2)] == [2, 2]
     assert start_over(folder, replace(BY, claim=10), above=2, stamp="now") == 3
     kill(folder, 11)
-    with pytest.raises(Killed):
+    with pytest.raises(ClaimKilledError):
         start_over(folder, replace(BY, claim=11), above=3, stamp="now")
 
 

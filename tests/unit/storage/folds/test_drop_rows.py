@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.storage.folds.drop_rows import can_thin, thin
+from waterclock.storage.folds.drop_rows import can_copy_without_rows, copy_without_rows
 
 FIRST, LAST = datetime(1500, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 NESTED = pa.struct([("x", pa.float64()), ("y", pa.list_(pa.string()))])
@@ -62,8 +62,8 @@ def test_what_is_left_is_as_it_was_in_every_type(tmp_path: Path) -> None:
     ) as writer:
         writer.add_key_value_metadata({"org.apache.spark.version": "4.2.0"})
         writer.write_table(table)
-    assert can_thin(tmp_path, ["a.parquet"])
-    thin(tmp_path, {"a.parquet": places(1)}, "new")
+    assert can_copy_without_rows(tmp_path, ["a.parquet"])
+    copy_without_rows(tmp_path, {"a.parquet": places(1)}, "new")
     copy = pq.ParquetFile(tmp_path / "new/kept-00000.parquet")
     assert repr(copy.read().to_pylist()) == repr(table.take([0, 2]).to_pylist())
     assert copy.schema.equals(pq.ParquetFile(tmp_path / "a.parquet").schema)
@@ -84,7 +84,7 @@ def test_exactly_the_rows_at_the_places_go(
         here = [at for at, stays in enumerate(rows) if not stays]
         dice.shuffle(here)
         gone[f"{number}.parquet"] = places(*here)
-    thin(root, gone, "new")
+    copy_without_rows(root, gone, "new")
     expected = [number * 100 + at for number, rows in enumerate(kept) for at, stays in enumerate(rows) if stays]
     found = sorted((row["id"], row["name"]) for row in left(root).to_pylist()) if any((root / "new").iterdir()) else []
     assert found == [(row, f"n{row}") for row in expected]
@@ -95,7 +95,7 @@ def test_small_files_of_a_kind_are_joined_and_others_are_not(tmp_path: Path) -> 
         write(tmp_path, f"{number}.parquet", {"id": pa.array([number, -1])})
     write(tmp_path, "other.parquet", {"id": pa.array([6, -1]), "more": pa.array(["x", "y"])})
     gone = {f"{name}.parquet": places(1) for name in (*range(6), "other")}
-    thin(tmp_path, gone, "new")
+    copy_without_rows(tmp_path, gone, "new")
     files = sorted((tmp_path / "new").glob("*.parquet"))
     assert len(files) < len(gone)
     assert sorted(row["id"] for row in left(tmp_path).to_pylist()) == list(range(7))
@@ -103,7 +103,7 @@ def test_small_files_of_a_kind_are_joined_and_others_are_not(tmp_path: Path) -> 
 
 def test_files_of_which_nothing_is_left_leave_none(tmp_path: Path) -> None:
     write(tmp_path, "a.parquet", {"id": pa.array([1, 2])})
-    thin(tmp_path, {"a.parquet": places(1, 0)}, "new")
+    copy_without_rows(tmp_path, {"a.parquet": places(1, 0)}, "new")
     assert list((tmp_path / "new").iterdir()) == []
 
 
@@ -112,7 +112,7 @@ def test_bounds_are_not_written_where_nan_may_lie_beyond_them(tmp_path: Path, va
     pq.write_table(
         pa.table({"x": [0.5, *values], "id": range(1 + len(values))}), tmp_path / "a.parquet", write_statistics=["id"]
     )
-    thin(tmp_path, {"a.parquet": places(0)}, "new")
+    copy_without_rows(tmp_path, {"a.parquet": places(0)}, "new")
     group = pq.read_metadata(tmp_path / "new/kept-00000.parquet").row_group(0)
     assert group.column(0).statistics is None
     assert group.column(1).statistics.max == len(values)
@@ -120,7 +120,7 @@ def test_bounds_are_not_written_where_nan_may_lie_beyond_them(tmp_path: Path, va
 
 def test_bounds_of_fractions_are_written_where_they_were_known(tmp_path: Path) -> None:
     write(tmp_path, "a.parquet", {"x": pa.array([0.5, 9.0, 2.5])})
-    thin(tmp_path, {"a.parquet": places(1)}, "new")
+    copy_without_rows(tmp_path, {"a.parquet": places(1)}, "new")
     known = pq.read_metadata(tmp_path / "new/kept-00000.parquet").row_group(0).column(0).statistics
     assert (known.min, known.max) == (0.5, 2.5)
 
@@ -133,8 +133,8 @@ def test_old_timestamps_and_mixed_codecs_are_refused(tmp_path: Path) -> None:
         use_deprecated_int96_timestamps=True,
     )
     write(tmp_path, "mixed.parquet", {"a": pa.array([1]), "b": pa.array([1])}, compression={"a": "snappy", "b": "zstd"})
-    assert not can_thin(tmp_path, ["old.parquet"])
-    assert not can_thin(tmp_path, ["mixed.parquet"])
+    assert not can_copy_without_rows(tmp_path, ["old.parquet"])
+    assert not can_copy_without_rows(tmp_path, ["mixed.parquet"])
 
 
 def test_the_codec_and_what_repeats_stay(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_the_codec_and_what_repeats_stay(tmp_path: Path) -> None:
         compression="zstd",
         use_dictionary=["name"],
     )
-    thin(tmp_path, {"a.parquet": places(0)}, "new")
+    copy_without_rows(tmp_path, {"a.parquet": places(0)}, "new")
     group = pq.read_metadata(tmp_path / "new/kept-00000.parquet").row_group(0)
     assert {group.column(0).compression, group.column(1).compression} == {"ZSTD"}
     assert "RLE_DICTIONARY" in group.column(1).encodings

@@ -11,8 +11,8 @@ import pytest
 
 from tests.model.flows import PLACE, collect
 from tests.slices import hour, rows_of, schema_json, sealed
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Column, Columns
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.folds import fold
 from waterclock.storage.folds.fold import later_slices_with_deletes, slices_with_later_deletes

@@ -13,8 +13,8 @@ import pytest
 from tests.data_commits import records_in_log
 from tests.model import flows
 from tests.slices import hour, identity, new_table, rows_of, sealed
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.storage.commit.pointers import commit_nothing, commit_slices, kill
 from waterclock.storage.log.content_as_of import NO_VERSION, DataCommit, resolve
 from waterclock.storage.log.identity import Identity

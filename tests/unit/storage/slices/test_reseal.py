@@ -12,7 +12,7 @@ import pytest
 
 from tests.slices import SCHEMA, hour, schema_json, sealed
 from waterclock.storage.slices.manifest import MANIFEST, Manifest, read_manifest, seal
-from waterclock.storage.slices.reseal import Remembered, reseal
+from waterclock.storage.slices.reseal import RecordedSlice, reseal
 from waterclock.storage.slices.row_filter import ASIDE, HASH, QUARANTINE
 from waterclock.storage.slices.rule_marks import quarantine_digest
 from waterclock.storage.slices.statistics import read_files
@@ -38,7 +38,7 @@ def manifest(tmp_path: Path) -> Manifest:
 
 
 def again(folder: Path, manifest: Manifest) -> Manifest | None:
-    known = Remembered(manifest.table, manifest.label, 7, manifest.slice_path, 0, NOTHING, "c0", {})
+    known = RecordedSlice(manifest.table, manifest.label, 7, manifest.slice_path, 0, NOTHING, "c0", {})
     return reseal(cast("Any", None), str(folder), known, None, otherwise=schema_json(SCHEMA))
 
 

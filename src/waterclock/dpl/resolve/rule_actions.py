@@ -11,12 +11,12 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, marks_rows
-from waterclock.flow.choices import Action, Kind, Mode, Scope
+from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.flow.measures import ComparedSource
 from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_OF_TREND, MOST_DAYS
 
 
-def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
+def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
     """Yield errors for rules and ladders that are not valid together, or not valid for their table."""
     for draft in drafts:
         said = draft.statement.value("COLUMNS", ParsedColumnList)

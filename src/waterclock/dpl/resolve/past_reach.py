@@ -11,7 +11,7 @@ from waterclock.dpl.resolve.read_checks import fitting_span
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedWatermark
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, TableType
+from waterclock.flow.enums import Batching, TableType
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, elapsed_text, parse_duration
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from waterclock.flow.choices import Action
+from waterclock.flow.enums import Action
 
 # actions that remove single rows while a batch is written, before the number of broken rows is known
-SETS_ASIDE = frozenset({Action.QUARANTINE, Action.DROP})
+ROW_ACTIONS = frozenset({Action.QUARANTINE, Action.DROP})
 _STRENGTH = {Action.WARN: 0, Action.QUARANTINE: 1, Action.DROP: 1, Action.HOLD: 2, Action.FAIL: 3}
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class RuleAction:
     """One action of a ladder, for up to `most` rows that break the rule; None: any number.
 
     `is_percent`: `most` is a percentage of all rows.
@@ -35,29 +35,29 @@ class Rung:
         return f"{self.action}{limit}"
 
 
-Ladder = tuple[Rung, ...]
-FAILS: Ladder = (Rung(Action.FAIL),)
+RuleActions = tuple[RuleAction, ...]
+FAILS: RuleActions = (RuleAction(Action.FAIL),)
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnparsedLines:
     """An EXPECT parsed(): the actions for lines that cannot be parsed. `name` is the rule's name in reports."""
 
     name: str
-    ladder: Ladder
+    ladder: RuleActions
 
 
-def find_outcome(ladder: Ladder, broken: int, of: int) -> Action | None:
+def find_outcome(ladder: RuleActions, broken: int, of: int) -> Action | None:
     """Return the action if `broken` of `of` rows break a rule: FAIL if above all limits, None if no row does."""
     if not broken:
         return None
     return next((rung.action for rung in ladder if rung.bears(broken, of)), Action.FAIL)
 
 
-def find_row_action(ladder: Ladder) -> Action | None:
+def find_row_action(ladder: RuleActions) -> Action | None:
     """Return the action on a single row that breaks the rule, QUARANTINE or DROP; None if the row stays."""
     first = ladder[0].action if ladder else Action.FAIL
-    return first if first in SETS_ASIDE else None
+    return first if first in ROW_ACTIONS else None
 
 
 def is_weaker(rung: Action, before: Action) -> bool:
@@ -65,6 +65,6 @@ def is_weaker(rung: Action, before: Action) -> bool:
     return _STRENGTH[rung] <= _STRENGTH[before]
 
 
-def format_ladder(ladder: Sequence[Rung]) -> str:
+def format_actions(ladder: Sequence[RuleAction]) -> str:
     """Return a ladder as text for messages: "warn at most 5, else fail"."""
     return ", else ".join(map(str, ladder))

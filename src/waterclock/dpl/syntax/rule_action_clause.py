@@ -7,8 +7,8 @@ from decimal import Decimal, InvalidOperation
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import did_you_mean
-from waterclock.flow.choices import Action
-from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, is_weaker
+from waterclock.flow.enums import Action
+from waterclock.flow.rule_actions import ROW_ACTIONS, RuleAction, RuleActions, is_weaker
 
 _ACTIONS = {action.name: action for action in Action}
 _ELSEWHERE = {
@@ -27,9 +27,9 @@ _DOES = {
 }
 
 
-def take_otherwise(cursor: Cursor) -> Ladder:
+def take_otherwise(cursor: Cursor) -> RuleActions:
     """Parse the ELSE actions after a rule; empty if there are none. Raises  E209, E270, E271, E273."""
-    found: list[Rung] = []
+    found: list[RuleAction] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
         start = cursor.index
         cursor.take()
@@ -47,7 +47,7 @@ def take_otherwise(cursor: Cursor) -> Ladder:
     return tuple(found)
 
 
-def _rung(cursor: Cursor) -> Rung:
+def _rung(cursor: Cursor) -> RuleAction:
     word = cursor.peek()
     if word.upper not in _ACTIONS:
         raise cursor.here().refuse(
@@ -56,7 +56,7 @@ def _rung(cursor: Cursor) -> Rung:
             fix=did_you_mean(word.upper, _ACTIONS, otherwise=_suggest_action(word.upper)),
         )
     action = _ACTIONS[cursor.take().upper]
-    if action in SETS_ASIDE and cursor.at("INTO"):
+    if action in ROW_ACTIONS and cursor.at("INTO"):
         raise cursor.here().refuse(
             "E209",
             f"{action.name} INTO is not supported",
@@ -64,7 +64,7 @@ def _rung(cursor: Cursor) -> Rung:
             fix=f"leave it out: ELSE {action.name}",
         )
     if not cursor.accept("AT", "MOST"):
-        return Rung(action)
+        return RuleAction(action)
     most, span = _number(cursor)
     if cursor.peek().text == "%":
         raise cursor.here().refuse("E273", "a share is written with PERCENT", fix=f"write {span.text} PERCENT")
@@ -86,7 +86,7 @@ def _rung(cursor: Cursor) -> Rung:
             why="more rows than the limit would fail as well",
             fix="leave the limit out",
         )
-    return Rung(action, most, is_percent)
+    return RuleAction(action, most, is_percent)
 
 
 def _suggest_action(upper: str) -> str:
@@ -120,7 +120,7 @@ def _number(cursor: Cursor) -> tuple[Decimal, Span]:
         ) from None
 
 
-def _check_order(before: Rung, rung: Rung, span: Span) -> None:
+def _check_order(before: RuleAction, rung: RuleAction, span: Span) -> None:
     if before.most is None:
         raise span.refuse(
             "E270",
@@ -135,7 +135,7 @@ def _check_order(before: Rung, rung: Rung, span: Span) -> None:
             why=f"{before.action.name} before it has the limit {_limit(before)}",
             fix=f"write a higher limit, or none: ELSE {rung.action.name}",
         )
-    if rung.action in SETS_ASIDE:
+    if rung.action in ROW_ACTIONS:
         raise span.refuse(
             "E271",
             f"{rung.action.name} comes after {before.action.name}",
@@ -151,5 +151,5 @@ def _check_order(before: Rung, rung: Rung, span: Span) -> None:
         )
 
 
-def _limit(rung: Rung) -> str:
+def _limit(rung: RuleAction) -> str:
     return f"{rung.most}{' PERCENT' if rung.is_percent else ''}"

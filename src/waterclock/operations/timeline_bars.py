@@ -25,7 +25,7 @@ At = tuple[str, datetime]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TimeAxis:
     """The columns of all ribbons: their starts, oldest first, as spans of `by`. `end` is the end of the last column."""
 
     by: Cadence
@@ -33,7 +33,7 @@ class Axis:
     end: datetime
 
     @classmethod
-    def over(cls, by: Cadence, span: tuple[datetime, datetime]) -> Axis:
+    def over(cls, by: Cadence, span: tuple[datetime, datetime]) -> TimeAxis:
         """Return the columns of a span `[low, high)` of the cadence's own boundaries."""
         return cls(by, tuple(window.start for window in by.windows(*span)), span[1])
 
@@ -44,7 +44,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class RibbonPiece:
+class BarPiece:
     """Adjacent columns of a table in one state.
 
     `count` of its `of` labels are in `state`, the most severe one. The labels start in `[low, high)`. `part`: the share
@@ -64,14 +64,16 @@ class RibbonPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Ribbon:
+class TimelineBar:
     """One table over the axis. Columns without a piece have no label."""
 
     table: str
-    pieces: tuple[RibbonPiece, ...]
+    pieces: tuple[BarPiece, ...]
 
 
-def ribbons(at: OpenedProject, tables: Sequence[Table], axis: Axis, batches: Sequence[Batch]) -> tuple[Ribbon, ...]:
+def build_timeline_bars(
+    at: OpenedProject, tables: Sequence[Table], axis: TimeAxis, batches: Sequence[Batch]
+) -> tuple[TimelineBar, ...]:
     """Return the ribbons of some tables, upstream first and grouped by schema. `batches` are the planned ones.
 
     Cost: three queries of the ledger, a plan of the span, and some microseconds per column and table.
@@ -83,7 +85,7 @@ def ribbons(at: OpenedProject, tables: Sequence[Table], axis: Axis, batches: Seq
     states, warned = states_in_spans(at, edges)
     causes = causes_of(batches)
     return tuple(
-        Ribbon(
+        TimelineBar(
             name, tuple(_join_pieces(_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes)))
         )
         for name in sort_by_schema(at.flow, edges)
@@ -112,7 +114,7 @@ class _Spans:
     due: tuple[int, ...]
 
     @classmethod
-    def of(cls, axis: Axis, cadence: Cadence) -> _Spans:
+    def of(cls, axis: TimeAxis, cadence: Cadence) -> _Spans:
         if cadence.period.minutes <= axis.by.period.minutes:
             edges = bounds(axis.by, axis.span, cadence)
             starts = [cadence.ceil(edge) for edge in edges]
@@ -126,7 +128,7 @@ class _Spans:
 
 def _pieces(
     name: str, spans: _Spans, states: Sequence[SpanStates], warned: Container[At], causes: Mapping[At, At]
-) -> Iterator[RibbonPiece]:
+) -> Iterator[BarPiece]:
     for index, found in enumerate(states):
         cell = cell_of(name, found, warned)
         first, last = spans.columns[index]
@@ -135,7 +137,7 @@ def _pieces(
         cause = _cause(name, found, causes) if cell.state is State.BLOCKED else None
         low, high = spans.edges[index : index + 2]
         part = _part(cell, spans.due[index])
-        yield RibbonPiece(first, last - first, cell.state, cell.count, cell.of, low, high, part, cause)
+        yield BarPiece(first, last - first, cell.state, cell.count, cell.of, low, high, part, cause)
 
 
 def _part(cell: GridCell, due: int) -> float:
@@ -146,9 +148,9 @@ def _cause(name: str, found: SpanStates, causes: Mapping[At, At]) -> At | None:
     return next((causes[name, one.label] for one in found.listed if (name, one.label) in causes), None)
 
 
-def _join_pieces(pieces: Iterator[RibbonPiece]) -> Iterator[RibbonPiece]:
+def _join_pieces(pieces: Iterator[BarPiece]) -> Iterator[BarPiece]:
     """Join adjacent pieces with the same content. A piece with only some labels in its state stays separate."""
-    alike: list[RibbonPiece] = []
+    alike: list[BarPiece] = []
     for piece in pieces:
         if alike and not _are_alike(alike[-1], piece):
             yield _one(alike)
@@ -158,7 +160,7 @@ def _join_pieces(pieces: Iterator[RibbonPiece]) -> Iterator[RibbonPiece]:
         yield _one(alike)
 
 
-def _one(alike: Sequence[RibbonPiece]) -> RibbonPiece:
+def _one(alike: Sequence[BarPiece]) -> BarPiece:
     if len(alike) == 1:
         return alike[0]
     return replace(
@@ -170,6 +172,6 @@ def _one(alike: Sequence[RibbonPiece]) -> RibbonPiece:
     )
 
 
-def _are_alike(one: RibbonPiece, other: RibbonPiece) -> bool:
+def _are_alike(one: BarPiece, other: BarPiece) -> bool:
     is_next = one.column + one.columns == other.column and one.state is other.state and one.cause == other.cause
     return is_next and one.count == one.of and other.count == other.of and one.part == other.part == 1.0

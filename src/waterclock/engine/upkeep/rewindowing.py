@@ -21,9 +21,9 @@ from waterclock.connectors.windowing import label_sql, literal
 from waterclock.engine.collect.changes import NOTED
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.read.whole_set import Current
+from waterclock.flow.enums import Batching, Mode
+from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -43,19 +43,19 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 
 @dataclass(frozen=True, slots=True)
-class RecutSlice:
+class RewindowedSlice:
     """A new window, the old slices that may have rows of it, and the start of the period that a snapshot stands for.
 
     `is_state`: it is one unchanged old slice, a snapshot or the state of another project's table.
     """
 
     window: Window
-    of: tuple[Current, ...]
+    of: tuple[CurrentRevision, ...]
     stands_from: datetime | None = None
     is_state: bool = False
 
 
-def find_recut_obstacle(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
+def find_rewindowing_obstacle(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
     """Return why collected rows cannot be cut into a table's windows, or None if they can."""
     source = table.source
     if source is None or not current:
@@ -82,7 +82,7 @@ def find_recut_obstacle(live: RunContext, table: Table, current: Sequence[Curren
     return _find_lost_value(live, table, current) if table.is_fold else None
 
 
-def _find_lost_value(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
+def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
     """Return why a column that is missing from some rows of a new window cannot be NULL there. None if it can.
 
     In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
@@ -109,7 +109,7 @@ def _find_lost_value(live: RunContext, table: Table, current: Sequence[Current])
     return None
 
 
-def pieces_of(live: RunContext, table: Table, current: Sequence[Current]) -> list[RecutSlice]:
+def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
     """Return the new windows of collected slices, oldest first, for which the stage has all rows.
 
     A window for which some items have arrived is sealed with these: later items belong to the next window, as always.
@@ -133,10 +133,10 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[Current]) -> lis
     return [_piece(window, current, spans[: len(current)]) for window in windows]
 
 
-def results_of(pieces: Sequence[RecutSlice]) -> list[Current]:
+def results_of(pieces: Sequence[RewindowedSlice]) -> list[CurrentRevision]:
     """Build placeholders for the new slices, for planning the batches that are made from them."""
     return [
-        Current(
+        CurrentRevision(
             BatchResult(
                 label=piece.window.start,
                 end=piece.window.end,
@@ -154,7 +154,7 @@ def results_of(pieces: Sequence[RecutSlice]) -> list[Current]:
     ]
 
 
-def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Current]) -> None:
+def rewindow_table(live: RunContext, work: RunContext, table: Table, current: Sequence[CurrentRevision]) -> None:
     """Seal collected rows in their new windows, in the second set. Cost: all rows are read and written once."""
     pieces = pieces_of(live, table, current)
     if not pieces:
@@ -170,7 +170,7 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
         for start in range(0, len(members), together):
             made += _write_slices(live, work, table, members[start : start + together], known, own, claim)
     results = [
-        Current(
+        CurrentRevision(
             BatchResult(
                 label=piece.window.start,
                 end=piece.window.end,
@@ -190,7 +190,7 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
     create_from_slices(work, table, results, made, claim, _inputs(live, table, pieces))
 
 
-def _schema_of(table: Table, piece: RecutSlice, known: Mapping[datetime, Manifest], schema: str) -> str:
+def _schema_of(table: Table, piece: RewindowedSlice, known: Mapping[datetime, Manifest], schema: str) -> str:
     """Return the schema of a new slice: for MERGE and TEMPORAL the columns of its old slices, else those of all slices.
 
     In these modes a missing column keeps older values, and a NULL replaces them. Columns that order and delete rows are
@@ -209,7 +209,7 @@ def _write_slices(
     live: RunContext,
     work: RunContext,
     table: Table,
-    pieces: Sequence[RecutSlice],
+    pieces: Sequence[RewindowedSlice],
     known: Mapping[datetime, Manifest],
     schema: str,
     claim: int,
@@ -243,7 +243,7 @@ def _write_slices(
         work.sessions.release(spark)
 
 
-def _source(piece: RecutSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
+def _source(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
     """Build the source notes of a new slice: the paths of its old slices, and the items of all of them."""
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
@@ -257,7 +257,7 @@ def _source(piece: RecutSlice, known: Mapping[datetime, Manifest]) -> dict[str, 
     return found
 
 
-def _inputs(live: RunContext, table: Table, pieces: Sequence[RecutSlice]) -> dict[datetime, tuple[Input, ...]]:
+def _inputs(live: RunContext, table: Table, pieces: Sequence[RewindowedSlice]) -> dict[datetime, tuple[Input, ...]]:
     """Map each new window to the inputs from another project that its old slices had."""
     known = linked_inputs_by_label(live, table)
     return {
@@ -266,31 +266,33 @@ def _inputs(live: RunContext, table: Table, pieces: Sequence[RecutSlice]) -> dic
     }
 
 
-def _piece(window: Window, current: Sequence[Current], spans: Sequence[tuple[datetime, datetime]]) -> RecutSlice:
+def _piece(
+    window: Window, current: Sequence[CurrentRevision], spans: Sequence[tuple[datetime, datetime]]
+) -> RewindowedSlice:
     of = tuple(
         each for each, (low, high) in zip(current, spans, strict=True) if low < window.end and high > window.start
     )
-    return RecutSlice(window, of)
+    return RewindowedSlice(window, of)
 
 
-def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
+def _snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
     """Assign each snapshot to the newest new boundary for which it stands. A snapshot without one is left out."""
-    found: list[RecutSlice] = []
+    found: list[RewindowedSlice] = []
     before: datetime | None = None
     for each in current:
         boundary = cadence.floor(each.result.end)
         if before is not None and boundary <= before:
             continue
         stands_from = before or each.result.stands_from or cadence.previous(boundary)
-        found.append(RecutSlice(Window(cadence.previous(boundary), boundary), (each,), stands_from, is_state=True))
+        found.append(RewindowedSlice(Window(cadence.previous(boundary), boundary), (each,), stands_from, is_state=True))
         before = boundary
     return found
 
 
-def _states(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
+def _states(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
     """Return the states whose end is a boundary of the new windows. A reader requests others again if it needs them."""
     return [
-        RecutSlice(Window(cadence.previous(end), end), (each,), is_state=True)
+        RewindowedSlice(Window(cadence.previous(end), end), (each,), is_state=True)
         for each in current
         if cadence.floor(end := each.result.end) == end
     ]
@@ -308,7 +310,7 @@ def _time_sql(table: Table, manifests: Sequence[Manifest]) -> str:
     return column
 
 
-def _time_type(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
+def _time_type(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
     if table.source is None or table.source.time_column is None:
         return None
     manifest = read_manifest(live.folder(table), current[-1].result.slice_path)

@@ -16,11 +16,11 @@ import pytest
 from tests.model.flows import collect, snapshot
 from tests.slices import SCHEMA, hour, rows_of, sealed
 from waterclock.batches.records import BatchResult
-from waterclock.engine.upkeep import recut
-from waterclock.flow.choices import Batching, Mode
+from waterclock.engine.upkeep import rewindowing
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.read.whole_set import CurrentRevision
 
 HOUR = timedelta(hours=1)
 WIDE = pa.schema([*SCHEMA, ("city", pa.string())])
@@ -34,14 +34,14 @@ FILLED = replace(MERGED, mode=Mode.TEMPORAL, fold=Temporal(("id",)))
 VALUES = replace(MERGED, mode=Mode.TEMPORAL, fold=Temporal(("id",), values=("city",)))
 
 
-def taken(folder: Path, *columns: pa.Schema, first: int = 0, apart: int = 1) -> list[Current]:
+def taken(folder: Path, *columns: pa.Schema, first: int = 0, apart: int = 1) -> list[CurrentRevision]:
     """Seal slices of one row each, with these columns."""
     found = []
     for number, schema in enumerate(columns):
         label = hour(first + number * apart)
         manifest = sealed(str(folder), label, number, rows_of(number), schema=schema)
         result = BatchResult(label, label + HOUR, 1, 1, 1, manifest.digest, manifest.slice_path, stands_from=None)
-        found.append(Current(result, number, "code"))
+        found.append(CurrentRevision(result, number, "code"))
     return found
 
 
