@@ -27,13 +27,16 @@ from waterclock.files.filesystem import (
     put_copy_if_absent,
     put_file_if_absent,
     remove_file,
+    stat_file,
 )
 from waterclock.files.object_stores import is_remote
 from waterclock.permissions.ownership import foreign_writer, open_below, remove_below
 
 
 def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]:
-    """Move files to the archive, under their path in the landing folder. Return reports about files that are not moved.
+    """Move files to the archive, under the same path as in the landing folder.
+
+    Return reports about files that stay, and about those that changed since they were listed.
 
     Idempotent: a file that is already in the archive with the same content is only removed from the landing folder. A
     file that another table archives at the same time is skipped. Other content is never overwritten. If one file cannot
@@ -60,7 +63,9 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
         return None
     target = entry_path(landing.archive, relative)
     try:
-        is_put = _put(landing, item, relative, target)
+        is_new = _put(landing, item, relative, target)
+        is_put = is_new or is_same_content(item.path, target)
+        has_changed = is_new and _has_changed(landing, item, target)
     except FileNotFoundError:
         if is_there(item.path):
             raise
@@ -76,6 +81,12 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
         remove_file(item.path)
     else:
         remove_below(landing.folder, relative)
+    if has_changed:
+        why = (
+            "the archive has the changed file, and the table the rows of the one before; have it sent under another "
+            "name, and restore the one before there"
+        )
+        return Report(str(target), "changed between its read and its archiving", why)
     return None
 
 
@@ -89,7 +100,18 @@ def _put(landing: Landing, item: Item, relative: str, target: Path) -> bool:
     else:
         with os.fdopen(open_below(landing.folder, relative), "rb") as file:
             is_put = _archive_opened_file(file, item.path, target)
-    return is_put or is_same_content(item.path, target)
+    return is_put
+
+
+def _has_changed(landing: Landing, item: Item, target: Path) -> bool:
+    """Return whether a file that was just archived has another size or last modification than when it was listed.
+
+    Files in an object store are replaced as a whole, and are not checked.
+    """
+    if is_remote(landing.folder) or is_remote(target) or item.changed is None:
+        return False
+    found = stat_file(target)
+    return (found.size, found.changed) != (item.size, item.changed)
 
 
 def _archive_opened_file(file: IO[bytes], path: str, target: Path) -> bool:

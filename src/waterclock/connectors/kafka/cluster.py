@@ -81,6 +81,7 @@ class Cluster:
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",  # missing offsets are reported, never skipped
             "enable.partition.eof": True,
+            "check.crcs": True,  # by default, the library returns records whose checksum is wrong
             "queued.max.messages.kbytes": 32 * 1024,
             "fetch.max.bytes": 16 * 1024 * 1024,  # in one response, of all partitions
             "fetch.wait.max.ms": 20,  # the records exist: a request that waits for more delays the next partition
@@ -113,6 +114,8 @@ class Cluster:
             described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
             [found] = _wait_for_results(admin, heard, described).values()
             partitions = [part.id for part in found.partitions]
+            if not partitions:
+                raise self._impossible_answer_error(where, f"{topic} has no partitions")
             asked = [
                 admin.list_offsets(
                     {TopicPartition(topic, part): spec for part in partitions},
@@ -125,6 +128,11 @@ class Cluster:
                 {part.partition: answer.offset for part, answer in _wait_for_results(admin, heard, one).items()}
                 for one in asked
             )
+            for part in partitions:
+                # the client library treats a negative offset as a place, such as -1 as the end
+                if not 0 <= starts[part] <= ends[part]:
+                    said = f"partition {part} of {topic} has the offsets {starts[part]} to {ends[part]}"
+                    raise self._impossible_answer_error(where, said)
             return Log(topic, str(found.topic_id), starts, ends)
 
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
@@ -212,6 +220,11 @@ class Cluster:
 
     def translate_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError:
         """Translate an error of the client library to a Waterclock error; it is `transient` if a retry can help."""
+        permanent = self.translate_permanent_error(error, where, topic)
+        return permanent or self._silent_cluster(f"{self.servers}: {error.str()}", where)
+
+    def translate_permanent_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError | None:
+        """Translate an error of the client library that a retry cannot fix; None for any other."""
         name, why = error.name(), f"{self.servers}: {error.str()}"
         if name in _ABSENT:
             return self._no_topic(topic, where)
@@ -221,7 +234,17 @@ class Cluster:
             return refused_tls_error(error, self.settings, where)
         if name in _REFUSALS or name.endswith("_AUTHORIZATION_FAILED"):
             return _permission_error(name, why, where, topic)
-        return self._silent_cluster(why, where)
+        return None
+
+    def _impossible_answer_error(self, where: str, said: str) -> WaterclockError:
+        return WaterclockError(
+            "E854",
+            "Kafka gives an impossible answer",
+            where=where,
+            why=f"{self.servers} reports: {said}",
+            fix="it is tried again; check the brokers, and any proxy in front of them: nothing was read",
+            transient=True,
+        )
 
     def _silent_cluster(self, why: str, where: str) -> WaterclockError:
         first = self.servers.split(",")[0].strip()

@@ -29,6 +29,7 @@ _AT_ONCE = 5_000
 _WAIT = 0.05
 _BATCH_BYTES = 16 * 1024 * 1024
 _LOST_PLACE = frozenset({-140, 1})  # _AUTO_OFFSET_RESET, OFFSET_OUT_OF_RANGE
+_DAMAGED = frozenset({-199, -198})  # _BAD_MSG, _BAD_COMPRESSION
 _MOST_NAMED = 5
 _STAMPS = (None, "create", "append")
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999  # milliseconds since 1970, of the years 1 and 9999
@@ -225,10 +226,24 @@ def _raise_permanent(error: KafkaError, extract: KafkaExtract, span: OffsetSpan 
             gone = OffsetSpan(span.partition, span.low, min(begins, span.high))
             raise dropped_records_error(extract.topic, [gone], where=extract.where, is_owned=True)
         return error.str()  # a broker that has just become the partition's leader may not know yet: it is retried
-    said = extract.cluster.translate_error(error, extract.where, extract.topic)
-    if not said.transient:
-        raise said
+    if error.code() in _DAMAGED:
+        raise _damaged_batch_error(extract, error.str())
+    # each look for the reason of a silent cluster takes seconds, and there may be thousands of errors
+    permanent = extract.cluster.translate_permanent_error(error, extract.where, extract.topic)
+    if permanent is not None:
+        raise permanent
     return last_error or error.str()
+
+
+def _damaged_batch_error(extract: KafkaExtract, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E857",
+        f"records of {extract.topic} are damaged",
+        where=extract.where,
+        why=f"{extract.cluster.servers}: {why}",
+        fix="it is tried again; if it stays, check the network and the disks of the partition's brokers",
+        transient=True,
+    )
 
 
 def _stalled_read_error(

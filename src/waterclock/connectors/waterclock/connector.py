@@ -126,11 +126,12 @@ class WaterclockCollector:
     def read_pinned(
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
-        """Read the pinned data, without the column `timelabel` of the other table."""
-        from waterclock.connectors.waterclock.rows import collect_pinned_rows
+        """Read the pinned data. The other table's own column `timelabel` is left out of the columns."""
+        from waterclock.connectors.waterclock.rows import Read, collect_pinned_rows
 
         folds = self.facts(unit).mode in FOLDS
-        return collect_pinned_rows(spark, self._folder(unit), unit, pins, columns, by_label=by_label, folds=folds)
+        read = Read(spark, self.place().storage, self._folder(unit), unit)
+        return collect_pinned_rows(read, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
         """Return a table in `reading` (tables of this project) that the unit's table reads, directly or indirectly.
@@ -154,14 +155,21 @@ class WaterclockCollector:
         return next((ours for name, ours in sorted(collected.items()) if name in above and ours in reading), None)
 
     def _folder(self, unit: Unit) -> str:
-        """Return the storage folder of the table. A table that was renamed keeps its folder."""
+        """Return the storage folder of the table. A renamed table keeps its old folder.
+
+        Raises  E838 if it leads out of the storage
+        """
+        from waterclock.connectors.waterclock.outside_links import require_folder_within
         from waterclock.storage.lake import Lake
 
         place = self._read_ledger(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (
             unit.path,
             {},
         )
-        return Lake(self.place().storage, folders=place[1]).folder(place[0])
+        storage = self.place().storage
+        folder = Lake(storage, folders=place[1]).folder(place[0])
+        require_folder_within(storage, folder)
+        return folder
 
     def _read_ledger(self, ask: Callable[[Ledger], R]) -> R | None:
         """Call `ask` with the ledger of the other project; None if that project has not run yet.
