@@ -96,19 +96,19 @@ class CheckInput:
 
 def build_alert_input(looked: CheckInput) -> AlertInput:
     """Find the current root causes, the warnings that are over, and a function that finds batches not fixed yet."""
-    troubles = _together(
+    troubles = _merge_by_key(
         (
             *_find_stops(looked),
             *_find_refusals(looked),
-            *_silent(looked),
-            *_empty(looked),
+            *_find_silent_sources(looked),
+            *_find_empty_sources(looked),
             *_find_retained_log_causes(looked.logs),
             *late_troubles(looked.flow, looked.deadlines),
             *_find_current_warnings(looked),
         )
     )
     standing = {trouble.key for trouble in troubles}
-    passed = [trouble for trouble in _together(_find_past_warnings(looked)) if trouble.key not in standing]
+    passed = [trouble for trouble in _merge_by_key(_find_past_warnings(looked)) if trouble.key not in standing]
     return AlertInput(troubles, passed, _Unsettled(looked, troubles))
 
 
@@ -161,7 +161,7 @@ class _Unsettled:
         return not is_told_of
 
 
-def _together(troubles: Iterable[RootCause]) -> list[RootCause]:
+def _merge_by_key(troubles: Iterable[RootCause]) -> list[RootCause]:
     """Merge root causes with the same key into one."""
     alike: dict[str, list[RootCause]] = {}
     for trouble in troubles:
@@ -231,7 +231,7 @@ def _find_refusals(looked: CheckInput) -> Iterable[RootCause]:
         )
 
 
-def _silent(looked: CheckInput) -> Iterable[RootCause]:
+def _find_silent_sources(looked: CheckInput) -> Iterable[RootCause]:
     for silent in looked.silent:
         yield RootCause(
             key=cause_key(TroubleKind.SILENT, silent.source),
@@ -247,7 +247,7 @@ def _silent(looked: CheckInput) -> Iterable[RootCause]:
         )
 
 
-def _empty(looked: CheckInput) -> Iterable[RootCause]:
+def _find_empty_sources(looked: CheckInput) -> Iterable[RootCause]:
     """Yield the sources that deliver no rows, each with all tables that collect from it."""
     for silence in looked.empty:
         source = looked.flow.tables[silence.table].source

@@ -152,7 +152,7 @@ class Command(TyperCommand):
             if each.param_type_name == "argument" and each.metavar is not None:
                 each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - signature of Typer
             if "get_runtime_param" not in vars(each):
-                as_said = _AsSaid(each.type_descriptor.annotation, each.get_runtime_param)
+                as_said = _PlainArgument(each.type_descriptor.annotation, each.get_runtime_param)
                 each.get_runtime_param = lambda as_said=as_said: as_said
         return params
 
@@ -168,7 +168,7 @@ class Command(TyperCommand):
             raise
 
 
-class _AsSaid:
+class _PlainArgument:
     """Converts arguments that are strings or paths. Typer would do so with pydantic, which takes 50 ms to load."""
 
     def __init__(self, kind: Any, otherwise: Callable[[], Any]) -> None:
@@ -256,7 +256,7 @@ for _functions in COMMANDS.values():
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. `argv` excludes the program's name; the default is sys.argv."""
     gc.set_threshold(400_000, 20, 50)  # imports stay in memory: scanning them took a tenth of a short command
-    atexit.register(_spare_last_look)
+    atexit.register(_skip_final_gc)
     if _COMPLETE in os.environ:  # a shell asks for completions
         from typer.completion import completion_init  # type: ignore[attr-defined]  # Typer does not export it
 
@@ -268,7 +268,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return ExitCode.DONE
 
 
-def _spare_last_look() -> None:
+def _skip_final_gc() -> None:
     """Skip the final garbage collection of the process. In a large project it takes 10 % of a short command's time.
 
     DuckDB is the exception: its driver reports objects that are not freed as leaks, in 45 lines.

@@ -50,7 +50,7 @@ _TRUTHS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How times are parsed: those without a zone are in `zone`, and numbers count `epoch` units since 1970."""
+    """How time values are parsed: those without a zone are in `zone`, and numbers count `epoch` units since 1970."""
 
     zone: str = "UTC"
     epoch: str = "seconds"
@@ -88,7 +88,7 @@ def is_plain(type_name: str) -> bool:
 
 
 def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
-    """Convert values to an Arrow column of a Spark type. Values that need no conversion are fast.
+    """Convert Python values to an Arrow column of a Spark type.
 
     Raises  TypeMismatch for the first value that does not fit the type
     """
@@ -129,10 +129,7 @@ def instant_of(value: object, times: Times) -> datetime | None:
 
 
 def instants(values: Sequence[Any], times: Times) -> pa.Array:
-    """Convert values to instants, as `instant_of` does, with NULL for a value that is not a time.
-
-    ISO 8601 texts are fast.
-    """
+    """Convert values to an Arrow column of instants, as `instant_of` does; a value that is not a time becomes NULL."""
     import pyarrow as pa
 
     wanted = arrow_type("timestamp")
@@ -211,7 +208,7 @@ def _find_refused_value(values: Sequence[Any], converted: Sequence[Any], wanted:
 
 
 def _converter(wanted: pa.DataType, times: Times) -> Callable[[Any], Any] | None:
-    """Return the function that converts each value; None if Arrow accepts most values unchanged."""
+    """Return the function that converts each value to the Arrow type; None if Arrow accepts most values unchanged."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(wanted):
@@ -257,7 +254,7 @@ def _float(value: Any) -> float:
 def _decimal(value: object, scale: int) -> Decimal:
     exact = Decimal(value) if isinstance(value, int) else Decimal(str(value))
     rounded = exact.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
-    if isinstance(value, float):  # it is only near its number anyway
+    if isinstance(value, float):  # a binary fraction is inexact anyway
         return rounded
     if rounded != exact or (isinstance(value, str) and "_" in value):
         raise ValueError(value)

@@ -1,11 +1,11 @@
-"""Chooses readers of Avro with which no data can crash the process, stall it, or be rounded.
+"""Chooses Avro readers that malicious data can neither crash nor stall, and that never round decimals.
 
 fastavro's compiled reader calls itself for each level, without a limit, so deep values overflow the stack of C and kill
-the process. Its reader in Python decodes the same values, and Python ends it with a RecursionError. It is slower, so it
-reads only recursive types. The depth of other values is that of their schema, which `is_recursive` bounds too.
+the process. Its reader in Python decodes the same values, and raises a RecursionError instead. It is slower, so only
+recursive types are read with it. Values of other types are as deep as their schema, which `is_recursive` limits.
 
 fastavro rounds a decimal to the precision of its type, and converts bytes of any length, in quadratic time. So decimals
-get a logical type of this module, whose reader refuses a value that does not fit its type.
+get a logical type of this module, whose reader raises an error for a value that does not fit its type.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from functools import cache
 from typing import Any
 
 DECIMAL = "waterclock-decimal"
-"""The logical type of decimals in a schema that `set_decimals` changed."""
+"""The logical type that `set_decimals` gives to the decimals of a schema."""
 _PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
 MOST_TYPES = 10_000
-"""The limit of the number of types in a schema, once its named types are expanded."""
+"""The maximum number of types in a schema, once its named types are expanded."""
 _OWN = frozenset({"__fastavro_parsed", "__named_schemas"})
 _SIZES = {"null": 0, "float": 4, "double": 8}
 _MOST_DIGITS = 1_000
@@ -28,7 +28,7 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def parse_schema(text: str) -> Any:
-    """Parse a schema with fastavro. Entries that would make fastavro skip the parsing are removed first."""
+    """Parse an Avro schema with fastavro. Entries that would make fastavro skip the parsing are removed first."""
     import fastavro
 
     return fastavro.parse_schema(json.loads(text, object_hook=_drop_marks))
@@ -39,9 +39,9 @@ def _drop_marks(read: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Any, known: set[str] | None = None) -> bool:
-    """Return whether a parsed type uses a name before its definition is complete, so that it may contain itself.
+    """Return whether a parsed schema uses a named type within its own definition, so that values have no maximum depth.
 
-    `known` are the names that are defined.
+    `known` are the names of types whose definition is complete.
     Raises  RecursionError for a schema that is too deep for either reader
     """
     known = set(_PLAIN) if known is None else known
@@ -64,7 +64,7 @@ def readers_of(*, recursive: bool) -> Any:
 
 
 def set_decimals(schema: Any) -> None:
-    """Change the decimals of a parsed schema, in place, to a type that is read exactly.
+    """Replace the decimals of a parsed schema, in place, with a logical type that is read exactly.
 
     Raises  ValueError for a decimal without a precision, or with a precision or a scale that is not an integer
     """
@@ -80,7 +80,7 @@ def _set_decimals(schema: Any) -> None:
             _set_decimals(each)
     elif isinstance(schema, dict):
         if schema.get("logicalType") == DECIMAL:
-            del schema["logicalType"]  # it is unknown outside of this process, and its numbers are not checked
+            del schema["logicalType"]  # the type's name in the file itself: its precision and scale are not checked
         elif schema.get("logicalType") == "decimal" and schema["type"] in ("bytes", "fixed"):
             digits_of(schema)
             schema["logicalType"] = DECIMAL
@@ -96,7 +96,7 @@ def digits_of(schema: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: object = None) -> Decimal:
-    """Read a decimal exactly.
+    """Read an Avro decimal from its bytes, without rounding.
 
     `written` is the type in the writer's schema; `read_as` the one in the reader's, which may have fewer digits.
     Raises  ValueError for a value that does not fit either type, before long bytes are converted
@@ -116,7 +116,7 @@ def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: objec
 
 
 def _without_padding(data: bytes) -> bytes:
-    """Return a number in two's complement without repeated bytes of its sign."""
+    """Remove the redundant leading sign bytes of a number in two's complement."""
     padding = b"\xff" if data[0] & 0x80 else b"\0"
     return padding + data.lstrip(padding)
 
@@ -137,7 +137,7 @@ _MOST_BYTES = (_bound_of(_MOST_DIGITS).bit_length() + 7) // 8 + 1
 
 
 def least_size(schema: Any, most: int = MOST_TYPES) -> int:
-    """Return the smallest number of bytes that a value of a parsed type can have.
+    """Return the minimum number of bytes of an encoded value of a parsed type.
 
     Raises  ValueError for arrays of items that may have no bytes, and for a type with more than `most` parts without
             bytes: named types may contain each other, so a short value could become any number of values
@@ -146,9 +146,9 @@ def least_size(schema: Any, most: int = MOST_TYPES) -> int:
 
 
 def _least_size(schema: Any, known: dict[str, tuple[int, int]], most: int) -> tuple[int, int]:
-    """Return the smallest number of bytes of a value, and how many values without bytes it contains.
+    """Return the minimum size of a value in bytes, and the number of values in it that take no bytes.
 
-    `known` are the results of named types.
+    `known` has the results for named types.
     """
     if isinstance(schema, list):
         for each in schema:
@@ -166,7 +166,7 @@ def _least_size(schema: Any, known: dict[str, tuple[int, int]], most: int) -> tu
     if kind not in ("record", "error", "fixed"):
         return _least_size(kind, known, most)
     name = str(schema.get("name"))
-    known[name] = 1, 0  # within itself: such a field is of a union, array or map, which takes a byte
+    known[name] = 1, 0  # within itself the type can only occur in a union, array or map, which takes a byte
     if kind == "fixed":
         sizes = [(int(schema["size"]), 0)]
     else:
@@ -179,7 +179,7 @@ def _least_size(schema: Any, known: dict[str, tuple[int, int]], most: int) -> tu
 
 
 def _inner_types(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the types that a parsed type contains; for a type without parts, its name."""
+    """Return the types that a parsed type contains, or its own name if it contains none."""
     kind = schema["type"]
     if kind in ("record", "error"):
         return [field["type"] for field in schema["fields"]]

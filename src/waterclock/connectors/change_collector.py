@@ -1,4 +1,4 @@
-"""Defines the protocol of connectors whose source keeps a log of changes of each row, next to `connectors.interface`.
+"""Defines the protocol of connectors whose source keeps a log of row changes. It extends `connectors.interface`.
 
 The public conformance suite `waterclock.testing.changes` tests the behaviour that is documented here.
 """
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class ChangeRequest:
     """A request for the changes of a unit's rows, from the end of the previous batch to the end of a window.
 
-    `keys` are the columns that identify rows in the table. `since` is the `noted` of the previous batch, None for the
-    first. `name` returns a new name for a resource at the source, such as a replication slot. It records the name
+    `keys` are the columns that identify rows in the table. `since` is the `noted` state of the previous batch, None for
+    the first. `name` returns a new name for a resource at the source, such as a replication slot. It records the name
     before it returns.
     """
 
@@ -35,16 +35,16 @@ class ChangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangesRead:
-    """The changes that were read. For each row, the frame also has the columns of `waterclock.flow.changes`.
+    """The changes that were read. The frame also has the columns of `waterclock.flow.changes`.
 
     - `noted` is stored with the batch and passed to the next one; `name` is that of the resource at the source.
-    - `whole_at`: the rows are the whole content, as of a position in the log and an instant. Other rows of the table
-      were deleted.
+    - `whole_at`: set if the rows are the whole content of the source: the position in the log and the instant at which
+      it was read. All other rows of the table were deleted.
     - `missing` are columns that some update omits because they did not change, `missing_of_deletes` those that some
       delete omits (`MISSING` lists them row by row).
     - `has_truncates`: a row without a key means that all rows were deleted.
-    - `has_moved`: some insert omits the columns `missing`, because its row only got another key. Its old key is that of
-      the delete whose `SEQ` is one lower.
+    - `has_moved`: an update changed the key of a row. It is read as a delete of the old key and an insert with the next
+      `SEQ`, which may omit the columns `missing`.
     - `said` are messages for the user.
     """
 
@@ -70,31 +70,33 @@ class ChangeCollector(Collector, Protocol):
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
     ) -> ChangesRead:
-        """Read all rows and start to record their changes; or read the changes since the last batch, in log order.
+        """Return the changes since the last batch in log order.
+
+        For the first batch, read all rows and start to record changes.
 
         Raises an error if a change since then can no longer be read: no change is skipped.
         """
         ...
 
     def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
-        """Let the source release the log of committed changes.
+        """Confirm that changes are committed, so that the source can release its log of them.
 
         May be called again, and after the next read has started.
         """
         ...
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-        """Release the resources of these names at the source. Return the names that have none now.
+        """Release the resources with these names at the source, and return the names that no longer have a resource.
 
-        A name that a running batch uses keeps its resource. `unit` may no longer exist.
+        The resource of a running batch is not released. `unit` may no longer be declared.
         """
         ...
 
 
 @runtime_checkable
 class LogKeeper(ChangeCollector, Protocol):
-    """A source of changes that can report how much of its log it keeps for each collect."""
+    """A source of changes that can report how much log it retains for each collect."""
 
     def find_retained_logs(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
-        """Return by name the state of the log that the source keeps. Cost: one query, whatever the number of names."""
+        """Map each name to the log that the source retains for it. Cost: one query, whatever the number of names."""
         ...

@@ -1,4 +1,4 @@
-"""Matches a source's columns with the columns of a table, and resolves their names and types."""
+"""Matches the columns of a source with the column list of a table, and resolves their names and types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
 
 MOST_COLUMNS = 10_000
-"""The limit of columns for a list with `*`: a source may have any number, and a table keeps each of them."""
+"""The maximum number of columns for a list with `*`. A source may have any number, and a table keeps each of them."""
 _MOST_LISTED = 50
 
 
@@ -39,7 +39,7 @@ class CollectedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMatch:
-    """The columns to collect from a source, named columns first, and those that a closed list leaves out."""
+    """The columns to collect from a source (columns that are named first), and those that a closed list leaves out."""
 
     taken: tuple[CollectedColumn, ...]
     left_out: tuple[str, ...]
@@ -49,12 +49,11 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Col
     """Match a column list with the columns of a source.
 
     A declared name matches exactly, or else in any case. In a name that a Delta table does not allow, blanks and
-    `,;{}()=` are replaced by `_`. A column `timelabel` is never taken: the engine sets its own. Untyped columns are
-    STRING, and with ON SCHEMA CHANGE TEXT all columns without a declared type are. With ADD, IGNORE or TEXT, nullable
-    columns may be missing in the source, and are not taken then.
-    Raises  E805 for declared columns that the source does not have, all of them at once
-            E808 for two columns of one name
-            E890 for an open list, if the source has too many columns
+    `,;{}()=` are replaced by `_`. A column `timelabel` is never collected: the engine adds its own. Untyped columns are
+    STRING, and with ON SCHEMA CHANGE TEXT all columns without a declared type are. With ADD, IGNORE or TEXT, a nullable
+    column may be missing in the source.
+    Raises  E805 for declared columns that the source does not have, all of them at once; E808 for two columns of one
+            name; E890 for an open list, if the source has too many columns
     """
     if columns.is_open and len(found) > MOST_COLUMNS:
         raise too_many_columns_error(len(found), where)
@@ -78,7 +77,7 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Col
 
 
 def too_many_columns_error(count: int, where: str) -> WaterclockError:
-    """Build the error for a column list with * that would give a table too many columns."""
+    """Build the error for a column list with * that matches too many columns of its source."""
     return WaterclockError(
         "E890",
         f"{where} would have {count:,} columns",
@@ -103,7 +102,7 @@ def type_mismatch_error(taken: CollectedColumn, value: str, where: str) -> Water
 
 
 def map_column_types(found: Iterable[SourceColumn]) -> dict[str, str]:
-    """Return the columns of a source with their types (STRING if it declares none), in its order."""
+    """Map the columns of a source to their types (STRING if it declares none), in its order."""
     return {column.name: column.type or "STRING" for column in found}
 
 

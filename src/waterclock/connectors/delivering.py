@@ -16,7 +16,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 class DeliveryOutcome(StrEnum):
-    """The outcome of a claim at a destination. The first outcome of a claim is final."""
+    """The outcome of a claim at a destination: delivered, killed, or skipped as older. The first outcome is final."""
 
     DELIVERED = "delivered"
     KILLED = "killed"
@@ -25,23 +25,23 @@ class DeliveryOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One label's sealed publish slice, to be delivered.
+    """One sealed slice of a PUBLISH, to be delivered.
 
     - `label` is the window's start.
     - `mode`: with `is_from_partitioned`, or APPEND, the destination has a column `timelabel`. A slice replaces its own
       label's rows and never a newer label's. Otherwise REPLACE delivers a whole state. MERGE delivers the changes since
       the previous delivery or, with `is_whole`, the whole state too.
-    - `deleted_column`: rows in which this BOOLEAN column is TRUE were deleted; a MERGE deletes their keys.
-    - `label_column`: rows in which this text column is not NULL belong to that older label. They become visible again
+    - `deleted_column`: a BOOLEAN column that is TRUE in deleted rows; a MERGE deletes their keys.
+    - `label_column`: a text column with the older label to which a row belongs, or NULL. Such rows become visible again
       for keys that this label no longer has.
     - `columns` are names with Spark types, without `timelabel` and these two columns. The Parquet `files` may have
       more columns.
     - `keys`, `order_by` and `per` are converted to the spelling of `columns`, however a declaration spells them.
     - `where`: only rows that match it are replaced (REPLACE WHERE).
-    - `order_by`: columns by which the rows are sorted before they are sent; rows of different values of `per` are
-      independent of each other.
+    - `order_by`: columns by which the rows are sorted before they are sent. Rows with different values of `per` may be
+      sent in any order.
     - `note` is stored with the delivery.
-    - `places` returns by name the locations of items that the rows were collected from, for a publish that copies them.
+    - `places` maps the names of collected items to their locations, for a publish that copies the items themselves.
     """
 
     project: str
@@ -70,25 +70,25 @@ class Delivery:
 
     @property
     def mode_words(self) -> str:
-        """The mode as it is written in the record of deliveries."""
+        """The mode in the form in which the record of deliveries stores it."""
         return f"{self.mode.value} where" if self.where else self.mode.value
 
     @property
     def is_by_label(self) -> bool:
-        """True if the destination separates the rows of labels by its column `timelabel`."""
+        """True if the destination has a column `timelabel`, which separates the rows of labels."""
         return self.is_from_partitioned or self.mode is Mode.APPEND
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the destination's columns: those of `columns`, and `timelabel` if it separates labels by it."""
+        """The names of the destination's columns: those of `columns`, and `timelabel` if there is one."""
         return [name for name, _ in self.columns] + ([TIMELABEL] if self.is_by_label else [])
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The outcome at the destination for a label of a claim. `is_repeat`: it was recorded before this call.
+    """The outcome of one label of a claim at the destination. `is_repeat`: it was recorded before this call.
 
-    `rows` is the number of rows written, `deleted` that of rows deleted. The label of a killed claim is empty.
+    `rows` is the number of rows written, `deleted` the number of rows deleted. The label of a killed claim is empty.
     """
 
     claim: int
@@ -100,7 +100,7 @@ class Delivered:
     is_repeat: bool = False
 
     def to_record(self) -> dict[str, Any]:
-        """Return the values that a destination stores as JSON; `is_repeat` is not stored."""
+        """Return the outcome as values that can be stored as JSON, with `is_repeat` reset."""
         return {**asdict(self), "outcome": self.outcome.value, "is_repeat": False}
 
     @classmethod
@@ -117,7 +117,7 @@ class Deliverer(Protocol):
     """
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Deliver the slices of one claim, in label order: all of them or nothing, once.
+        """Deliver the slices of one claim, in label order: all or none, and only once.
 
         Return one outcome for each delivery, or the outcomes that were recorded before. OLDER: the destination has a
         newer label of a regular table, so this one is skipped. KILLED: another process has recorded the claim as
@@ -130,17 +130,17 @@ class Deliverer(Protocol):
         ...
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the outcome of a claim, or of its newest label if it had several; None without one."""
+        """Return the outcome of a claim, or that of its newest label if it had several; None if it has none."""
         ...
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """Return the delivery of the newest label, None before the first."""
+        """Return the outcome of the newest delivered label; None before the first delivery."""
         ...
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return a short text that describes the missing part of a claim's delivery; None if it is intact.
+        """Describe in a short text which part of a claim's delivery the destination has lost; None if it is intact.
 
-        It checks the record, and what can be checked at a cost independent of the destination's size: the table, the
+        It checks the record of deliveries, and whatever costs the same for a destination of any size: the table, the
         file, the newest label's rows. The claim is that of the newest label.
         """
         ...
@@ -157,7 +157,10 @@ class Reachable(Protocol):
 
 @runtime_checkable
 class PartKeeper(Protocol):
-    """A destination with a table for each label behind a view. A table can be dropped without touching other rows."""
+    """A destination with a separate table for each label behind a view.
+
+    A label is dropped without touching other rows.
+    """
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
         """Return the labels that have a table, in order."""

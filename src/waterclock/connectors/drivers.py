@@ -1,4 +1,4 @@
-"""Checks that the Python packages that connectors need are installed, before they are used."""
+"""Raises errors for Python packages that a connector needs and that are not installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waterclock.flow.capabilities import Capabilities
 
 
 def missing_library_error(files: str, package: str, extra: str, *, is_of_workers: bool) -> WaterclockError:
-    """Build the error for a missing package that reads or writes `files`.
+    """Build the error for a package that is not installed and that reads or writes `files`, a kind of file.
 
     `is_of_workers`: Spark's workers need the package too.
     """
@@ -24,7 +24,7 @@ def missing_library_error(files: str, package: str, extra: str, *, is_of_workers
 
 
 def require_driver(capabilities: Capabilities, connection: str, where: str | None = None) -> None:
-    """Import the driver of a connection that is declared at `where`.
+    """Import the driver of a connection. `where` is the place of the connection's declaration.
 
     Raises  E825, with the command that installs it.
     """

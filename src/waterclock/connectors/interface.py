@@ -4,8 +4,9 @@ A connector is one module-level object that satisfies `Connector`, named by an e
 `waterclock.connectors`. It imports nothing heavy; its collectors and deliverers may. The public conformance suite
 `waterclock.testing.connectors` tests the behaviour that is documented here.
 
-Times: every instant is an aware datetime in UTC. A time without a zone is in `zone`; in a repeated hour it is the first
-one. Errors are `WaterclockError`s that name the unit; `transient` where a retry can help.
+All instants are aware datetimes in UTC. A time without a zone is in `zone`; in a repeated hour it is the first one.
+Errors are `WaterclockError`s that name the unit (a table, query, file pattern or topic). They are `transient` if a
+retry can help.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 class Setting:
     """The arguments with which a connection is opened.
 
-    `options` are those of the connection, with every secret resolved. Relative paths start at `folder`, the project's
-    folder. `archive` is the storage's folder for originals: a connection stores its own below `archive/<name>`.
-    The options of a `Unit` that is passed to a collector or deliverer have their secrets resolved too.
+    `options` are the options of the connection, with every secret resolved. Relative paths start at `folder`, the
+    project's folder. `archive` is the storage's folder for original files: a connection stores its own below
+    `archive/<name>`. The options of a `Unit` that is passed to a collector or deliverer have their secrets resolved
+    too.
     """
 
     name: str
@@ -46,7 +48,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ProjectPlace:
-    """The location of a project: the URL of its ledger, its storage, and the folder of its files, None if unknown.
+    """The location of a project: the URL of its ledger, its storage, and `root`, the folder of its files, if known.
 
     `connections`: the connections to other systems that its project file declares.
     """
@@ -59,12 +61,13 @@ class ProjectPlace:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """A range of a log. `parts` maps each part to its first position and the position before which it ends.
+    """A range of positions in a log, such as a Kafka topic.
 
-    For example: `{"0": (120, 180)}`. `of` identifies the log itself, so that another log of the same name is detected.
-    Positions are numbers or texts that JSON can represent. Only the connector knows their order, and they do not count
-    rows. A part without new rows is listed too, from and to the same position. `gone`: the ranges of parts that the
-    source had lost when the range was determined, if a user declared that the collect continues without them.
+    `parts` maps each partition to its first position and its end (exclusive). For example: `{"0": (120, 180)}`. `of`
+    identifies the log itself, so that another log of the same name is detected. Positions are numbers or texts that
+    JSON can represent. Only the connector knows their order, and they do not count rows. A partition without new rows
+    is listed with an empty range. `gone`: the ranges that the source had already deleted when the range was determined,
+    if a user declared that the collect continues without them.
     """
 
     of: str
@@ -87,11 +90,12 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One complete item that arrived, such as a file. `name`, by which manifests list it, never changes; `path` may.
+    """One complete item that arrived, such as a file.
 
-    `stamp` is its arrival time; it may be later than now, and the engine caps it. `is_archived`: it was moved to the
-    archive. An item that a manifest lists and that is not archived was left behind by a crash, and is archived again.
-    `positions`: the range, if the item is a range of a log. `changed`: the file's last modification when it was listed.
+    Manifests list it by `name`, which never changes; `path` may change. `stamp` is its arrival time. If it is in the
+    future, the item is not collected yet. `is_archived`: it was moved to the archive. An item that a manifest lists and
+    that is not archived was left behind by a crash, and is archived again. `positions`: the range, if the item is a
+    range of a log. `changed`: the file's last modification when it was listed.
     """
 
     name: str
@@ -105,7 +109,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A file or item that is skipped and reported. `problem` is a short fixed phrase, `detail` is for people."""
+    """A file or item that is skipped and reported. `problem` is a short fixed phrase, `detail` explains it to users."""
 
     path: str
     problem: str
@@ -114,7 +118,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The complete items of a unit, oldest first, archived ones included; and reports of skipped ones."""
+    """The complete items of a unit, oldest first and including archived ones, and reports about skipped ones."""
 
     items: tuple[Item, ...]
     reports: tuple[Report, ...] = ()
@@ -122,10 +126,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
-    """The windows to read, and the column that assigns rows to them. `windows` ascend and include those of a LOOKBACK.
+    """The windows to read, and the column that assigns rows to them.
 
-    `slack`: how long after a window's end its rows may still arrive, in a source that stores rows by arrival (the
-    cadence's DELAY plus LOOKBACK). A source that is queried by data time does not need it.
+    `windows` ascend and include past windows of a LOOKBACK. `slack`: how long after a window's end its rows may still
+    arrive, in a source that stores rows by arrival (the cadence's DELAY plus LOOKBACK). A source that is queried by
+    data time does not need it.
     """
 
     time_column: str
@@ -135,7 +140,7 @@ class WindowRequest:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The state of a source that a change scan recorded, as JSON: for all scanned windows, and for one of them.
+    """The state of a source, recorded as JSON by a change scan: `of_all` for all scanned windows, `of_window` for one.
 
     It is stored with the batch that scanned and is passed back unchanged. Only the connector can interpret it.
     """
@@ -148,9 +153,9 @@ class Mark:
 class LookRequest:
     """A request to find out which windows changed.
 
-    `windows` ascend; `marks` are those of the last scan, by window start.
-    A window without a mark was not scanned before: its current state is recorded, and no change is reported for it.
-    `change_column` is that of CHANGED BY, None for a source that detects changes itself; `slack` as in `WindowRequest`.
+    `windows` ascend. `marks` are the states that the last scan recorded, by window start. A window without a mark was
+    not scanned before: its current state is recorded, and no change is reported for it. `change_column` is the column
+    of CHANGED BY, None for a source that detects changes itself; `slack` as in `WindowRequest`.
     """
 
     time_column: str
@@ -162,7 +167,7 @@ class LookRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangedWindows:
-    """The windows that changed since their marks, each with a short reason, and the new marks, as in `Mark`.
+    """The windows that changed since the last scan, each with a short reason, and the new states to record (`Mark`).
 
     The next scan must find rows that arrived after this one. So a scan reports too many windows rather than too few.
     """
@@ -177,27 +182,27 @@ def _return_no_counts() -> Mapping[str, int]:
 
 
 def do_nothing() -> None:
-    """Do nothing: the default `close` of a read that keeps nothing open."""
+    """Do nothing. This is the default `close` of a read that keeps no resources open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Rows read from a source, not yet evaluated.
+    """The result of reading a source: a Spark frame that is not evaluated yet, and facts about the source.
 
     - `frame` has the requested columns and, except for a snapshot, the STRING column `timelabel`.
-    - `set_aside` returns counts of rows that belong to no window. It may wait for the one action on `frame`, so call
-      it after that action.
+    - `set_aside` returns counts of rows that belong to no window, by reason. It may wait for the action that evaluates
+      `frame`, so call it after that action.
     - `left_out` are columns of the source that a closed list does not name.
-    - `source` goes into the manifest.
-    - `is_empty`: there are certainly no rows. Nothing waits for an action then, because there is none.
+    - `source` describes the source in the manifest.
+    - `is_empty`: there are certainly no rows, so no action evaluates the frame.
     - `close` releases the resources that the read keeps open at the source. It is always called, even twice.
-    - `seen` are the columns that the source had, taken or not, with their Spark types (STRING if it has none);
-      `seen_by_label` those of each label, where the source keeps old columns with old rows.
-    - `may_lack`: the rows are objects, none of which needs all fields. A column of the table that no row of a batch
+    - `seen` are all columns of the source, collected or not, with their Spark types (STRING if the source declares
+      none). `seen_by_label` has those of each label, where the source keeps old columns with old rows.
+    - `may_lack`: the rows are objects in which any field may be missing. A column of the table that no row of a batch
       has is NULL.
     - `notes` tell the user of a run how the source was read. Each is shown once in a run.
-    - `before_commit` is called after the one action and before the commit. It raises an error if the data that was
-      read differs from the listing, and discards what was stored for a retry.
+    - `before_commit` is called after the frame is evaluated and before the commit. It raises an error if the data that
+      was read differs from the listing, and discards what was stored for a retry.
     - `values` maps a column, in lower case, to the SQL that parses its text. It has the columns whose invalid values
       are quarantined.
     """
@@ -228,20 +233,20 @@ class Collector(Protocol):
         ...
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return names and Spark types of the source's current columns, without Spark; None if they are unknown."""
+        """Return the names and Spark types of the source's current columns, without Spark; None if they are unknown."""
         ...
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Translate an error from evaluating a frame of this collector; None if this collector did not cause it."""
+        """Translate an error that occurred while a frame of this collector was evaluated; None for another cause."""
         ...
 
 
 @runtime_checkable
 class TextSource(Collector, Protocol):
-    """A source of texts, which are parsed by the options of a unit."""
+    """A source whose values are texts, such as CSV. The options of a unit determine how they are parsed."""
 
     def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
-        """Return the SQL that parses a text (SQL) as a type; its value is NULL if the text does not parse."""
+        """Return an SQL expression that parses `text` (also SQL) as a type; it is NULL if the text does not parse."""
         ...
 
 
@@ -250,7 +255,7 @@ class Awaited(Collector, Protocol):
     """A source that can report that all rows of a window have arrived (AWAIT)."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the source shows now that a window is complete. `zone` is the table's.
+        """Return whether the source shows now that the rows of a window are complete. `zone` is the zone of the table.
 
         Called once per window and poll.
         """
@@ -264,14 +269,14 @@ class ItemReader(Collector, Protocol):
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read items into one frame, usually in one scan. `items` are those of each label, by its window's start."""
+        """Read the items of each label, by the start of its window, into one frame, usually in one scan."""
         ...
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Move committed items to the archive, and return reports about items that remain.
 
-        Idempotent, and never overwrites other content. For a log: positions before the end of these items are requested
-        again only to make a label again.
+        Idempotent, and never overwrites other content. For a log: positions before the end of these items are read
+        again only if a label is made again.
         """
         ...
 
@@ -281,16 +286,17 @@ class PositionCollector(ItemReader, Protocol):
     """A log, read by positions (BY ARRIVAL TIME). Each label has a range, which starts where the last one ends.
 
     The range of a label is recorded with its claim, before anything is read, and never changes. A retry of the label
-    and a later revision read the same range. The position that the source itself remembers is not used.
+    and a later revision read the same range. Positions that the source itself stores, such as those of a consumer
+    group, are not used.
     """
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
         """Return the range from `reached` to the current end of the log; None if the log has nothing new.
 
-        Each part continues where it ends in `reached`; a new part is read from its beginning. Without `reached` the
-        range starts at the beginning of the log, or as an option declares, such as at `first`: the start of the first
-        window.
-        Raises an error if the next positions no longer exist: none are skipped unless an option declares it.
+        Each partition continues at its end in `reached`; a new partition is read from its beginning. Without `reached`
+        the range starts at the beginning of the log, or as an option declares, such as at `first`: the start of the
+        first window. Raises an error if the next positions no longer exist: none are skipped unless an option declares
+        it.
         """
         ...
 
@@ -304,13 +310,13 @@ class ArrivalCollector(ItemReader, Protocol):
         ...
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
-        """Return the items of these names, archived or not; deleted items are omitted."""
+        """Return the items with these names, archived or not. Deleted items are omitted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Stored data that is not collected yet: the number of files, their bytes, and the oldest instant.
+    """Data that is stored but not collected yet: the number of files, their bytes, and the arrival time of the oldest.
 
     `is_open`: a writer still appends to it.
     """
@@ -345,13 +351,13 @@ class WindowCollector(Collector, Protocol):
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the rows `s <= t < e` of each window, with its label; rows without a data time are only counted."""
+        """Read the rows of each window (`start <= time < end`) with its label, and count rows without a data time."""
         ...
 
 
 @runtime_checkable
 class Looking(Collector, Protocol):
-    """A source by data time that can report which windows changed (LOOKBACK ... CHANGED).
+    """A source with data times that can report which windows changed (LOOKBACK ... CHANGED).
 
     This is not BY CHANGES, which reads the log of changes of each row: see `change_collector`.
     """
@@ -359,7 +365,7 @@ class Looking(Collector, Protocol):
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Scan the source for changed windows, as of one moment, without collecting rows.
+        """Find the windows that changed, as of one moment, without collecting rows.
 
         A batch that reads a window after the scan finds at least the rows that the scan saw. `spark` is called only
         if it is needed. The cost grows with the changes, in bounded memory.
@@ -384,10 +390,11 @@ class SnapshotCollector(Collector, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EachRequest:
-    """The requests of a FOR EACH by window: rows of the columns `parameters`; each distinct row is requested once.
+    """The requests of a FOR EACH by window. Each distinct row of the columns `parameters` is requested once.
 
-    `table` is the collecting table, for which responses are stored. `done`: windows that the table already contains.
-    Their stored responses are used again, and only new rows are requested. `is_anew`: all rows are requested again.
+    `table` is the collecting table, under whose name responses are stored. `done`: windows that the table already
+    contains. Their stored responses are used again, and only new rows are requested. `is_anew`: all rows are requested
+    again.
     """
 
     table: str
@@ -408,7 +415,7 @@ class EachCollector(Collector, Protocol):
     def read_each(
         self, spark: SparkSession, unit: Unit, request: EachRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Request each distinct row of each window, and return the responses with the window's label.
+        """Request each distinct row of each window, and return the responses with the label of the window.
 
         Each returned row has the requested values in the columns `parameters`. A row with a NULL or an empty text
         there is not requested. Responses are stored before they are read. So an interrupted read continues where it
@@ -433,19 +440,19 @@ class LinkedCollector(Collector, Protocol):
         ...
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return the progress of the table. A reason why it cannot be read is returned as `problem`, not raised."""
+        """Return the progress of the table. If it cannot be read, `problem` has the reason, and no error is raised."""
         ...
 
     def contents(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[str]:
-        """Return for each interval a text that identifies its current content: equal texts mean equal rows."""
+        """Return a text for each interval that identifies its current content: equal texts mean equal rows."""
         ...
 
     def pins(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[Pin]:
-        """Return pins of versions and slices for intervals, as of one moment; each pin has the unit's name."""
+        """Return the versions and slices to read for each interval, as of one moment. Each pin has the unit's name."""
         ...
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Return one of this project's tables in `reading` that the unit's table reads, directly or not.
+        """Return a table in `reading` (tables of this project) that the unit's table reads, directly or indirectly.
 
         None if no such table is known.
         """
@@ -454,16 +461,16 @@ class LinkedCollector(Collector, Protocol):
     def read_pinned(
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
-        """Read the pinned data of each window: its slices if `by_label`, else the state at its end."""
+        """Read the pinned data of each window: its slices if `by_label`, else the table's state at the window's end."""
         ...
 
 
 class Connector(Protocol):
-    """A connection type. `capabilities` declares which of the protocols its collectors satisfy."""
+    """A connection type. `capabilities` declares which of the protocols above its collectors satisfy."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """The properties of this type that `check` needs; no connection is opened."""
+        """The abilities and options of this type, which `check` needs. Reading them opens no connection."""
         ...
 
     def collector(self, setting: Setting) -> Collector:
@@ -480,7 +487,7 @@ _Collector_co = TypeVar("_Collector_co", bound=Collector, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ConnectionType(Generic[_Collector_co]):
-    """A connector that is built from its capabilities and two functions, which open sources and destinations."""
+    """A connector that consists of its capabilities and two functions, which open sources and destinations."""
 
     capabilities: Capabilities
     collector: Callable[[Setting], _Collector_co]

@@ -1,4 +1,4 @@
-"""Converts many local times at once to instants, by the zone rules that are pinned with this code.
+"""Converts local times to instants, many at once, by the zone rules that are pinned with this code.
 
 Arrow's function for this uses the zone rules of the machine or its own. These differ from the rules that define
 windows, and end after 2037.
@@ -34,7 +34,7 @@ def instants_in(local: pa.Array, zone: str) -> pa.Array:
 
 
 def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """Return the instants of local times, both in microseconds since 1970. A local time counts as if it were in UTC.
+    """Convert local times to instants, both in microseconds since 1970. A local time is counted as if it were in UTC.
 
     The result is that of `resolve_local`: a time in a repeated hour is in the first one, and a skipped time is shifted
     by the length of the gap.
@@ -58,10 +58,11 @@ def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64
 
 @lru_cache(maxsize=4096)
 def _offsets_in(year: int, zone: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the local times of a year at which the offset changes, and the offsets between them, in microseconds.
+    """Return the local times of a year at which the zone's offset changes, and the offsets between them (microseconds).
 
-    There is one more offset than changes. The offset before a change is valid until the later of both local readings of
-    the change. In a repeated hour it is the offset of the first one, in a gap the one that shifts a time forward.
+    There is one more offset than changes. A change has two local readings, by the offset before and after it. The
+    offset before the change is valid until the later reading. So a repeated hour has the offset of its first
+    occurrence, and a skipped time is shifted forward.
     """
     rules = nominal_zone(zone)
     at = _seconds(datetime(year - 1, 12, 30, tzinfo=UTC) if year > 1 else datetime(1, 1, 3, tzinfo=UTC))

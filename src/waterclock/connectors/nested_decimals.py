@@ -1,4 +1,4 @@
-"""Reads a DECIMAL within a nested value without rounding it: as text, which is parsed like a column of texts.
+"""Reads DECIMALs within nested values without rounding: as texts, which are parsed like text columns.
 
 Spark's own readers round such a number to the scale of its type, and take hours for one such as 1e-99999999.
 """
@@ -17,9 +17,9 @@ _FIELD_NAME = re.compile(r"(?<=[<,])\s*(\w+)\s*(?=:)")
 
 
 def type_to_read(type_text: str, text: str = "STRING") -> str:
-    """Return the type with which to read a nested value: each DECIMAL in it is replaced by `text`, STRING or VARIANT.
+    """Return the type with which to read a nested value: its DECIMALs are replaced by `text`, either STRING or VARIANT.
 
-    A VARIANT preserves digits where Spark converts numbers to text by way of a double; it is then cast to a STRING.
+    Use VARIANT where Spark would convert numbers to text through a double and lose digits; it is then cast to a STRING.
     Other types, and nested ones without a DECIMAL, are returned unchanged.
     """
     kind = _parse(type_text)
@@ -30,9 +30,9 @@ def type_to_read(type_text: str, text: str = "STRING") -> str:
 
 
 def narrow_value(value: str, type_text: str) -> str:
-    """Return SQL that casts a value read with `type_to_read` to the type itself, or NULL if a DECIMAL would be rounded.
+    """Return SQL that casts a value read with `type_to_read` to its declared type; NULL if that would round a DECIMAL.
 
-    Cost: each number within is parsed twice; the SQL of a value without a DECIMAL is returned unchanged.
+    Cost: each number in the value is parsed twice. The SQL is returned unchanged if the type has no DECIMAL.
     """
     kind = _parse(type_text)
     return (
@@ -55,7 +55,7 @@ def parse_nested_type(type_text: str) -> exp.DataType:
 
 
 def _fields(value: str, kind: exp.DataType) -> Iterator[tuple[str, exp.DataType, str]]:
-    """Yield the name and type of each field of a struct, and its SQL."""
+    """Yield the name, the type and the SQL of each field of a struct."""
     for field in kind.expressions:
         yield field.name, field.args["kind"], f"{value}.{quote_name(field.name)}"
 
@@ -69,7 +69,7 @@ def _is_decimal(each: exp.Expr) -> bool:
 
 
 def _mismatch_sql(value: str, kind: exp.DataType, depth: int) -> str:
-    """Return the SQL of whether a number within the value does not fit its type; the result is never NULL."""
+    """Return an SQL condition that is TRUE if a number within the value does not fit its type; it is never NULL."""
     if _is_decimal(kind):
         return f"({value} IS NOT NULL AND {_narrow_sql(value, kind, depth)} IS NULL)"
     item = f"each{depth}"
@@ -86,7 +86,7 @@ def _mismatch_sql(value: str, kind: exp.DataType, depth: int) -> str:
 
 
 def _narrow_sql(value: str, kind: exp.DataType, depth: int) -> str:
-    """Return the SQL of the value with its texts cast to numbers; a number that does not fit is NULL."""
+    """Return SQL that casts the texts within a value to numbers; a number that does not fit becomes NULL."""
     if _is_decimal(kind):
         return cast_text(value, kind.sql(dialect="spark"))
     if not _has_decimal(kind):

@@ -47,9 +47,9 @@ def connector(type_name: str) -> Connector:
 
 
 def capabilities() -> Mapping[str, Capabilities]:
-    """Return the capabilities of each connection type.
+    """Return the capabilities of each connection type, by its name.
 
-    Every connector's module is imported; none imports anything heavy.
+    Every connector's module is imported. None of them imports anything heavy.
     """
     return {name: _load(point).capabilities for name, point in sorted(_points().items())}
 

@@ -1,4 +1,4 @@
-"""Finds Spark's metadata column with the file of each row, even if a column of the files has the same name."""
+"""Finds Spark's metadata column, which has the file of each row, even if the files have a column of the same name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SHOWN = "_waterclock_metadata"
 
 
 def show_metadata(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, str]:
-    """Return the frame of a file scan, and the name of its column with the metadata of each row's file.
+    """Return the frame of a file scan with Spark's metadata column, and the name of that column.
 
-    `names` are the columns of the files. If one is called `_metadata`, Spark's column gets another name.
+    `names` are the columns of the files. If one of them is called `_metadata`, Spark's column gets another name.
     """
     if all(name.lower() != METADATA for name in names):
         return frame, METADATA

@@ -1,4 +1,4 @@
-"""Reads sealed slices for delivery: in batches, in bounded memory, as plain values."""
+"""Reads sealed slices for delivery, in batches of limited size, and converts their values to plain ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
 
 def stored_type(spark_type: str) -> pa.DataType:
-    """Return the Arrow type with which a slice stores a Spark type. Raises  E815 if there is none, as for VARIANT."""
+    """Return the Arrow type in which a slice stores a Spark type. Raises  E815 if there is none, as for VARIANT."""
     if is_plain(spark_type):
         return arrow_type(spark_type)
     # its parser takes long to import, and `check` imports this module
@@ -85,9 +85,9 @@ def _unreadable_slice_error(path: Path, why: str) -> WaterclockError:
 
 
 def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
-    """Convert a column to values that most systems accept: times, dates and decimals to text, nested values to JSON.
+    """Convert a column to types that most systems accept: times, dates and decimals to text, nested values to JSON.
 
-    Instants are in UTC, and end with `mark`. Other columns are returned unchanged.
+    Instants are in UTC, followed by the text `mark`, such as Z. Other columns are returned unchanged.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -105,7 +105,7 @@ def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
 
 
 def _time_texts(column: pa.Array) -> pa.Array:
-    """Format times as `2013-01-01 05:00:00`, instants in UTC, with a fraction if they have one."""
+    """Format times as `2013-01-01 05:00:00`, with a fraction if one has a fraction. Instants are in UTC."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -126,14 +126,14 @@ def plain_text(value: Any) -> str:
 
 
 def base64_text(value: bytes) -> str:
-    """Encode bytes as base64, as Spark's JSON does, and as collects of files read BINARY."""
+    """Encode bytes as base64, the form in which Spark writes BINARY to JSON and collects of files read it."""
     return b64encode(value).decode()
 
 
 def instant_text(value: datetime) -> str:
-    """Format a time as `2013-01-01 05:00:00`, an instant in UTC, with a fraction if it has one.
+    """Format a time as `2013-01-01 05:00:00`, with its fraction if it has one.
 
-    The text sorts by time.
+    A time with a zone is converted to UTC.
     """
     zoneless = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     return zoneless.isoformat(sep=" ")
@@ -156,7 +156,7 @@ _ENCODER = json.JSONEncoder(default=_plain, ensure_ascii=False, allow_nan=False)
 
 
 def without_nan(value: object) -> object:
-    """Return a value in which NaN, Infinity and -Infinity are texts, at any depth, because JSON has no such numbers."""
+    """Replace NaN, Infinity and -Infinity by texts, at any depth, because JSON has no such numbers."""
     if isinstance(value, dict):
         return {key: without_nan(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

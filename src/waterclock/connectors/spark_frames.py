@@ -1,7 +1,7 @@
-"""Converts rows to Spark frames: few rows are read in this process, many by Spark's Python workers in parallel.
+"""Converts rows of a source to Spark frames: a few rows are read in this process, many by Spark's Python workers.
 
 Rows that are read here stay in memory until Spark has received them, so their number and bytes are limited. If a source
-can report in advance that there are many, none are read here. If it cannot, the first rows are read twice.
+can report in advance that there are more, none are read here. If it cannot, the first rows are read twice.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _FIRST_ROWS = 256
 
 
 def are_few(rows: float, size: float = 0) -> bool:
-    """Return whether a result of this many rows and bytes (in Arrow) is read in this process."""
+    """Return whether a result with this many rows and bytes (in Arrow) is small enough to be read in this process."""
     return rows <= DIRECT_ROWS and size <= DIRECT_BYTES
 
 
 def read_if_few(
     batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0,)
 ) -> list[pa.RecordBatch] | None:
-    """Read all batches if they are few; stop and return None as soon as they are not.
+    """Read all batches if they are small enough; return None as soon as they exceed the limits.
 
-    `came` counts the rows that the source sent, for batches that omit some of these.
+    `came` is a counter of the rows that the source sent, for batches that omit some of these.
     """
     read: list[pa.RecordBatch] = []
     rows = size = 0
@@ -53,7 +53,7 @@ def read_if_few(
 
 @dataclass(slots=True)
 class FetchSize:
-    """The number of rows to fetch from a cursor at a time: at most `most`, and fewer if rows are wide.
+    """Adapts the number of rows to fetch from a cursor to their width, up to `most`.
 
     The number starts small and doubles each time, as long as rows as wide as the last ones fit into a few MiB.
     """
@@ -65,7 +65,7 @@ class FetchSize:
         self.rows = min(self.rows, self.most)
 
     def update(self, rows: int, size: int) -> None:
-        """Set the next number, given the rows of the last fetch and their bytes in Arrow."""
+        """Set the number of rows for the next fetch, given the rows of the last fetch and their bytes in Arrow."""
         fitting = _BATCH_BYTES * rows // size if size else self.most
         self.rows = max(1, min(self.most, 2 * self.rows, fitting))
 
@@ -76,9 +76,10 @@ def read_by_workers(
     read: Callable[[Part], Iterator[pa.RecordBatch]],
     fields: Sequence[tuple[str, str]],
 ) -> DataFrame:
-    """Return the rows of parts, each read by one task with `read`; `fields` are their names and Spark types.
+    """Return a frame with the rows of all parts.
 
-    All parts are read each time the frame is evaluated, and not before. `read` and the parts are pickled. A Waterclock
+    Each part is read by one Spark task with `read`; `fields` are the columns. `fields` are names with Spark types. All
+    parts are read each time the frame is evaluated, and not before. `read` and the parts are pickled. A Waterclock
     error in a worker is returned inside Spark's error (`worker_errors.decode_error`).
     """
 

@@ -1,4 +1,4 @@
-"""Assigns rows with a data time to windows, natively in Spark and in one pass."""
+"""Assigns rows to windows by their data time, with Spark SQL and in one pass."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def assign_windows(
     frame: DataFrame, windows: Sequence[Window], abroad: Sequence[str]
 ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
-    """Keep the rows of the windows, each with its label instead of `TIME` and `FILE_KEY`.
+    """Keep only the rows of the windows, and replace the columns `TIME` and `FILE_KEY` by the label.
 
-    Return the frame, and a function that counts rows without a data time. Rows of the files `abroad`, which are stamped
-    in other windows, are not counted. So a file that several batches read counts once. The count is observed in the
-    pass that evaluates the frame: call the function after that.
+    Return the frame, and a function that counts rows without a data time. The files `abroad` have an arrival stamp in
+    other windows. Their rows are not counted, so a file that several batches read counts once. The count is collected
+    while the frame is evaluated: call the function after that.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
@@ -55,19 +55,24 @@ def assign_windows(
 
 
 def file_key_of(path: str) -> str:
-    """Return the value of `FILE_KEY` for the rows of a file."""
+    """Return the value of the column `FILE_KEY` in the rows of a file."""
     uri = file_uri_of(path)
-    return uri if is_remote(path) else uri.lstrip("file:/")
+    return uri if is_remote(path) else uri.removeprefix("file:").lstrip("/")
+
+
+def file_key_sql(path: str) -> str:
+    """Return SQL for `FILE_KEY`, from SQL for a file's path or URI as Spark writes it."""
+    return f"trim(LEADING '/' FROM if(startswith({path}, 'file:'), substr({path}, 6), {path}))"
 
 
 def file_uri_of(path: str) -> str:
-    """Return a file's path as Spark writes it: percent-encoded, as a `file:` URI if it is on this machine."""
+    """Return a file's path as Spark writes it: percent-encoded, and as a `file:` URI if it is on this machine."""
     encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
     return encoded if is_remote(path) else f"file:{encoded}"
 
 
 def label_sql(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
-    """Return the SQL for the label of a time, by binary search: a row needs log2(number of windows) comparisons.
+    """Return SQL that determines the label of a time by binary search: log2(number of windows) comparisons per row.
 
     The time must not be before the first window. With `has_gaps`, a time in none of the windows has the label NULL.
     """
@@ -86,9 +91,10 @@ def literal(instant: datetime) -> str:
 
 
 def instant(value: str, type_name: str, zone: str) -> str:
-    """Return the SQL of a value as an instant. Values without a zone are in `zone`; a text may have its own offset.
+    """Return SQL that converts a value to an instant.
 
-    The result is NULL for a text that is not a time.
+    Values without a zone are in `zone`; a text may have its own offset. The result is NULL for a text that is not a
+    time.
     Raises  E815 for a type that is not a time
     """
     kind = type_name.lower()

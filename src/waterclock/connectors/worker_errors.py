@@ -1,4 +1,4 @@
-"""Transports Waterclock errors of Spark's Python workers to the driver, inside Spark's own error message."""
+"""Transfers Waterclock errors from Spark's Python workers to the driver, inside Spark's own error message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARK = "waterclock-error:"
 
 @contextmanager
 def encode_errors() -> Iterator[None]:
-    """Convert a Waterclock error in the block to an error whose text contains all of it.
+    """Convert a Waterclock error in the block to an error whose text contains all its fields.
 
     Only the text of an error reaches the driver.
     """
@@ -25,6 +25,6 @@ def encode_errors() -> Iterator[None]:
 
 
 def decode_error(error: BaseException) -> WaterclockError | None:
-    """Return the Waterclock error of a worker from an error of Spark; None if it contains none."""
+    """Return the Waterclock error that a Spark error from a worker contains; None if it contains none."""
     found = re.search(re.escape(_MARK) + r"(\{.*\})", str(error))
     return WaterclockError(**json.loads(found[1])) if found else None

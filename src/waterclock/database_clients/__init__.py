@@ -1,1 +1,1 @@
-"""Connects to PostgreSQL for the ledger and the connectors, and limits how long a database or its server may take."""
+"""Connects to PostgreSQL for the ledger and the connectors, and limits how long databases and servers may take."""

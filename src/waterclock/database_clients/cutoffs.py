@@ -1,6 +1,7 @@
-"""Ends the wait for a server or a query at a fixed time.
+"""Ends the wait for a server or a query at a fixed deadline.
 
-A server may send single bytes, which restart the timeout of each read. A view in a database file may never end.
+Socket timeouts are not enough: a server may send single bytes, each of which restarts the timeout. A view in a database
+file may never end.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 
 @contextmanager
 def limit_connection_time(seconds: float, fileno: int) -> Iterator[None]:
-    """Shut down a socket's connection if the block is not over in time. Raises  TimeoutError then."""
+    """Shut down the connection of a socket if the block takes longer than `seconds`. Raises  TimeoutError then."""
     own = socket.socket(fileno=os.dup(fileno))  # if the block closes the socket, another file may get its number
 
     def shut_down() -> None:
@@ -35,7 +36,7 @@ def limit_connection_time(seconds: float, fileno: int) -> Iterator[None]:
 
 @contextmanager
 def limit_query_time(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
-    """Call `interrupt` once if the block is not over in time. A query that runs then fails.
+    """Call `interrupt` once if the block takes longer than `seconds`. A query that is still running then fails.
 
     Raises  TimeoutError in place of the error of such a query
     """

@@ -1,7 +1,7 @@
-"""Finds out whether a Unix socket can only be that of its server.
+"""Checks whether a Unix socket is protected from other users.
 
 Every user can create a socket in /tmp, where some servers have theirs, while the server does not run. Every user can
-also create an abstract one, which has no file.
+also create an abstract socket, which has no file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def is_protected(path: str) -> bool:
-    """Return whether not every user can write to the folders of a socket. `path` is that of the socket or its folder.
+    """Return whether no folder of a socket is writable for every user. `path` is the socket or its folder.
 
     False for a path that is not absolute: a name, or an abstract socket.
     """
@@ -20,7 +20,7 @@ def is_protected(path: str) -> bool:
     try:
         real = Path(path).resolve(strict=True)
         return not any(stat.S_ISDIR(mode) and mode & stat.S_IWOTH for mode in map(_mode_of, (real, *real.parents)))
-    except (OSError, RuntimeError):  # there is none, or links without an end
+    except (OSError, RuntimeError):  # the path does not exist, or has a cycle of links
         return False
 
 

@@ -1,4 +1,4 @@
-"""Connections of psycopg with limits of time and size for each answer; libpq itself has none.
+"""Limits the time and the size of each answer on psycopg connections, as libpq has no such limits.
 
 The limits apply to each wait of psycopg: for the whole result of a statement, or for one row of a COPY.
 """
@@ -25,17 +25,17 @@ _RECEIVED = struct.Struct("=128xQ")  # tcpi_bytes_received in Linux's struct tcp
 
 @cache
 def client_type() -> Any:
-    """Return the type of the connections. psycopg may not be installed, so it is imported where it is used."""
+    """Return the class of the connections. psycopg is imported here because it may not be installed."""
     from psycopg import Connection
 
     class Client(Connection[Any]):
-        """A connection that is closed, and raises OperationalError, where an answer exceeds a limit."""
+        """A psycopg connection that is closed with an OperationalError if an answer exceeds a limit."""
 
         most_bytes: int | None = None
-        """The limit of an answer: rows, notices and notifications. Applies only to TCP on Linux."""
+        """The maximum size of an answer with its notices and notifications. Applies only to TCP on Linux."""
 
         def wait(self, gen: Generator[Any, Any, Any], *args: Any, **settings: Any) -> Any:
-            """Wait for an answer, if it is not there yet."""
+            """Wait for an answer that has not arrived yet."""
             try:
                 wanted = next(gen)
             except StopIteration as done:  # most rows of a COPY
@@ -60,7 +60,7 @@ def execute_replication(connection: psycopg.Connection[Any], statement: str) -> 
 
 
 def _limit_answer(connection: Any, answer: Generator[Any, Any, Any], wanted: Any) -> Generator[Any, Any, Any]:
-    """Pass on what psycopg's generator waits for, up to the limits. psycopg resumes it every 0.1 seconds."""
+    """Wrap psycopg's generator `answer` so that it fails beyond the limits. psycopg resumes it every 0.1 seconds."""
     from psycopg import OperationalError
 
     end = time.monotonic() + _LONGEST_SECONDS

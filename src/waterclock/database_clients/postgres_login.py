@@ -1,9 +1,8 @@
-"""Classifies connections that a PostgreSQL server refuses, as opposed to servers that do not answer.
+"""Distinguishes PostgreSQL servers that refuse a connection from servers that do not answer.
 
-libpq gives no SQLSTATE for an error before the session starts. So the message of the server, or of PgBouncer, is
-matched. A server may answer in another language. libpq can trace its messages, which contain the SQLSTATE: `connect`
-tries a connection that was refused with unknown words once more, traced into memory. On other systems than Linux, and
-with a libpq older than that of PostgreSQL 18, only the message is matched.
+libpq gives no SQLSTATE for an error before the session starts, so the text of the error is matched. A server may answer
+in another language. Then `connect` tries once more with libpq's trace of the protocol, which contains the SQLSTATE. The
+trace needs Linux and the libpq of PostgreSQL 18; otherwise only the text is matched.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ _LOGIN = re.compile(
 _LOGIN_STATES = frozenset({"28000", "28P01"})
 _NO_DATABASE_STATES = frozenset({"3D000"})
 _SECONDS = 10
-_FIRST_SECONDS = (
-    150  # PgBouncer keeps a first statement waiting for a server by up to 120, as it is configured at first
-)
+_FIRST_SECONDS = 150  # by default PgBouncer lets a first statement wait up to 120 seconds for a server
 _VERIFIED = frozenset({"verify-ca", "verify-full"})
 _REVEALING = "server requested a cleartext password"
 _NOT_REVEALED = (
@@ -58,14 +55,14 @@ class RefusalReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a connection is refused, and the line of the server's message that states it."""
+    """The reason for which a server refuses a connection, and the line of its message that states the reason."""
 
     reason: RefusalReason
     text: str
 
 
 def refusal_of(state: str | None, text: str) -> Refusal | None:
-    """Return why a connection is refused, given an error's SQLSTATE and text. Return None for any other error.
+    """Classify an error by its SQLSTATE and text. Return None for an error that is not a refusal.
 
     The text is not matched if there is a SQLSTATE, since the session had started then.
     """
@@ -89,10 +86,11 @@ def refusal_of(state: str | None, text: str) -> Refusal | None:
 def connect(
     conninfo: str = "", *, is_trusted: bool = False, most_bytes: int | None = None, **settings: Any
 ) -> psycopg.Connection[Any]:
-    """Connect as psycopg does, with limits for each answer. A refusal has its SQLSTATE if that is known.
+    """Connect as psycopg does, with limits for each answer. The error of a refusal has its SQLSTATE if it is known.
 
-    A server that is neither verified nor `is_trusted` does not get the password itself, unless the address or the
-    environment sets `require_auth` (libpq 16 or later). `most_bytes` is the limit of an answer.
+    The password is not sent as plain text to a server that is neither verified nor `is_trusted`, unless the address or
+    the environment sets `require_auth`. This protection needs libpq 16 or later. `most_bytes` is the limit of an
+    answer.
 
     Cost: a second attempt if the server's message is not recognized.
     """
@@ -112,7 +110,7 @@ def connect(
 
 @contextmanager
 def limit_first_statements(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Limit the time of the first statements of a connection, which are short. It is closed if the block fails.
+    """Limit the time of the first, short statements of a connection, and close it if the block fails.
 
     libpq limits only the login: a server can accept it and then be silent, or send notices without an end.
 
@@ -131,14 +129,14 @@ def limit_first_statements(connection: psycopg.Connection[Any]) -> Iterator[None
 
 
 def _protect_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings with a `require_auth` that keeps the password itself from servers that are not verified."""
+    """Add a `require_auth` to the settings that keeps the plain password from servers that are not verified."""
     from psycopg import pq
     from psycopg.conninfo import conninfo_to_dict
 
     of_environment = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
     said = {**of_environment, **conninfo_to_dict(conninfo), **settings}
     hosts = [str(said[name]) for name in ("host", "hostaddr") if said.get(name)]
-    # a service names its host in a file of its own
+    # a service defines its host in a separate file
     is_socket = not said.get("service") and all(is_protected(each) for host in hosts for each in host.split(","))
     if pq.version() < _REQUIRES or "require_auth" in said or is_socket or said.get("sslmode") in _VERIFIED:
         return settings
@@ -146,7 +144,7 @@ def _protect_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]
 
 
 def _state_of_refusal(conninfo: str, settings: Mapping[str, Any]) -> str | None:
-    """Connect once more and return the SQLSTATE of the server's error; None where it is not known or there is none."""
+    """Connect once more with a trace, and return the SQLSTATE of the server's error; None if it is not known."""
     from psycopg import NotSupportedError, pq
     from psycopg.conninfo import make_conninfo
 

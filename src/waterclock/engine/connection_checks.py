@@ -25,7 +25,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.key_connections import CURRENT
 from waterclock.ledger.store.locations import place_of, redact_url_text
 from waterclock.secrets.reader import Secrets
-from waterclock.storage.lake import require_latch
+from waterclock.storage.lake import require_put_if_absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _ledger(project: Project) -> str:
 
 def _storage(project: Project) -> str:
     reach_storage(project)
-    require_latch(project.storage)
+    require_put_if_absent(project.storage)
     if is_remote(project.storage):
         return "can be written, and supports conditional puts"
     return f"can be written, {shutil.disk_usage(project.storage).free / 1e9:.0f} GB free"

@@ -27,7 +27,7 @@ from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.starts import has_own_start, starts_to_write
-from waterclock.storage.lake import readable_by_queries, require_latch
+from waterclock.storage.lake import readable_by_queries, require_put_if_absent
 
 _with_latch: set[str] = set()
 
@@ -99,7 +99,7 @@ def apply_flow(work: RunContext, now: datetime) -> None:
             where it cannot be written.
     """
     if work.lake.root not in _with_latch:
-        require_latch(work.lake.root)
+        require_put_if_absent(work.lake.root)
         _with_latch.add(work.lake.root)
     work.ledger.declared.apply(
         work.flow,

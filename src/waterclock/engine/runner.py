@@ -420,6 +420,9 @@ class Runner:
                 running[threads.submit(carry_out_with_retries, self._work, group, now)] = group
 
     def _has_slot(self, group: Group, running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
+        # any of the batches that were running when the JVM ended may have ended it: alone, it fails no other
+        if running and any(self._was_lost(each) for each in (group, *running.values())):
+            return False
         tables = self._work.flow.tables
         table = tables[group.table]
         in_pools = Counter(tables[other.table].pool for other in running.values())
@@ -428,6 +431,10 @@ class Runner:
             return False
         is_alone = not table.is_partitioned or table.source is not None or table.is_in_label_order
         return not (is_alone and any(other.table == group.table for other in running.values()))
+
+    def _was_lost(self, group: Group) -> bool:
+        """Return whether the JVM ended during a batch of the group before."""
+        return any((group.table, batch.label) in self._lost for batch in group.batches)
 
     def _record_report(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
         if report.error is not None and lost_spark(report.error):

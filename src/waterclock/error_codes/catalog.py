@@ -192,7 +192,11 @@ ENGINE: Mapping[str, Code] = {
         "disk full",
         "A slice could not be written completely. No row of the batch is visible, and the next run makes it again.",
     ),
-    "E712": Code("terminated JVM", "Spark's process ended. The run starts a new one and repeats the lost work."),
+    "E712": Code(
+        "terminated JVM",
+        "Spark's process ended. The run starts a new one and repeats the lost batches, one at a time, so that a batch "
+        "that ends it again fails alone. Such a batch has rows or files that need more memory.",
+    ),
     "E713": Code(
         "unusable Spark setting",
         "Waterclock manages the setting: time zones, timestamp types and the file layout must be the same everywhere, "

@@ -226,7 +226,7 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
     "E854": Code(
         "unreachable Kafka cluster",
         "No broker responded in time, or a partition has no leader. The work is tried again with the same offsets, or "
-        "with the same transaction.",
+        "with the same transaction. Also raised if brokers report offsets that cannot exist.",
     ),
     "E855": Code(
         "request refused by a Kafka cluster",
@@ -241,7 +241,8 @@ CONNECTORS_AT_WORK: Mapping[str, Code] = {
         "unreadable Kafka record",
         "The value of a record is not text, not a JSON object or not Avro with its schema, or the schema is not "
         "available. Or `metadata` needs a header key that is not UTF-8, or a timestamp outside of the years 1 to 9999. "
-        "The error shows the partition and the offset. Format 'raw' accepts every record.",
+        "The error shows the partition and the offset. Format 'raw' accepts every record. A batch of records whose "
+        "checksum or compression is wrong is read again; nothing of it is collected.",
     ),
     "E858": Code(
         "concurrent delivery to the topic",

@@ -459,7 +459,8 @@ CONNECTORS: Mapping[str, Code] = {
     "E833": Code(
         "other project not found",
         "A connection of type `waterclock` refers to the folder of another project, or to its storage and its ledger. "
-        "Neither exists there, or the project file does not contain their locations.",
+        "Neither exists there, or the project file does not contain their locations. Or another user can change that "
+        "file, and it names a storage or a ledger outside of its folder: set them on the connection.",
     ),
     "E834": Code(
         "unknown table in the other project",
@@ -484,7 +485,8 @@ CONNECTORS: Mapping[str, Code] = {
     "E838": Code(
         "other project not readable",
         "This user cannot read the ledger or the tables of the other project, or they are damaged. Read access is "
-        "sufficient.",
+        "sufficient. Links out of a storage that another user can change are not followed. Neither are paths in a "
+        "Delta log that lead out of the table.",
     ),
     **OF_APIS,
     **CONNECTORS_AT_WORK,

@@ -1,1 +1,1 @@
-"""Reads and writes files at rest: on this machine, and as objects of an object store."""
+"""Reads and writes files on this machine and objects in object stores."""

@@ -1,7 +1,7 @@
-"""Accesses files at rest: paths of this machine and of object stores, both through the interface of pathlib.
+"""Reads and writes files on this machine and in object stores, both by paths with the interface of pathlib.
 
-A folder is a text: a path, or a URL such as `s3://bucket/prefix`. In an object store a folder is only the common prefix
-of its files' names. An empty folder does not exist there, and a folder is moved and removed file by file.
+A folder is given as a path or as a URL such as `s3://bucket/prefix`. In an object store a folder is only the common
+prefix of its files' names. So an empty folder does not exist there, and a folder is moved and removed file by file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHUNK = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file below a folder: its path relative to the folder, its size in bytes, and its last change (UTC)."""
+    """A file below a folder: its path relative to the folder, its size in bytes, and its last modification (UTC)."""
 
     path: str
     size: int
@@ -55,7 +55,7 @@ def entry_path(folder: str | Path, *parts: str) -> Path:
 
 
 def text_of(folder: str | Path) -> str:
-    """Return a folder as a text to which a slash and a name can be appended."""
+    """Return a folder as a text, to which a slash and a name can be appended."""
     return str(folder).rstrip("/") if is_remote(folder) else str(folder)
 
 
@@ -68,12 +68,12 @@ def path_below(path: str, folder: Path) -> str | None:
 
 
 def readable(path: Path, size: int | None = None) -> Path | IO[bytes]:
-    """Return a source for Arrow to read: a path on this machine, or a file opened with its size if that is known."""
+    """Return a source that Arrow can read: a local path, or an open file of an object store."""
     return open_for_reading(path, size) if is_remote(path) else path
 
 
 def open_for_reading(path: str | Path, size: int | None = None) -> IO[bytes]:
-    """Open a file for reading; an object is fetched only as far as it is read, in steps of a mebibyte or more.
+    """Open a file for reading. An object is fetched in steps of a mebibyte or more, and only as far as it is read.
 
     A known `size` of an object saves a request; a missing object then fails when it is read.
     """
@@ -82,13 +82,13 @@ def open_for_reading(path: str | Path, size: int | None = None) -> IO[bytes]:
 
 
 def writable(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
-    """Return a target for Arrow to write: the path on this machine, else a file that appears once it is complete."""
+    """Return a target that Arrow can write: a local path, or an object that exists once it is complete."""
     return open_for_writing(path) if is_remote(path) else nullcontext(path)
 
 
 @contextmanager
 def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file, replacing an existing one, and flush it to disk; an object appears complete or not at all."""
+    """Write a file, replacing an existing one, and flush it to disk. An object is written completely or not at all."""
     store = store_of(path)
     if store is not None:
         with objects.written_object(store, _key(store, path)) as file:
@@ -101,7 +101,7 @@ def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def stat_file(path: str | Path) -> FileInfo:
-    """Return a file's name, size and last change. Raises  FileNotFoundError where it does not exist."""
+    """Return a file's name, size and last modification. Raises  FileNotFoundError if it does not exist."""
     store = store_of(path)
     if store is None:
         stat = os.stat(path)  # noqa: PTH116 - tens of thousands of Paths
@@ -120,7 +120,7 @@ def is_there(path: str | Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a folder exists; in an object store, whether it contains any file."""
+    """Return whether a folder exists. In an object store it exists if it contains a file."""
     store = store_of(path)
     if store is None:
         return path.is_dir()
@@ -134,7 +134,7 @@ def read_bytes(path: str | Path, most: int = objects.MOST_BYTES) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file. Raises  FileNotFoundError where it does not exist."""
+    """Return the text of a UTF-8 file. Raises  FileNotFoundError if it does not exist."""
     return read_bytes(path).decode()
 
 
@@ -157,7 +157,7 @@ def remove_file(path: str | Path) -> None:
 
 
 def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
-    """Write a complete file, or nothing; return False if another file exists already.
+    """Write a complete file. Return False and write nothing if another file exists already.
 
     In an object store, an existing file with the same content counts as written by this call, because the response to a
     first attempt may have been lost. With `is_flushed` the file is flushed to disk before this returns; an object store
@@ -184,7 +184,7 @@ def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a complete file, replacing an existing one; readers find either the old or the new content."""
+    """Write a file, replacing an existing one. Readers find either the old or the new content."""
     store = store_of(path)
     if store is not None:
         with objects.written_object(store, _key(store, path)) as file:
@@ -199,7 +199,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk; an object store needs no flush."""
+    """Flush the directory entries of a folder to disk; in an object store, do nothing."""
     if is_remote(folder):
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -210,19 +210,19 @@ def flush_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder that other users cannot read, and its parents; an object store has no folders to create."""
+    """Create a folder that other users cannot read, and its parents. Object stores need no folders."""
     if not is_remote(path):
         make_private_folder(path)
 
 
 def make_delivery_folder(path: Path) -> None:
-    """Create a folder for delivered files with the rights of the user's umask, and its parents."""
+    """Create a folder for delivered files, and its parents, with the permissions of the user's umask."""
     if not is_remote(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder with its content; on this machine, errors are ignored and a missing folder is no error."""
+    """Remove a folder with its content. On this machine, errors are ignored."""
     store = store_of(path)
     if store is None:
         shutil.rmtree(path, ignore_errors=True)
@@ -233,7 +233,7 @@ def remove_folder(path: Path) -> None:
 
 
 def move_folder(path: Path, target: Path) -> None:
-    """Move a folder to a new path in the same store: one rename on this machine, file by file in an object store."""
+    """Move a folder within one store: by a rename on this machine, file by file in an object store."""
     if not is_remote(path):
         path.rename(target)
         return
@@ -241,7 +241,7 @@ def move_folder(path: Path, target: Path) -> None:
 
 
 def move_file(path: Path, target: Path) -> None:
-    """Move a file within one store, replacing an existing one: a rename on this machine, a copy in an object store."""
+    """Move a file within one store, replacing an existing one: by a rename on this machine, else by a copy."""
     if not is_remote(path):
         path.replace(target)
         return
@@ -250,7 +250,7 @@ def move_file(path: Path, target: Path) -> None:
 
 
 def link_file(path: Path, target: Path) -> None:
-    """Make a file available at a second path as well: by a hard link, or a copy where links are not supported."""
+    """Make a file available at a second path: by a hard link, or by a copy if links are not supported."""
     if not is_remote(path) and not is_remote(target):
         try:
             os.link(path, target)
@@ -261,7 +261,7 @@ def link_file(path: Path, target: Path) -> None:
 
 
 def copy_file(path: Path, target: Path) -> None:
-    """Copy a file, replacing an existing one; within one store the store copies it."""
+    """Copy a file, replacing an existing one. Within one object store, the store copies it."""
     store = store_of(path)
     if store is not None and store is store_of(target):
         objects.copy_within(store, _key(store, path), _key(store, target))
@@ -271,12 +271,11 @@ def copy_file(path: Path, target: Path) -> None:
 
 
 def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) -> bool:
-    """Link or copy a file to a second path, complete, with its time of change; return False if the target exists.
+    """Link or copy a file to a second path, with its modification time. Return False if the target exists.
 
-    In an object store the time is that of the copy. An unknown `size` is requested from the store. A source that is
-    replaced while it is copied is copied again from the beginning.
-    Raises  FileNotFoundError where the file does not exist
-            E807 where it is replaced during each attempt
+    In an object store the modification time is that of the copy. An unknown `size` is requested from the store. If the
+    source is replaced while it is copied, the copy starts over.
+    Raises  FileNotFoundError if the file does not exist; E807 if it is replaced during each attempt
     """
     store, target_store = store_of(path), store_of(target)
     if store is None and target_store is None:
@@ -315,7 +314,7 @@ def _link(path: Path, target: Path) -> bool:
 
 
 def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
-    """Copy an open file of this machine to a new file of this user, with its times; return False if the target exists.
+    """Copy an open local file to a new file of this user, with its times. Return False if the target exists.
 
     The copy is flushed to disk before this returns. Processes that can still write to the source cannot change the
     copy.
@@ -354,9 +353,9 @@ def _copy(path: str | Path, target: Path) -> bool:
 
 
 def is_same_content(one: str | Path, other: str | Path) -> bool:
-    """Return whether two files have the same content. Raises  FileNotFoundError where one does not exist."""
+    """Return whether two files have the same content. Raises  FileNotFoundError if one does not exist."""
     if not is_remote(one) and not is_remote(other):
-        filecmp.clear_cache()  # it serves an earlier comparison for a file of the same size and time of change
+        filecmp.clear_cache()  # it would reuse an earlier result for files of equal size and modification time
         return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)
     if stat_file(one).size != stat_file(other).size:
         return False
@@ -368,7 +367,7 @@ def is_same_content(one: str | Path, other: str | Path) -> bool:
 
 
 def names_in(folder: Path, begin: str) -> list[str]:
-    """Return the names in a folder that start with `begin`, in no order; none if the folder does not exist.
+    """Return the names in a folder that start with `begin`, in no order; empty if the folder does not exist.
 
     Cost: a listing; in an object store a request for each thousand of these names
     """
@@ -383,7 +382,7 @@ def names_in(folder: Path, begin: str) -> list[str]:
 
 
 def names_below(folder: Path) -> Iterator[str]:
-    """Yield the relative paths of all files below a folder; on this machine those of folders as well."""
+    """Yield the relative paths of all files below a folder; on this machine, those of folders as well."""
     if is_remote(folder):
         yield from (file.path for file in files_below(folder))
         return
@@ -393,7 +392,7 @@ def names_below(folder: Path) -> Iterator[str]:
 
 
 def folders_in(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder; none if it does not exist."""
+    """Return the names of the folders in a folder; empty if it does not exist."""
     store = store_of(folder)
     if store is not None:
         return objects.folders_in(store, _key(store, folder))
@@ -401,7 +400,7 @@ def folders_in(folder: Path) -> list[str]:
 
 
 def map_each(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) -> list[_R]:
-    """Apply `work` to each item: sequentially on this machine, in parallel threads for an object store."""
+    """Apply `work` to each item: one after another on this machine, in parallel threads for an object store."""
     if not is_remote(at) or len(things) < 2:
         return [work(thing) for thing in things]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -409,7 +408,7 @@ def map_each(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) 
 
 
 def files_below(folder: Path, begin: str = "") -> Iterator[FileInfo]:
-    """Yield all files below a folder whose relative paths start with `begin`; none if the folder does not exist.
+    """Yield all files below a folder whose relative paths start with `begin`; nothing if the folder does not exist.
 
     Cost: a listing of each folder; in an object store a request for a thousand files.
     """

@@ -1,4 +1,4 @@
-"""Treats objects as files: lists them, reads ranges, writes them in parts as a whole or not at all, and copies them.
+"""Treats objects of a store as files: lists, reads, writes and copies them.
 
 Errors of a store are raised as by `object_stores.translate_store_errors`; a missing object is a FileNotFoundError.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 MOST_BYTES = 256 * 1024 * 1024
-"""The limit of an object that is read into memory as a whole, unless its reader has another."""
+"""The maximum size of an object that is read into memory as a whole, unless the caller sets another one."""
 # a request takes as long as reading a mebibyte: a smaller read is not worth one
 _BUFFER = 1024 * 1024
 _PART = 8 * 1024 * 1024
@@ -37,7 +37,7 @@ _COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through th
 
 
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
-    """Open an object for reading, with the same content throughout: each response must have the first one's ETag.
+    """Open an object for reading. All reads are of the same content: each response must have the first one's ETag.
 
     Raises  FileNotFoundError where it is missing; at the first read if its size is given
             E807 at a read after the object was replaced, or if it does not have the given size; transient
@@ -49,14 +49,14 @@ def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
 
 @contextmanager
 def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
-    """Write an object, which exists as a whole after the block has ended. After an error it does not exist.
+    """Write an object. It exists after the block has ended without an error, and then completely.
 
-    Up to a few parts of 8 MB are buffered in memory. Closing the file within the block does nothing.
+    Some parts of 8 MB are buffered in memory. Closing the file within the block does nothing.
     """
     import obstore
 
     where = f"{store.bucket}/{key}"
-    # leaving it by an error leaves the upload unfinished
+    # an error in the block leaves the upload unfinished, so that no object is created
     with (
         translate_store_errors(where),
         obstore.open_writer(store.objects, key, buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE) as to,
@@ -72,7 +72,7 @@ def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
 
 
 def object_changed_error(where: str) -> WaterclockError:
-    """Return the error for an object or a file that was replaced while it was read."""
+    """Return the error for an object that was replaced while it was read."""
     return WaterclockError(
         "E807",
         "the file changed while it was read",
@@ -132,10 +132,10 @@ def _body_of(found: GetResult, length: int, where: str) -> bytearray:
 
 
 def put_if_absent(store: Store, key: str, content: bytes) -> bool:
-    """Put a small object. Return False if another exists already. An existing one with the same content counts as ours.
+    """Put a small object. Return False if an object with other content exists already.
 
-    The store's response to a first attempt may have been lost, so that the second attempt finds the object of the
-    first.
+    An existing object with the same content counts as written by this call, as the store's response to a first attempt
+    may have been lost.
     """
     import obstore
     from obstore.exceptions import AlreadyExistsError
@@ -149,7 +149,7 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
 
 
 def _retry_conditional_put(put: Callable[[], object]) -> None:
-    """Call a conditional put, and retry it while S3 processes another one of the same name, whatever its outcome."""
+    """Call a conditional put, and retry it while S3 processes another one for the same name."""
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_incrementing
 
     retrying = Retrying(
@@ -162,7 +162,7 @@ def _retry_conditional_put(put: Callable[[], object]) -> None:
 
 
 def remove(store: Store, keys: Sequence[str]) -> None:
-    """Remove objects, as far as they exist."""
+    """Remove those of the objects that exist."""
     import obstore
 
     with translate_store_errors(store.bucket):
@@ -177,7 +177,7 @@ def remove(store: Store, keys: Sequence[str]) -> None:
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
-    """Yield relative path and metadata of a folder's objects whose relative path starts with `begin`. Raises  E609."""
+    """Yield the relative path and metadata of a folder's objects whose path starts with `begin`. Raises  E609."""
     head = f"{key}/" if key else ""
     after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
     with translate_store_errors(f"{store.bucket}/{key}"):
@@ -193,15 +193,15 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
 
 
 def _is_folder_apart(path: str, begin: str) -> bool:
-    """Return whether a path has a slash where it first differs: Azure sorts `a/x` before `a-b`."""
+    """Return whether a path has a slash where it first differs from `begin`, as Azure sorts `a/x` before `a-b`."""
     return next((own == "/" for own, other in zip(path, begin, strict=False) if own != other), False)
 
 
 def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
-    """Yield the objects of a folder in chunks, and raise an error if the listing repeats itself.
+    """Yield the objects of a folder in chunks. Raise an error if the listing repeats itself.
 
     A store names the page that follows, and obstore requests it whatever its name is. So a store that repeats a name
-    would be listed for ever. Each chunk must sort after the one before. Azure sorts folders in another way: there the
+    would be listed for ever. Each chunk must sort after the one before it. Azure sorts folders differently: there the
     first objects of chunks 1, 2, 4, 8 and so on are compared with all later objects, which detects every cycle.
     """
     import obstore
@@ -258,17 +258,19 @@ def folders_in(store: Store, key: str) -> list[str]:
 
 
 def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) -> _T:
-    """Run a request for a listing. obstore follows the pages that a store names, with or without objects in them."""
+    """Run a request for a listing, with a time limit. obstore follows all pages that a store names, even empty ones."""
 
     def run() -> _T:
         try:
-            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # it cancels what Ctrl-C leaves
+            with asyncio.Runner(
+                loop_factory=asyncio.new_event_loop
+            ) as runner:  # it cancels unfinished tasks after Ctrl-C
                 return runner.run(asyncio.wait_for(listing(), _LISTING_SECONDS))
         except TimeoutError as error:
             why = f"its listing gave nothing for {_LISTING_SECONDS} seconds but pages that refer to further pages"
             raise wrong_response_error(where, why, transient=True) from error
         except ValueError as error:
-            if str(error).startswith("Could not parse path"):  # of a name, which the caller's refusal explains
+            if str(error).startswith("Could not parse path"):  # an invalid name, which the caller reports
                 raise
             raise wrong_response_error(where, f"its listing has an invalid time: {error}") from error
 
@@ -281,7 +283,10 @@ def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) ->
 
 
 def copy_within(store: Store, key: str, target: str) -> None:
-    """Copy an object over an existing one. The store copies it, unless that takes too long."""
+    """Copy an object within a store, replacing an existing one.
+
+    If the store takes too long, copy it through this machine.
+    """
     import obstore
 
     try:
@@ -312,23 +317,26 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
 
 
 def _max_copy_size(store: Store) -> int:
-    """Return the largest size that a store itself can copy to an absent path."""
+    """Return the maximum size of an object that a store can copy to a path without an object."""
     return _COPIED_BY_S3 if store.scheme == "s3" else _COPIED_SOON
 
 
 def copy_content(source: IO[bytes], sink: IO[bytes], size: int, where: str) -> None:
-    """Copy the open file at `where`, in bounded memory. Raises  E807 (transient) if it does not have `size` bytes."""
+    """Copy an open file to another one, in bounded memory. Raises  E807 (transient) if it does not have `size` bytes.
+
+    `where` is the path of the source.
+    """
     shutil.copyfileobj(source, sink, _PART)
     if sink.tell() != size:
         raise object_changed_error(where)
 
 
 def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> bool:
-    """Put a file of `size` bytes to a path without an object, in bounded memory. Return False if one exists already.
+    """Put a file of `size` bytes, in bounded memory. Return False if an object exists already.
 
-    A big file is first written under a hidden name next to it: a multipart upload supports no condition, but a copy
-    within the store does. For sizes beyond the store's limit for copies, the path is checked before the write.
-    Raises  E807 where the file has another size, transient
+    A big file is first written under a hidden name next to it, because a multipart upload supports no condition, but a
+    copy within the store does. For sizes beyond the store's limit for copies, the path is checked before the write.
+    Raises  E807 if the file has another size, transient
     """
     where = f"{store.bucket}/{key}"
     if size <= _PART:
@@ -353,7 +361,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 
 
 class _Ranges(io.RawIOBase):
-    """Reads an object by ranges. Sequential reads fetch increasingly longer ranges, up to one part."""
+    """Reads an object by ranges. Sequential reads fetch increasingly long ranges, up to one part."""
 
     def __init__(self, store: Store, key: str, size: int | None) -> None:
         self._store, self._key = store, key

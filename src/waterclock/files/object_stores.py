@@ -1,6 +1,6 @@
-"""The object stores that this process uses, and the connection options of each bucket.
+"""Registers the object stores that this process uses, and the connection options of each bucket.
 
-No library is loaded and no store contacted before it is first used. delta-rs, obstore and Spark get the same options,
+No library is loaded and no store is contacted before its first use. delta-rs, obstore and Spark get the same options,
 so that all three access the same bucket.
 """
 
@@ -51,7 +51,7 @@ _lock = threading.Lock()
 
 
 class Store:
-    """A bucket (`s3://lake`) and its connection `OPTIONS`. The environment provides the options that are not set."""
+    """A bucket such as `s3://lake`, with its connection options. The environment provides options that are not set."""
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self.bucket = bucket
@@ -59,7 +59,7 @@ class Store:
 
     @property
     def scheme(self) -> str:
-        """The scheme of the store: `s3`."""
+        """The scheme of the store, such as `s3`."""
         return self.bucket.partition(":")[0]
 
     @property
@@ -73,13 +73,13 @@ class Store:
 
     @cached_property
     def patient_objects(self) -> ObjectStore:
-        """The store with a longer timeout, for its own copies of a gibibyte and more."""
+        """The obstore object with a longer timeout, for copies of a gibibyte and more within the store."""
         options = self.for_obstore
         return self._connect(options | {"client_options": options["client_options"] | {"timeout": _BIG_COPY}})
 
     @property
     def for_obstore(self) -> dict[str, Any]:
-        """The options in the form that obstore and its file system for fsspec use."""
+        """The options in the form that obstore and its fsspec file system use."""
         # S3 copies to an absent path by a multipart upload; the environment can set another way for other stores
         known = {"copy_if_not_exists": os.environ.get("AWS_COPY_IF_NOT_EXISTS", "multipart")}
         return {
@@ -110,7 +110,7 @@ def is_remote(folder: str | Path) -> bool:
 
 
 def register_bucket(url: str, options: Mapping[str, str]) -> None:
-    """Register a URL's bucket with its connection options. Contacts no store. Raises  E607, E608, E609."""
+    """Register the connection options of a URL's bucket. No store is contacted. Raises  E607, E608, E609."""
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(options_of(url)))
     if unknown:
@@ -142,9 +142,9 @@ def no_option(name: str, url: str) -> WaterclockError:
 
 
 def bucket_of(url: str) -> str:
-    """Return the scheme and bucket of a URL: `s3://lake` for `s3://lake/flights`.
+    """Return the scheme and bucket of a URL, such as `s3://lake` for `s3://lake/flights`.
 
-    Raises  E607 for a scheme of no known object store, or a URL without a bucket, or with a user, a password or a port
+    Raises  E607 for an unsupported scheme, and for a URL without a bucket or with a user, a password or a port
     """
     scheme, _, rest = url.partition("://")
     bucket = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -174,13 +174,13 @@ def bucket_of(url: str) -> str:
 
 
 def _with_one_other_letter(scheme: str) -> str | None:
-    """Suggest the scheme that differs by one letter: similarity does not work for names this short."""
+    """Suggest the scheme that differs by one letter, as similarity does not work for names this short."""
     near = [known for known in SCHEMES if len(known) == len(scheme) and sum(map(str.__ne__, known, scheme)) == 1]
     return f"did you mean {near[0]}?" if near else None
 
 
 def require_libraries(url: str) -> None:
-    """Raise E609 if the libraries for a URL's store are not installed, naming the extra that installs them."""
+    """Raise E609 if the libraries for object stores are not installed, and name the extra that installs them."""
     missing = [name for name in ("obstore", "upath") if importlib.util.find_spec(name) is None]
     if missing:
         raise WaterclockError(
@@ -193,7 +193,7 @@ def require_libraries(url: str) -> None:
 
 
 def store_of(folder: str | Path) -> Store | None:
-    """Return the object store of a folder, or None for a local one. Raises  E607 for a URL of no known store."""
+    """Return the object store of a folder; None for a local folder. Raises  E607 for an unsupported URL."""
     if not is_remote(folder):
         return None
     bucket = bucket_of(str(folder))
@@ -205,14 +205,14 @@ def store_of(folder: str | Path) -> Store | None:
 
 
 def delta_options(folder: str) -> dict[str, str] | None:
-    """Return the options by which delta-rs accesses a table, or None for a local one."""
+    """Return the options with which delta-rs accesses a table; None for a local table."""
     store = store_of(folder)
     return None if store is None else store.for_delta
 
 
 @contextmanager
 def translate_store_errors(where: str | Path) -> Iterator[None]:
-    """Convert an object store's errors to E609 (transient if it does not answer) or E807; FileNotFoundError stays."""
+    """Convert an object store's errors to E609 (transient if it does not respond) or E807, except FileNotFoundError."""
     try:
         yield
     except Exception as error:
@@ -223,10 +223,9 @@ def translate_store_errors(where: str | Path) -> Iterator[None]:
 
 
 def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
-    """Return E609 for an error of obstore that the store itself caused, or None for any other.
+    """Return E609 for an error of obstore that the store caused, E807 if an object's name caused it; else None.
 
-    Return E807 if one object's name is the cause. Return None also for errors that callers handle: a missing file, or
-    one that exists already.
+    It returns None also for errors that callers handle: a file that is missing or exists already.
     """
     text = str(error)
     if not _is_of_a_store(error, text):
@@ -256,7 +255,7 @@ def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
 
 
 def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
-    """Return E609 for Spark's message that a store was not reached or closed the connection, or None for any other."""
+    """Return E609 if Spark's message shows that a store was not reached or closed the connection; else None."""
     found = _AWAY_IN_JVM.search(text)
     fix = "check that it runs, and that the endpoint and the region are right"
     return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
@@ -269,7 +268,7 @@ def wrong_response_error(where: str, why: str, *, transient: bool = False) -> Wa
 
 
 def _unusable_name(where: str, key: str) -> WaterclockError:
-    """Return the error for an object that cannot be read, and that prevents the listing of its neighbours."""
+    """Return the error for an object whose name prevents reading it and listing its folder."""
     store = "/".join(where.split("/")[:3])
     return WaterclockError(
         "E807",
@@ -293,7 +292,7 @@ def _is_of_a_store(error: BaseException, text: str) -> bool:
 
 
 def _extract_message(text: str) -> str:
-    """Return a store's own message, without the addresses, signatures and retries around it."""
+    """Extract a store's own message from an error, without addresses, signatures and retries."""
     found = _TOLD.search(text)
     return found[1].strip() if found else text.partition("\n")[0].rpartition(" - ")[2].strip(" :")
 

@@ -1,1 +1,1 @@
-"""Shared parts of HTTP: the client and what it posts; for servers, checks of tokens and of the Host header."""
+"""Shared HTTP code: the client and JSON posts; for servers, checks of tokens and of the Host header."""

@@ -1,4 +1,4 @@
-"""Checks tokens that callers send: minimum length, comparison in constant time, delayed answers to wrong ones."""
+"""Checks the tokens of callers: their minimum length, a comparison in constant time, and a delay for wrong ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_SLOWED = 32
 
 
 def require_length(token: str, named: str, *, where: str | None = None) -> str:
-    """Return the token if it has 20 or more characters. Raises  E923 for a shorter one."""
+    """Return the token if it has at least 20 characters. Raises  E923 for a shorter one."""
     if len(token) >= MIN_LENGTH:
         return token
     raise WaterclockError(
@@ -35,7 +35,7 @@ def token_of_environment(name: str) -> str | None:
 
 
 def is_same(sent: str, token: str) -> bool:
-    """Compare two tokens in a time that does not depend on where they differ."""
+    """Compare two tokens in constant time."""
     return hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), token.encode())
 
 
@@ -47,9 +47,9 @@ def bearer_of(authorization: str) -> str | None:
 
 @dataclass(slots=True)
 class WrongTokens:
-    """Delays the answers to wrong tokens. Right tokens are never delayed.
+    """Delays the responses to wrong tokens. Right tokens are never delayed.
 
-    The number of answers delayed at the same time is bounded, so that guesses cannot fill the server; further ones are
+    At most `most` responses are delayed at the same time, so that guesses cannot exhaust the server. Further ones are
     answered immediately with 429.
     """
 

@@ -1,8 +1,8 @@
-"""Sends HTTP requests, and reads each response completely within a limit of time and of uncompressed bytes.
+"""Sends HTTP requests, and reads each response completely, with a limit of time and of uncompressed bytes.
 
-Redirects are not followed, because they would pass the credentials to another address. A timeout of the client applies
-to each read from the connection, and a server can send a byte before each one ends. So each read and write also gets
-no more than the time that remains for the complete response.
+Redirects are not followed, because they would pass the credentials to another address. A client's timeout applies to
+each read from the connection, so a server that sends single bytes could delay a response without end. So each read and
+write gets no more than the time that remains for the complete response.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_BYTES_OF_REFUSAL = 1 << 20
 """The limit of a response that is not 2xx: the part beyond it is not read, as only its first words are reported."""
 _SLOW = 20  # the limit for a complete response, as a multiple of the timeout for one piece of it
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
-"""A piece packed by one of these is at most a thousand times as large unpacked; other encodings have no limit."""
+"""These encodings expand data at most a thousandfold; other encodings have no limit."""
 
 _OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
 _WRITTEN_AT_ONCE = 64 * 1024
@@ -52,7 +52,10 @@ class HttpResponse:
 
 
 class NoResponse(Exception):
-    """Raised if there is no complete response; `certificate` is the reason if the server's certificate is refused."""
+    """Raised if there is no complete response.
+
+    `certificate` is the reason why the server's certificate was refused, if any.
+    """
 
     def __init__(self, kind: HttpFailure, why: str, certificate: str = "") -> None:
         super().__init__(why)
@@ -62,7 +65,7 @@ class NoResponse(Exception):
 
 
 class TooBig(Exception):
-    """The response exceeds its limit in memory: a retry would not make it smaller."""
+    """Raised if a response exceeds its limit in memory. A retry would not make it smaller."""
 
 
 class _Late(Exception):
@@ -72,7 +75,7 @@ class _Late(Exception):
 def client_of(
     *, timeout: float, headers: Mapping[str, str] | None = None, trusted: ssl.SSLContext | None = None
 ) -> httpx2.Client:
-    """Return a client for `receive`; `timeout` (seconds) limits one read, `trusted` replaces the system's CAs."""
+    """Create a client for `receive`. `timeout` (seconds) limits one read; `trusted` replaces the system's CAs."""
     import httpx2
 
     # their log lines contain complete addresses, with the keys in them
@@ -107,7 +110,7 @@ def send_once(  # noqa: PLR0913 - two by place, the others by name
     content: bytes | None = None,
     trusted: ssl.SSLContext | None = None,
 ) -> HttpResponse:
-    """Send one request over a connection of its own, and return its response. Raises  TooBig; NoResponse."""
+    """Send one request over a new connection, and return the response. Raises  TooBig; NoResponse."""
     import httpx2
 
     try:
@@ -123,10 +126,10 @@ def send_once(  # noqa: PLR0913 - two by place, the others by name
 def receive(
     client: httpx2.Client, request: httpx2.Request, *, most: int, timeout: float, seconds: float | None = None
 ) -> HttpResponse:
-    """Send a request and return its response. A long response to a refused request is truncated.
+    """Send a request and return its response. A long response whose status is not 2xx is truncated.
 
-    `timeout` is the one of the client, in seconds, for one piece of the response. `seconds` is the limit for the
-    complete response, by default twenty times as long.
+    `timeout` is the client's timeout in seconds for one piece of the response. `seconds` is the limit for the complete
+    response, by default twenty times as long.
 
     Raises  TooBig for more than `most` bytes; NoResponse if no complete response arrives in time
     """
@@ -188,9 +191,10 @@ def _read(response: httpx2.Response, most: int, until: float) -> HttpResponse:
 
 
 def _limit_connection(event: str, facts: Mapping[str, Any]) -> None:
-    """Limit the reads and writes of a connection that httpx2 has just opened, for all requests that will use it.
+    """Limit the reads and writes of a new connection to the remaining time of the request that uses it.
 
-    httpx2 calls it at each event of a request. A request that reuses a connection has no event that names it.
+    httpx2 calls this function at each event of a request. Only the event that opens a connection gives access to it, so
+    the limit is installed then, for all later requests too.
     """
     if not event.endswith(_OPENED):
         return

@@ -18,7 +18,7 @@ _BACKLOG = 128
 
 
 def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
-    """Parse a listen address: `9090`, `0.0.0.0:9090`, or `unix:/path` where allowed, with port 0. Raises  E909."""
+    """Parse a listen address: `9090`, `0.0.0.0:9090`, or `unix:/path` (if allowed; its port is 0). Raises  E909."""
     if may_be_socket and said.startswith(f"{UNIX}/"):
         return said, 0
     host, _, port = said.rpartition(":")
@@ -32,9 +32,10 @@ def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
 
 
 def bind_port(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """Bind a port, and listen at it. Raises  E909.
+    """Bind a TCP port and listen at it. Raises  E909.
 
-    Several processes can bind a shared port, so that one can start before the other ends. It does not listen yet.
+    With `is_shared`, several processes can bind the port, so that one can start before the other ends. The socket does
+    not listen yet then.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # without the explicit protocol, asyncio would leave Nagle's algorithm on and delay each answer
@@ -50,7 +51,7 @@ def bind_port(host: str, port: int, *, is_shared: bool = False) -> socket.socket
 
 
 def bind_unix_socket(path: str) -> socket.socket:
-    """Listen at a Unix socket for this user alone. The socket of a killed server is replaced. Raises  E909."""
+    """Listen at a Unix socket for this user alone. A socket that a killed server left is replaced. Raises  E909."""
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with _close_on_failure(bound, path, "another path"):
         _remove_left_socket(path)
@@ -72,7 +73,7 @@ def _close_on_failure(bound: socket.socket, where: str, choice: str) -> Iterator
 
 
 def _remove_left_socket(path: str) -> None:
-    """Remove the socket of a killed server: one of this user that refuses connections."""
+    """Remove the socket that a killed server left: one that belongs to this user and refuses connections."""
     with suppress(FileNotFoundError):
         found = os.lstat(path)
         if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():

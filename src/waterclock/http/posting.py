@@ -13,17 +13,20 @@ from typing import Any
 from waterclock.http.client import HttpFailure, NoResponse, TooBig, send_once
 
 LEASE = timedelta(minutes=2)
-"""How long one sender owns the pending messages. If it dies, another sends them again after that time."""
+"""The time for which one sender owns the pending messages. If it dies, another one then sends them."""
 _SECONDS, _SECONDS_IN_TOTAL = 5.0, 10.0
 _MOST_BYTES = 1 << 20
 _FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
 
-_REFUSALS = frozenset({400, 413, 422})  # rejections of the content itself, whichever client sends it and whenever
+_REFUSALS = frozenset({400, 413, 422})  # rejections of the content, which a retry cannot change
 
 
 class NotDelivered(Exception):
-    """The reason why a message did not arrive, without secrets; `is_refused`: the target rejects this message."""
+    """Raised if a message did not arrive. Its text contains no secrets.
+
+    `is_refused`: the target rejects this message.
+    """
 
     def __init__(self, why: str, *, is_refused: bool = False) -> None:
         super().__init__(why)

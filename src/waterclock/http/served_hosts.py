@@ -1,6 +1,7 @@
 """Checks the Host header of requests against a server's own names, which prevents DNS rebinding.
 
-A page of a foreign site may have its own name resolved to this machine; the browser then sends that name as the Host.
+A page of a foreign site may let its own host name resolve to this machine. The browser then sends that name in the Host
+header.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})
 
 @dataclass(frozen=True, slots=True)
 class ServedHosts:
-    """The names of a server. `by_address`: also any IP address, since no foreign site's name is one."""
+    """The host names of a server. `by_address`: any IP address is accepted too, since no foreign site's name is one."""
 
     names: frozenset[str] = LOOPBACK
     by_address: bool = False
@@ -36,9 +37,9 @@ class ServedHosts:
 
 
 def hosts_of(listens: str) -> ServedHosts:
-    """Return the names of a server that listens at a host: those of loopback, of the host, and of WATERCLOCK_HOSTS.
+    """Return the accepted host names of a server: localhost, the host at which it listens, and WATERCLOCK_HOSTS.
 
-    If it listens at all addresses, these are the names of this machine.
+    If it listens at all addresses, the names of this machine are accepted too.
     """
     more = {each.strip().lower() for each in os.environ.get(HOSTS, "").split(",")} - {""}
     if listens in LOOPBACK or listens.startswith(UNIX):

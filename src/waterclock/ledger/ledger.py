@@ -98,9 +98,9 @@ class OfflineMeasures(Section):
     list_measured_labels = DatabaseMethod(past_offline.list_measured_labels)
     states = DatabaseMethod(past_offline.states)
     newest_spans = DatabaseMethod(past_offline.newest_spans)
-    take_look = DatabaseMethod(offline.take_look)
-    keep_found = DatabaseMethod(offline.keep_found)
-    end_look = DatabaseMethod(offline.end_look)
+    reserve_measurement = DatabaseMethod(offline.reserve_measurement)
+    record_measurements = DatabaseMethod(offline.record_measurements)
+    finish_measurement = DatabaseMethod(offline.finish_measurement)
 
 
 class OpenLineage(Section):
@@ -170,10 +170,7 @@ class Ledger:
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Open the ledger at `url` read-only, and return the result of `ask` for it; None if there is no ledger.
-
-        Raises  as `read_only.look`
-        """
+        """Query another project's ledger without writing to it; None if there is none. Raises  as `read_only.look`."""
         return read_ledger(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:

@@ -166,7 +166,7 @@ def owned_by_another(table: str, label: datetime, other: datetime) -> ClaimRefus
     )
 
 
-def is_paused(table: str, label: datetime, pause: Pause) -> ClaimRefused:
+def build_paused_error(table: str, label: datetime, pause: Pause) -> ClaimRefused:
     """Build the error for a batch of a paused table."""
     which = "" if pause.is_of_all else f" {table}"
     return ClaimRefused(
@@ -323,7 +323,7 @@ def batch_done_error(table: str, label: datetime, claim: int) -> ClaimRefused:
     )
 
 
-def is_skipped(table: str, label: datetime) -> ClaimRefused:
+def build_skipped_error(table: str, label: datetime) -> ClaimRefused:
     """Build the error for a batch that a user skipped."""
     return ClaimRefused(
         "E409",

@@ -1,1 +1,1 @@
-"""Reports each batch to other tools as OpenLineage events: its inputs, its code and its output."""
+"""Reports batches to other tools as OpenLineage events with inputs, code and output."""

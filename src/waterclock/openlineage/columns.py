@@ -1,4 +1,4 @@
-"""OpenLineage facets of a table's columns: their types, and the input columns that each is computed from."""
+"""Builds OpenLineage facets of a table's columns: their types, and the input columns from which each is computed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _DIRECT, _INDIRECT = "DIRECT", "INDIRECT"
 
 @dataclass(slots=True)
 class ColumnFacets:
-    """The column facets of a project's tables, each computed once, since they depend only on its code.
+    """Builds the column facets of a project's tables, each only once, as they depend only on the code.
 
-    Cost: a parse of a table's query and a read of its Delta log, some milliseconds, at the first event of each table.
+    Cost: for each table, the first event parses its query and reads its Delta log, which takes some milliseconds.
     """
 
     project: Project
@@ -42,17 +42,17 @@ class ColumnFacets:
     _schemas: dict[str, schema_dataset.SchemaDatasetFacet | None] = field(default_factory=dict)
 
     def lineage_of(self, table: Table) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
-        """Return the lineage of each column, and of the choice of rows. Return None for a collect.
+        """Return the inputs of each column, and of the selection of rows; None for a collect.
 
         If a Python transform or a query cannot be analyzed, each column depends on all inputs, with a reason. The
-        lineage may contain too much, but never too little.
+        lineage may contain too many inputs, but never too few.
         """
         if table.name not in self._told:
             self._told[table.name] = None if table.kind is Kind.COLLECT else self._facet(table)
         return self._told[table.name]
 
     def schema_of(self, table: Table) -> schema_dataset.SchemaDatasetFacet | None:
-        """Return a table's columns and their types as the last run left them, or None if they are unknown."""
+        """Return the columns of a table with their types after the last run; None if they are unknown."""
         if table.name not in self._schemas:
             known = columns_stored(self.project, [table.name]).get(table.name, {})
             fields = [schema_dataset.SchemaDatasetFacetFields(name, kind) for name, kind in known.items()]

@@ -1,7 +1,7 @@
-"""Converts an event of a batch into an OpenLineage event: a run of the table's job, with its inputs and outputs.
+"""Converts events of batches into OpenLineage events: a run of the table's job, with its inputs and outputs.
 
-A run's id is derived from the project, environment, table, label and claim. An attempt thus always has the same id,
-whichever process reports it, and however often.
+A run's id is derived from project, environment, table, label and claim. So an attempt always has the same id, whichever
+process reports it, and however often.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _LEFT = "the claim was committed without this label, which is claimed anew"
 
 
 def batch_id(project: Project, table: str, label: datetime, claim: int) -> UUID:
-    """Return the id of one attempt at one batch."""
+    """Return the OpenLineage run id of one attempt at a batch."""
     return _id(project, table, label_of(label), str(claim))
 
 
 def run_id(project: Project, run: str) -> UUID:
-    """Return the id of a run of Waterclock, which is the parent of its batches."""
+    """Return the OpenLineage run id of a run of Waterclock, which is the parent of its batches."""
     return _id(project, "run", run)
 
 
@@ -77,7 +77,7 @@ def _id(project: Project, *parts: str) -> UUID:
 
 @dataclass(slots=True)
 class Events:
-    """Creates the events of one project. Everything that depends only on its code is computed once."""
+    """Builds the OpenLineage events of one project. Facets that depend only on its code are built once."""
 
     project: Project
     ledger: Ledger | None = None
@@ -92,7 +92,7 @@ class Events:
         return self.project.openlineage.namespace
 
     def of(self, it: LineageEvent) -> dict[str, Any]:
-        """Return the OpenLineage event of a happening, as a dict for JSON."""
+        """Convert an event to an OpenLineage event, as a dict for JSON."""
         event = self._run_event(it) if it.label is None else self._batch_event(it, it.label)
         fields: dict[str, Any] = _set_producer(Serde.to_dict(event))
         return fields
@@ -153,7 +153,7 @@ class Events:
             versions[each.table] = max(versions.get(each.table, (-1, "")), (each.version, each.location))
         if table is not None and table.source is not None:
             namespace, name = self._unit(table.source.unit)
-            # of another project's table, whose name there is not one of ours
+            # for a table of another project, the input is known under the name of the source
             found = [str(version) for version, _ in versions.values() if version >= 0]
             facets = {"version": dataset_version_dataset.DatasetVersionDatasetFacet(found[0])} if found else {}
             yield ol.InputDataset(namespace, name, facets=dict(facets))
@@ -209,7 +209,10 @@ class Events:
             )
 
     def _unit(self, unit: Unit) -> tuple[str, str]:
-        """Return the name of an external dataset. Its connection represents the system; addresses are not included."""
+        """Return the namespace and name of an external dataset.
+
+        The connection's name stands for the system's address.
+        """
         return f"{self.namespace}/{unit.connection}", unit.path or unit.connection
 
     def _place(self, location: str) -> DatasetFacet:
@@ -223,7 +226,7 @@ class Events:
 
 
 def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_quality_assertions_dataset.Assertion]:
-    """Yield the result of each rule for a batch: its name, and the rows that broke it."""
+    """Yield the result of each rule for a batch."""
     warnings = warnings_of(measures)
     broken: dict[str, int] = dict(measures.get("broken", {}))
     for of in measures.get(INPUTS_FOUND, {}).values():
@@ -254,7 +257,7 @@ def _text(at: datetime) -> str:
 
 
 def _set_producer(document: Any) -> Any:
-    """Set our producer name without OpenLineage's setting, which is shared by the whole process."""
+    """Set the producer in an event. OpenLineage's own setting for it is shared by the whole process."""
     if isinstance(document, dict):
         return {
             key: PRODUCER if key in {"producer", "_producer"} else _set_producer(value)

@@ -1,8 +1,8 @@
-"""Sends lineage events in order to the configured sink. Failed ones are retried later, never dropped.
+"""Sends lineage events to the configured sink, in order. Failed events are retried later and never dropped.
 
-There is no separate queue: each event is built from the ledger, and one row records how far they were sent. A process
-that dies while it sends leaves events that are sent again, with the same ids. An event that a server rejects while it
-accepts later ones is skipped, and the ledger records that. If the server accepts none, all of them wait.
+There is no separate queue: events are built from the ledger, and one row records up to where they were sent. If a
+process dies while it sends, some events are sent again, with the same ids. An event that a server rejects while it
+accepts later ones is skipped, and recorded in the ledger. If the server accepts none, all of them wait.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
 
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
-"""A cycle of a run starts no event after this time. The next one continues, or `waterclock openlineage send` does."""
-_NOTED_EVERY = 10.0  # seconds between two records of the progress; with an event's ten it is less than the lease
+"""A cycle of a run sends no event after this time. The next cycle, or `waterclock openlineage send`, continues."""
+_NOTED_EVERY = 10.0  # seconds between records of the progress; with ten for an event, less than the lease
 _PAGE = 200
 _MOST_REFUSED = 20  # events that may be skipped before a server counts as rejecting everything
 
 
 @dataclass(frozen=True, slots=True)
 class LineageSendResult:
-    """The result of sending: the delivered events, and why the next failed. `is_busy`: another process is sending.
+    """The result of sending: the number of delivered events, and why the next one failed.
 
-    `left_out` events were rejected although later ones were accepted. The ledger records them, and they block nothing.
+    `is_busy`: another process is sending. `left_out` is the number of events that were rejected although later ones
+    were accepted. The ledger records them, and they block nothing.
     """
 
     events: int = 0
@@ -49,7 +50,7 @@ class LineageSendResult:
 
 
 def sink_error(project: Project) -> WaterclockError | None:
-    """Return an error if the installed packages cannot create events, or None."""
+    """Return an error if the package that creates events is not installed, else None."""
     if not project.openlineage.is_on or find_spec(LIBRARY) is not None:
         return None
     return WaterclockError(
@@ -60,7 +61,7 @@ def sink_error(project: Project) -> WaterclockError | None:
 
 
 def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_once: bool = False) -> LineageSendResult:
-    """Send pending events; start none after `seconds`. `at_once`: also if the sink's pause after a failure is not over.
+    """Send pending events, but start none after `seconds`. `at_once` ignores the pause after a failure.
 
     Cost: a query to the ledger for each 200 events, the sink's time for each event, and some milliseconds at the first
     event of each table.
@@ -99,7 +100,7 @@ class _Sending:
     refused: list[tuple[LineageEvent, str]] = field(default_factory=list)
 
     def send(self, page: LineageEventPage) -> bool:
-        """Send one page, and return whether to continue."""
+        """Send one page of events. Return whether to continue."""
         arrived, noted = 0, time.monotonic()
         try:
             for number, together in groupby(page.found, key=lambda it: it.number):
@@ -126,7 +127,7 @@ class _Sending:
         return arrived == page.up_to
 
     def _deliver(self, it: LineageEvent) -> None:
-        """Send one event. A rejected event is put off, and skipped once a later one is accepted."""
+        """Send one event. A rejected event is remembered, and skipped once a later one is accepted."""
         secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
         try:
             deliver(sink, self.project.root, secrets, self.events.of(it))
@@ -143,7 +144,7 @@ class _Sending:
 
 
 def send_after_run(work: RunContext) -> None:
-    """Send pending events after a cycle of a run. A failure is reported once, and the run continues."""
+    """Send pending events after a cycle of a run. A failure is reported once and does not end the run."""
     try:
         sent = send(work.project, work.ledger, seconds=SECONDS_OF_A_RUN)
     except Exception as raised:  # noqa: BLE001 - failed events do not fail the run's batches
@@ -162,5 +163,5 @@ def lost_words(why: str) -> str:
 
 
 def describe_rejected(count: int, last: str) -> str:
-    """Return the message for events that a server rejected; `last` is the last of them, with the reason."""
+    """Return the message for events that a server rejected; `last` is the last of them with the reason."""
     return f"{count_words(count, 'event')} of lineage left out, as the server refuses them (the last: {last})"

@@ -1,4 +1,4 @@
-"""Delivers events: to a server, one per request, or to the end of a file, one per line."""
+"""Delivers lineage events: to a server, one per request, or to a file, one per line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.secrets.reader import Secrets
 
 
 def deliver(sink: LineageSink, root: Path, secrets: Secrets, event: Mapping[str, Any]) -> None:
-    """Deliver one event; it has arrived when this returns. Raises  NotDelivered, without addresses and secrets."""
+    """Deliver one event, and return after it has arrived. Raises  NotDelivered, without addresses and secrets."""
     if sink.file is not None:
         _append(root / sink.file, event)
         return

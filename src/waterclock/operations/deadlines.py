@@ -217,10 +217,7 @@ def _first_open(cadence: Cadence, start: datetime, last: WatermarkPosition) -> d
 def _root_of_rows(
     table: Table, flow: Flow, reached: Mapping[str, Sequence[WatermarkPosition]]
 ) -> tuple[Root, WatermarkPosition] | None:
-    """Return the most upstream table whose rows are as late by the same time column, if there is one.
-
-    The result is its last window as a `Root`, and how far its rows have come.
-    """
+    """Return the most upstream table with rows as late by the same column: its last window and its watermark."""
     above, said = add_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]

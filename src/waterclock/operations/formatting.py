@@ -81,7 +81,7 @@ _OF_A_BATCH = re.compile(r"@?\d{14}|\d{4}(?:[_-]\d\d)+|\b\d+\b")
 
 
 def common_reason(reason: str) -> str:
-    """Return a reason without its labels and numbers, so that it is equal for batches with the same failure."""
+    """Return the part of a reason that is common to batches with the same failure."""
     return _OF_A_BATCH.sub("", reason)
 
 

@@ -78,7 +78,7 @@ def shortest_cadence(tables: Sequence[Table], by: Cadence) -> Cadence:
 
 
 def fitting_cadence(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
-    """Return the shortest cadence, `by` or a longer one, that divides a span into at most `most` columns, or years."""
+    """Return the narrowest columns, from these upward, that cut a span into at most `most`. The widest are years."""
     units = (TimeUnit.DAY, TimeUnit.WEEK, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR)
     longer = [each for each in map(Period, units) if each.minutes > by.period.minutes]
     choices = [by, *(Cadence(period, zone=by.zone) for period in longer)]

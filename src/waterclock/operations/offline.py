@@ -23,7 +23,7 @@ _NEWEST_SPANS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class OfflineStand:
+class OfflineTableStatus:
     """The offline status of a table: its newest attempt, when the next is due, and how many labels wait for it.
 
     `next_at` is None if it is due at once. It is due only if readers see a label of the table.
@@ -97,7 +97,7 @@ class OfflineStand:
         return instant_words(instant, self.table.cadence.zone)
 
 
-def list_offline_states(at: OpenedProject, names: Collection[str]) -> tuple[OfflineStand, ...]:
+def list_offline_states(at: OpenedProject, names: Collection[str]) -> tuple[OfflineTableStatus, ...]:
     """Return the offline status of tables measured offline. Cost: a statement, and three for each of them."""
     tables = [at.flow.tables[name] for name in names if at.flow.tables[name].offline is not None]
     ledger = at.ledger
@@ -112,5 +112,5 @@ def list_offline_states(at: OpenedProject, names: Collection[str]) -> tuple[Offl
         after = next_measurement_time(table, look)
         spans = ledger.offline.newest_spans(table.name, _NEWEST_SPANS)
         due = bool(current) and is_due(table, look, at.now)
-        found.append(OfflineStand(table, look, None if after == NEVER else after, due, len(waiting), spans))
+        found.append(OfflineTableStatus(table, look, None if after == NEVER else after, due, len(waiting), spans))
     return tuple(found)

@@ -35,7 +35,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class RemainingTime:
-    """The estimate for a batch. `left`: the time until it is done, including the slowest chain of batches before it.
+    """The remaining time until a batch is done: its usual duration and the longest path of the batches it waits for.
 
     `rank`: the severity of the root: proceeding, paused or stopped.
     """
@@ -47,10 +47,7 @@ class RemainingTime:
 
 @dataclass(slots=True)
 class RemainingTimes:
-    """The estimates for all planned batches, computed in the plan's order: upstream first, oldest first.
-
-    `elapsed`: how long running batches have run.
-    """
+    """The `Way` of each planned batch, computed in the plan's order: upstream first, oldest first."""
 
     flow: Flow
     snapshot: LedgerSnapshot
@@ -63,24 +60,24 @@ class RemainingTimes:
     def of(
         cls, flow: Flow, snapshot: LedgerSnapshot, plan: Plan, elapsed: Mapping[tuple[str, datetime], timedelta]
     ) -> RemainingTimes:
-        """Compute the estimates for all batches of a plan. Some microseconds per batch."""
+        """Return the ways to all batches of a plan. Some microseconds per batch."""
         found = cls(flow, snapshot, plan.now, elapsed)
         for batch in plan.batches:
             found._add(batch)
         return found
 
     def to(self, table: str, label: datetime) -> RemainingTime | None:
-        """Return the estimate for a batch, or None if it is not planned."""
+        """Return the way to a batch, or None if it is not planned."""
         labels = self._labels.get(table, [])
         at = bisect_left(labels, label)
         return self._ways[table][at] if at < len(labels) and labels[at] == label else None
 
     def to_last(self, table: str) -> RemainingTime | None:
-        """Return the estimate for the newest planned batch of a table, or None if there is none."""
+        """Return the way to the newest planned batch of a table."""
         return self._ways[table][-1] if self._ways.get(table) else None
 
     def to_mark(self, table: Table, end: datetime) -> RemainingTime:
-        """Return the estimate for the batch of `<table>_mark` whose window is the first to end at or after `end`.
+        """Return the way to the batch of `<table>_mark` for the first window of the table that ends at or after `end`.
 
         The batch need not be planned or due yet.
         """
@@ -126,7 +123,7 @@ class RemainingTimes:
         return RemainingTime(ahead.left + own, ahead.root, ahead.rank)
 
     def _ahead(self, batch: Batch) -> Iterator[RemainingTime]:
-        """Yield the estimates for the batches that a batch waits for."""
+        """Yield the ways to the batches that a batch waits for."""
         if self.flow.tables[batch.table].is_in_label_order and self._ways.get(batch.table):
             yield self._ways[batch.table][-1]
         for read in batch.reads:
@@ -138,7 +135,7 @@ class RemainingTimes:
             yield from self._not_due(name, read.low, read.high)
 
     def _not_due(self, name: str, low: datetime, high: datetime) -> Iterator[RemainingTime]:
-        """Yield the estimate for the last window of a read, if its DELAY has not passed."""
+        """Yield the way to the last window of a read, if its DELAY has not passed."""
         cadence = self.flow.tables[name].cadence
         end = cadence.floor(high)
         if end <= low or self.snapshot.of(name).covered.covers_instant(cadence.previous(end)):

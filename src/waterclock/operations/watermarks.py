@@ -27,7 +27,7 @@ _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class WatermarkPosition:
-    """The progress of a table's watermark with the window that ends at `end`.
+    """How far the rows of a table had come with the window that ends at `end`.
 
     `watermark` is None before the first row. `slowest`: the part that is furthest behind, as JSON of its columns, or ""
     without parts. `slowest_at`: the newest time of that part.
@@ -55,7 +55,7 @@ class WatermarkPosition:
 
 
 def reached_words(table: Table, found: WatermarkPosition, per: Sequence[str]) -> str:
-    """Describe the progress of a table's watermark: `has reached 2026-11-20 08:00Z: device 7 is 3 h behind`."""
+    """Describe how far a table has come: `has come to 2026-11-20 08:00Z by at, device 7 is 3 h behind`."""
     if found.watermark is None or found.behind is None:
         return "has no row with a time yet"
     said = json.loads(found.slowest) if found.slowest else {}
@@ -65,7 +65,7 @@ def reached_words(table: Table, found: WatermarkPosition, per: Sequence[str]) ->
 
 
 def parse_watermarks(cadence: Cadence, kept: Sequence[MeasuredBatch]) -> tuple[WatermarkPosition, ...]:
-    """Parse the watermarks in the measures of a mark table's labels, oldest first; labels without one are left out."""
+    """Read the watermarks stored with marks, oldest first. Marks without a measure are left out."""
     found = []
     for each in kept:
         values = read_measured_values(each.measures)
@@ -85,7 +85,7 @@ def parse_watermarks(cadence: Cadence, kept: Sequence[MeasuredBatch]) -> tuple[W
 def read_watermarks(
     flow: Flow, past: PastSection, names: Collection[str], most: int = MOST
 ) -> dict[str, tuple[WatermarkPosition, ...]]:
-    """Map each table with a measured WATERMARK to its progress at the newest `most` labels. Cost: a query for each."""
+    """Return how far tables with a measured WATERMARK had come by newest labels. Cost: one query for each."""
     found: Mapping[str, tuple[WatermarkPosition, ...]] = {
         name: parse_watermarks(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
         for name in names

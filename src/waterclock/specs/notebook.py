@@ -9,7 +9,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import SpecOutcome
-from waterclock.specs.spec_runner import ready, run_all
+from waterclock.specs.spec_runner import prepare_specs, run_all
 
 
 def spec(
@@ -47,7 +47,7 @@ def spec(
     """
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     found = find_features(loaded.root, (files,) if isinstance(files, str | Path) else files, name=name, tags=tags)
-    with ready(loaded, found.scenarios, errors=found.errors) as at:
+    with prepare_specs(loaded, found.scenarios, errors=found.errors) as at:
         outcome = run_all(at, found.features)
     if html is not None:
         Path(html).write_text(outcome.html(), encoding="utf-8")

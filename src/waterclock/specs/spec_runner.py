@@ -57,7 +57,7 @@ def small_sessions(folder: Path) -> Sessions:
 
 
 @contextmanager
-def ready(
+def prepare_specs(
     project: Project,
     scenarios: Iterable[Scenario],
     *,

@@ -51,7 +51,7 @@ def label_folder(label: datetime) -> str:
     return f"{STAGE}/{hive_path(label_of(label))}"
 
 
-def require_latch(root: str) -> None:
+def require_put_if_absent(root: str) -> None:
     """Check that the storage supports put-if-absent, without which two runners could commit the same claim.
 
     Raises  E602 where it does not, E603 or E609 where it cannot be written

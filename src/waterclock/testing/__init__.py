@@ -18,5 +18,5 @@ from pkgutil import iter_modules
 
 import pytest
 
-# a failing suite shows its values in another package's tests as it does here
+# pytest then shows the values of failed assertions of the suites in other packages, too
 pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))

@@ -1,4 +1,4 @@
-"""A conformance suite for sources of changes (BY CHANGES); see `connectors`."""
+"""A conformance suite for sources of row changes (BY CHANGES); see `connectors`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEVER = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Changing(RowCut, Protocol):
-    """A table of rows with the columns `id` and `note`, keyed by `id`."""
+    """A table under test with the columns `id` and `note`, keyed by `id`."""
 
     def put(self, rows: Mapping[str, str]) -> None:
         """Insert rows, or update existing ones, in one transaction. `rows` maps ids to notes."""
@@ -35,16 +35,16 @@ class Changing(RowCut, Protocol):
         ...
 
     def lose(self) -> None:
-        """Make the source lose all resources that it keeps for collects."""
+        """Make the source drop all resources that it keeps for collects, such as replication slots."""
         ...
 
     def name(self) -> str:
-        """Return a new, unique name for a resource that the source keeps. Release it at the end of the test."""
+        """Return a new, unique name for a resource at the source. The resource is released at the end of the test."""
         ...
 
 
 class ChangesConformance(KeepsSecrets):
-    """A collect BY CHANGES: first all rows, then each of their changes once."""
+    """Tests of a collect BY CHANGES: it returns first all rows, then each of their changes once."""
 
     def test_all_rows_come_first_and_then_what_became_of_them(self, spark: SparkSession, system: Changing) -> None:
         system.put({"1": "a", "2": "a", "3": "a"})

@@ -1,4 +1,4 @@
-"""Conformance suites for connectors, one for each protocol, to subclass.
+"""Conformance suites for connectors: one base class of tests for each protocol.
 
 A suite is a class of pytest tests. Name a subclass `Test…`, and give it a fixture `system`. The fixture returns a new,
 empty system for each test, which implements the suite's protocol. Suites that read need a fixture `spark`, too:
@@ -55,21 +55,21 @@ _HERE = Place("flows/conformance.dpl", 1, 1)
 
 
 class Arriving(RowCut, Protocol):
-    """A system in which items arrive. Their rows have the columns `id` and `note`."""
+    """A system under test in which items arrive. Their rows have the columns `id` and `note`."""
 
     def put(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
         """Add a complete item."""
         ...
 
     def put_unfinished(self, stamp: datetime) -> None:
-        """Add an incomplete item, as a sender does that was cut off."""
+        """Add an incomplete item, as if its sender had been interrupted."""
         ...
 
 
 class TimedSystem(RowCut, Protocol):
-    """A system whose rows have the columns `id` (text) and `at`, their data time, which may be missing.
+    """A system under test whose rows have the columns `id` (text) and `at`, their data time, which may be missing.
 
-    `zone_of_times` is None if the system stores instants, else the zone of its zone-less times.
+    `zone_of_times` is None if the system stores instants, else the zone of its local times.
     """
 
     zone_of_times: str | None
@@ -80,17 +80,17 @@ class TimedSystem(RowCut, Protocol):
 
 
 class Holding(RowCut, Protocol):
-    """A system that stores rows with the columns `id` (text) and `note`.
+    """A system under test that stores rows with the columns `id` (text) and `note`.
 
-    `tells_schema`: False if it cannot return its columns without Spark. The default is True.
+    `tells_schema`: whether it can return its columns without Spark. The default is True.
     """
 
     def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
-        """Replace the content of the system by these rows."""
+        """Replace the content of the system with these rows."""
         ...
 
     def remove(self) -> None:
-        """Remove the system: the table, the file or the server no longer exists."""
+        """Remove the system, so that the table, file or server no longer exists."""
         ...
 
 
@@ -100,12 +100,12 @@ def declared(*columns: tuple[str, str | None], is_open: bool = True) -> Columns:
 
 
 def hours(first: int, count: int) -> list[Window]:
-    """Return hourly windows of 2013-01-01, starting at an hour."""
+    """Return `count` hourly windows of 2013-01-01, from the hour `first` on."""
     return [Window(_DAY + at * _HOUR, _DAY + (at + 1) * _HOUR) for at in range(first, first + count)]
 
 
 class ConnectorConformance(KeepsSecrets):
-    """Requirements of every connector; needs no Spark."""
+    """Tests of every connector, without Spark."""
 
     def test_it_is_found_by_its_type(self, system: System) -> None:
         found = registry.connector(system.connector.capabilities.type)
@@ -147,7 +147,7 @@ class ConnectorConformance(KeepsSecrets):
 
 
 class ArrivalConformance(KeepsSecrets):
-    """A collect BY ARRIVAL TIME of items: each is taken whole, once, and stays readable where it was archived."""
+    """Tests of a collect BY ARRIVAL TIME of items: each is collected whole, once, and stays readable in the archive."""
 
     def test_items_are_listed_oldest_first_in_utc(self, system: Arriving) -> None:
         for at in (2, 0, 1):
@@ -260,7 +260,7 @@ class ArrivalConformance(KeepsSecrets):
 
 
 class WindowConformance(KeepsSecrets):
-    """A collect BY DATA TIME: each row belongs to one window, by its own time."""
+    """Tests of a collect BY DATA TIME: each row belongs to one window, by its own time."""
 
     def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: TimedSystem) -> None:
         second = timedelta(seconds=1)
@@ -364,7 +364,7 @@ class WindowConformance(KeepsSecrets):
 
 
 class SnapshotConformance(KeepsSecrets):
-    """A collect without BY: the source's current content."""
+    """Tests of a collect without BY, which returns the source's current content."""
 
     def test_all_rows_are_read(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": str(at), "note": "n"} for at in range(5)])

@@ -1,6 +1,6 @@
-"""A conformance suite for destinations: all or nothing, and once a claim; see `connectors`.
+"""A conformance suite for destinations: each claim is delivered all or nothing, and once; see `connectors`.
 
-Needs no Spark: sealed slices are written by Arrow.
+It needs no Spark, as sealed slices are written with Arrow.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _FIRST, _SECOND, _THIRD = "20130101000000", "20130102000000", "20130103000000"
 
 
 class Receiving(System, Protocol):
-    """A destination, new and empty."""
+    """A new and empty destination under test."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return all current rows, in any order, `amount` as int; with `timelabel` if the destination has it."""
+        """Return all current rows, in any order: `amount` as int, and `timelabel` if the destination has it."""
         ...
 
 
 class Slices:
-    """Builds deliveries of sealed slices in a folder; claims count up from 1."""
+    """Builds deliveries of sealed slices in a folder. Claims are numbered from 1."""
 
     def __init__(self, folder: Path, publish: str) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class Slices:
         self.claim = 0
 
     def seal(self, rows: Sequence[Mapping[str, Any]]) -> Path:
-        """Write rows as a sealed file, which has more columns than are published."""
+        """Write rows to a sealed file, which has more columns than are published."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -93,7 +93,7 @@ def row(key: str, amount: int) -> dict[str, Any]:
 
 
 class DeliveryConformance(KeepsSecrets):
-    """Requirements of every destination in mode APPEND; and in REPLACE and MERGE, if it supports them."""
+    """Tests of every destination in mode APPEND, and in REPLACE and MERGE if it supports them."""
 
     @pytest.fixture
     def slices(self, tmp_path: Path, system: Receiving) -> Slices:

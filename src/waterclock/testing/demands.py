@@ -1,4 +1,4 @@
-"""Requirements of the suites for every connector: secrets stay hidden, wrong ones are reported, reads are atomic."""
+"""Requirements that all suites share: secrets stay hidden, wrong ones are reported, and reads are atomic."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from waterclock.connectors.delivering import Deliverer
 
 WRONG = "wr0ng+secret/of'n0body"
-"""The value that is used instead of a secret."""
+"""The wrong value that replaces a secret."""
 SOON = 15.0
 """Seconds within which a wrong secret must be reported."""
 
 
 class System(Protocol):
-    """A system under test, new and empty.
+    """A new and empty system under test.
 
-    `secrets`: the names of the options in `setting` that are secrets. The system must check each of them, and refuse
-    access if one is wrong. Use () for a system without secrets.
+    `secrets`: the names of the options in `setting` that are secrets, or () if there are none. The system must check
+    each of them, and refuse access if one is wrong.
     """
 
     connector: Connector
@@ -44,18 +44,21 @@ class System(Protocol):
 
 
 class RowCut(System, Protocol):
-    """A system that can fail while it is read."""
+    """A system under test that can fail while it is read."""
 
     def failing_midway(self) -> AbstractContextManager[None] | None:
         """Return a context in which a read fails after it has started, and after which the system works again.
 
-        Return None if no test can detect the failure, for example because lines of text can be cut off unnoticed.
+        Return None if no reader can detect the failure, for example because lines of text can be cut off unnoticed.
         """
         ...
 
 
 class KeepsSecrets:
-    """Base of the suites: checks in every test that no result, error or log line of a connector shows a secret."""
+    """Base class of the suites.
+
+    It checks in every test that no result, error or log line of a connector shows a secret.
+    """
 
     @pytest.fixture(autouse=True)
     def _no_secret_is_shown(
@@ -73,7 +76,7 @@ class KeepsSecrets:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A connector whose collectors and deliverers are checked for secrets in their results and errors."""
+    """Wraps a connector so that the results and errors of its collectors and deliverers are searched for secrets."""
 
     inner: Connector
     names: tuple[str, ...]
@@ -84,12 +87,12 @@ class Watched:
         return self.inner.capabilities
 
     def collector(self, setting: Setting) -> Collector:
-        """Open a source, and check its results and errors."""
+        """Open a source whose results and errors are searched for secrets."""
         made: Collector = self._open_watched(self.inner.collector, setting)
         return made
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a destination, and check its results and errors."""
+        """Open a destination whose results and errors are searched for secrets."""
         made: Deliverer = self._open_watched(self.inner.deliverer, setting)
         return made
 
@@ -105,7 +108,7 @@ class Watched:
 
 
 def refused(system: System, act: Callable[[Setting], object]) -> None:
-    """Check that `act`, with each secret wrong in turn, soon raises one error that names the connection.
+    """Check that `act`, called with each secret wrong in turn, soon raises one error that names the connection.
 
     Skip the test of a system without secrets.
     """
@@ -125,7 +128,7 @@ def refused(system: System, act: Callable[[Setting], object]) -> None:
 
 
 def cut_midway(system: RowCut, collector: Collector, columns: Columns, read: Callable[[], object]) -> None:
-    """Check that `read`, interrupted half-way, raises an error that the collector explains, and returns no rows.
+    """Check that `read`, interrupted half-way, returns no rows and raises an error that the collector explains.
 
     Skip the test of a system that cannot detect the interruption.
     """
@@ -151,7 +154,7 @@ def require_hidden(secrets: Iterable[str], texts: Iterable[str], where: str) -> 
 
 
 def rows_of(read: Collected) -> list[dict[str, Any]]:
-    """Evaluate and return the collected rows, and close the read."""
+    """Evaluate the collected rows, close the read, and return the rows."""
     try:
         return [row.asDict() for row in read.frame.collect()]
     finally:
@@ -163,7 +166,7 @@ def _values(setting: Setting, names: Iterable[str]) -> frozenset[str]:
 
 
 def _wrap_secret_search(method: Callable[..., Any], secrets: Iterable[str]) -> Callable[..., Any]:
-    """Wrap the method so that its results and errors are searched for secrets before the caller gets them."""
+    """Wrap a method so that its results and errors are searched for secrets."""
 
     def call(*values: Any, **named: Any) -> Any:
         try:
@@ -178,7 +181,7 @@ def _wrap_secret_search(method: Callable[..., Any], secrets: Iterable[str]) -> C
 
 
 def _texts(shown: Any) -> list[str]:
-    """Return all texts that a value shows: to people, in logs, and in stored facts about it."""
+    """Return all texts in which a value can be shown: in messages, in logs, and in stored facts about it."""
     texts = [repr(shown), str(shown)]
     if isinstance(shown, BaseException):
         texts += traceback.format_exception(shown)

@@ -1,4 +1,4 @@
-"""A conformance suite for the tables of another project; see `connectors`."""
+"""A conformance suite for connectors to tables of another project; see `connectors`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _HOUR = timedelta(hours=1)
 
 
 class Linked(RowCut, Protocol):
-    """A project with a table of hourly slices, with the columns `id` and `note`. The unit is that table."""
+    """A project under test with a table of hourly slices with the columns `id` and `note`. The unit is that table."""
 
     def land(self, label: datetime, rows: Sequence[Mapping[str, str]]) -> None:
-        """Make a label, or make it again, with these rows."""
+        """Make a label, or make it again, so that it has these rows."""
         ...
 
     def ask_again(self, label: datetime) -> None:
-        """Request that a label which is done is made again, but do not make it."""
+        """Request that a done label is made again, but do not make it."""
         ...
 
     def files(self) -> Mapping[str, bytes]:
@@ -37,7 +37,7 @@ class Linked(RowCut, Protocol):
 
 
 class LinkedConformance(KeepsSecrets):
-    """A collect of another project's table: which windows may be read, and their content."""
+    """Tests of a collect of another project's table: which windows may be read, and their content."""
 
     def test_only_what_is_done_there_is_settled(self, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])

@@ -21,15 +21,15 @@ _Marks = Mapping[datetime, Mark]
 
 
 class Revised(System, Protocol):
-    """A system whose rows have the columns `id` (text) and `at`, their data time, an instant, and are revised.
+    """A system under test with revisable rows of the columns `id` (text) and `at`, their data time, an instant.
 
-    `change_column`: the column with the time of a row's last change; None if the system detects changes itself.
+    `change_column`: the column with the time of a row's last change; None if the system itself detects changes.
     """
 
     change_column: str | None
 
     def put(self, rows: Sequence[tuple[str, datetime]]) -> None:
-        """Add rows, all at once."""
+        """Add rows in one step."""
         ...
 
     def revise(self, row: tuple[str, datetime]) -> None:
@@ -38,7 +38,7 @@ class Revised(System, Protocol):
 
 
 class LookConformance(KeepsSecrets):
-    """A scan reports the windows that changed since the last scan, and none if nothing changed."""
+    """Tests that a scan reports the windows that changed since the last scan, and none if nothing changed."""
 
     def test_what_was_never_looked_at_did_not_change(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0, 1))
@@ -100,7 +100,7 @@ def _look(spark: SparkSession, system: Revised, marks: _Marks, setting: Setting 
 
 
 def _marks(looked: ChangedWindows) -> _Marks:
-    """Return the recorded marks after a round trip through JSON, as they are stored."""
+    """Return the states that a scan recorded, after a round trip through JSON, as they are stored."""
     of_all = json.loads(json.dumps(looked.of_all))
     of_window = {start: json.loads(json.dumps(noted)) for start, noted in looked.of_window.items()}
     return {window.start: Mark(of_all, of_window.get(window.start)) for window in _HOURS}

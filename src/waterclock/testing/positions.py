@@ -24,23 +24,23 @@ _ALL = Columns((), is_open=True)
 
 
 class Logging(RowCut, Protocol):
-    """A log, new and empty. Its rows have a column `note`, among others."""
+    """A new and empty log under test. Its rows have a column `note`, among others."""
 
     def append(self, notes: Sequence[str]) -> None:
-        """Append rows to the log permanently."""
+        """Append rows to the log and commit them."""
         ...
 
     def append_in_vain(self, notes: Sequence[str]) -> bool:
-        """Append rows and roll them back, as an aborted transaction does; return False for a log without rollback."""
+        """Append rows and roll them back, as an aborted transaction does. Return False for a log without rollback."""
         ...
 
     def forget(self) -> bool:
-        """Lose all rows so far, as retention does, and continue after them; return False if that is impossible."""
+        """Lose all current rows, as retention does. Return False if that is impossible."""
         ...
 
 
 class PositionConformance(KeepsSecrets):
-    """Each label owns a range, and every read of it returns the same rows."""
+    """Tests that each label has a range, and that every read of the range returns the same rows."""
 
     def test_the_first_range_holds_what_is_there(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a", "b"])

@@ -15,15 +15,15 @@ _HOUR = timedelta(hours=1)
 
 
 class WrittenFile(Arriving, Protocol):
-    """A system to which writers add rows, in items that are created when it is sealed."""
+    """A system under test to which writers add rows. Sealing converts the rows to items."""
 
     def write(self, stamp: datetime, rows: Sequence[Mapping[str, str]]) -> None:
-        """Write rows at an instant of the writer's clock, and end the writing."""
+        """Write rows at an instant of the writer's clock, and close the writer."""
         ...
 
 
 class SealingConformance(KeepsSecrets):
-    """A collect BY ARRIVAL TIME of a source that is its own clock: no rows arrive in a sealed span."""
+    """Tests of a collect BY ARRIVAL TIME whose source is its own clock: no rows arrive in a span after it is sealed."""
 
     def test_an_idle_source_is_complete_up_to_now(self, system: WrittenFile) -> None:
         assert _DAY - timedelta(minutes=1) < _open_sealing_collector(system).seal(system.unit, _DAY) <= _DAY

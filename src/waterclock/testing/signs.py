@@ -13,19 +13,19 @@ from waterclock.timelabel.window import Window
 
 
 class Signing(System, Protocol):
-    """A system that signals complete windows."""
+    """A system under test that signals complete windows."""
 
     def awaits(self, sign: Sign) -> Awaits:
-        """Return the AWAIT declaration of a flow for this sign."""
+        """Return the AWAIT declaration of a flow for this kind of sign."""
         ...
 
     def give(self, sign: Sign, window: Window) -> None:
-        """Give the sign of a window, and of no later one."""
+        """Signal that a window is complete, and no later window."""
         ...
 
 
 class SignConformance(KeepsSecrets):
-    """AWAIT signals: a signal is found only after it was given, and it belongs to one window."""
+    """Tests of the signals for AWAIT: a signal is found only after it was given, and belongs to one window."""
 
     def test_a_sign_is_seen_once_it_is_given(self, system: Signing) -> None:
         window = hours(3, 1)[0]

@@ -23,23 +23,23 @@ from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.finding import find_features
-from waterclock.specs.spec_runner import ready, run_all, small_sessions
+from waterclock.specs.spec_runner import prepare_specs, run_all, small_sessions
 
 
 @dataclass(frozen=True)
 class SpecCase:
-    """One scenario of a project; its name is that of the test."""
+    """One scenario of a project. Its name becomes the name of the test."""
 
     project: Project
     feature: Feature
     scenario: Scenario
 
     def check(self) -> None:
-        """Run the scenario on the session of the process, which is started on first use and reused by later scenarios.
+        """Run the scenario in the Spark session of the process, which is started on first use and reused.
 
         Raises  AssertionError with the step that failed and how; ProjectErrors if the scenario cannot be run
         """
-        with ready(self.project, [self.scenario], sessions=_sessions()) as at:
+        with prepare_specs(self.project, [self.scenario], sessions=_sessions()) as at:
             outcome = run_all(at, [self.feature])
         if not outcome.is_passed:
             raise AssertionError(f"{outcome}")
@@ -56,7 +56,7 @@ def spec_cases(
     name: str | None = None,
     tags: str | None = None,
 ) -> list[SpecCase]:
-    """Return the scenarios of a project that `waterclock.spec` would select. Reads files, and starts no Spark.
+    """Return the scenarios of a project that `waterclock.spec` would select. Files are read, and no Spark is started.
 
     Raises ProjectErrors for a project with errors and for files that are not Gherkin; E360 if there are no scenarios.
     """
@@ -69,7 +69,7 @@ def spec_cases(
 
 @cache
 def _sessions() -> Sessions:
-    """Return the sessions of the process; the resources started for them end with it."""
+    """Return the Spark sessions of this process, whose resources are released when it ends."""
     folder = tempfile.TemporaryDirectory(prefix="waterclock-spec-", ignore_cleanup_errors=True)
     sessions = small_sessions(Path(folder.name))
     atexit.register(folder.cleanup)

@@ -110,7 +110,12 @@ class People:
 
     def _read_secret(self, name: str) -> str:
         if self._secrets is None:
-            raise WaterclockError("E225", f"secret {name} does not resolve", why="the project cannot be read")
+            raise WaterclockError(
+                "E225",
+                f"secret {name} does not resolve",
+                why="the project cannot be read",
+                fix="correct the errors that `waterclock check` lists, then sign in again",
+            )
         return Secrets.of(self._secrets).read(name)
 
     async def find(self, credential: Credential) -> Person | None:

@@ -151,7 +151,8 @@ def test_a_look_that_fails_fails_no_batch_and_is_told(tmp_path: Path, spark: Spa
         look = ledger.offline.newest_runs()["shop.sent"]
         assert look.error is not None
         assert (look.looked_at, look.labels, look.taken_until) == (day(2), 0, None)
-        assert not ledger.offline.take_look("shop.sent", seen=NEVER, lease=day(2) - day(1))  # it was taken since
+        # it was reserved since
+        assert not ledger.offline.reserve_measurement("shop.sent", seen=NEVER, lease=day(2) - day(1))
     assert not tiny.run(day(2, 9)).has_failed
     assert len([text for text in tiny.heard.said_ if "offline" in text]) == 1  # not before it is due again
     tiny.run(day(3))

@@ -38,7 +38,7 @@ from waterclock.files.filesystem import (
     writable,
 )
 from waterclock.files.object_stores import register_bucket
-from waterclock.storage.lake import require_latch
+from waterclock.storage.lake import require_put_if_absent
 
 
 @pytest.fixture(params=["here", "s3"])
@@ -134,7 +134,7 @@ def test_arrow_reads_and_writes(folder: str) -> None:
 
 
 def test_a_storage_with_a_latch_is_left_as_it_was(folder: str) -> None:
-    require_latch(folder)
+    require_put_if_absent(folder)
     assert names(folder) == []
 
 
@@ -186,7 +186,7 @@ def test_a_bucket_without_conditional_puts_is_refused(careless: str) -> None:
         url, {"endpoint": careless, "access_key_id": "any", "secret_access_key": "any", "region": "us-east-1"}
     )
     with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only if it does not exist"):
-        require_latch(url)
+        require_put_if_absent(url)
 
 
 def test_options_that_are_none_and_unknown_schemes_are_told() -> None:

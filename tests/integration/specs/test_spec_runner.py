@@ -15,7 +15,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome
-from waterclock.specs.spec_runner import ready, run_all
+from waterclock.specs.spec_runner import prepare_specs, run_all
 from waterclock.testing.specs import spec_cases
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def run(spark: SparkSession, project: Project, text: str) -> SpecOutcome:
     found = feature(text)
-    with ready(project, found.scenarios, sessions=Sessions.of(spark)) as at:
+    with prepare_specs(project, found.scenarios, sessions=Sessions.of(spark)) as at:
         return run_all(at, [found])
 
 

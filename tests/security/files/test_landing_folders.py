@@ -6,15 +6,20 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.ledgers import table
 from tests.security.strangers import MALLORY, as_user, meeting_place, needs_root
+from tests.systems import unit_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.archiving import archive_items
 from waterclock.connectors.files.landed_names import names_of
 from waterclock.connectors.files.landing import Landing
-from waterclock.connectors.interface import Item
+from waterclock.connectors.interface import Item, Report
+from waterclock.engine.collect.collect import _archive
 from waterclock.permissions.ownership import open_below
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -149,3 +154,37 @@ def test_opening_below_a_folder_follows_no_link(place: Path) -> None:
     for relative in (f"web/link/{NAME}", "web/visits/link", f"web/../../secret/{NAME}"):
         with pytest.raises(OSError, match=r"link|\.\."):
             open_below(place / "new", relative)
+
+
+def listed(place: Path) -> Item:
+    landed(place)
+    (item,) = land.list_items(landing(place), names_of("web.visits"), now=NOW).items
+    return item
+
+
+@pytest.mark.parametrize("change", ["content", "size", "file"])
+def test_a_file_that_changed_between_its_read_and_its_archiving_is_reported(place: Path, change: str) -> None:
+    item = listed(place)
+    path = Path(item.path)
+    if change == "file":
+        path.unlink()
+    path.write_text("id\n1\n2\n" if change == "size" else "id\n2\n")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    (report,) = archive_items(landing(place), [item])
+    assert report.problem == "changed between its read and its archiving"
+    assert (place / "archive/web/visits" / NAME).read_text() == ("id\n1\n2\n" if change == "size" else "id\n2\n")
+    assert not path.exists()
+
+
+def test_a_file_that_did_not_change_is_not_reported(place: Path) -> None:
+    item = listed(place)
+    assert archive_items(landing(place), [item]) == ()
+    assert archive_items(landing(place), [item]) == ()
+
+
+def test_a_run_tells_what_the_archiving_reports() -> None:
+    said: list[str] = []
+    work: Any = SimpleNamespace(report_once=said.append)
+    collector: Any = SimpleNamespace(archive=lambda *_: (Report("new/a.csv", "a link", "it is not moved"),))
+    _archive(table("raw.a"), collector, unit_of("land", "web.visits"), [], work)
+    assert said == ["raw.a: new/a.csv: a link; it is not moved"]

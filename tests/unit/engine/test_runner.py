@@ -140,7 +140,9 @@ def test_a_claim_that_somebody_else_has_is_no_failure(monkeypatch: pytest.Monkey
     assert (outcome.done, outcome.failed) == (0, [])
 
 
-@pytest.mark.parametrize("refused", [refusals.batch_done_error("a.b", day(2), 7), refusals.is_skipped("a.b", day(2))])
+@pytest.mark.parametrize(
+    "refused", [refusals.batch_done_error("a.b", day(2), 7), refusals.build_skipped_error("a.b", day(2))]
+)
 def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_group_back(
     monkeypatch: pytest.MonkeyPatch, refused: ClaimRefused
 ) -> None:

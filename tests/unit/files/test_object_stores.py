@@ -100,6 +100,8 @@ def test_what_callers_tell_apart_passes_as_it_is(error: Exception) -> None:
         ("s3://lake/a b/c+d%20ü.csv", "s3://lake/a%20b/c+d%2520ü.csv"),
         ("s3://file/e.csv", "s3://file/e.csv"),
         ("/data/a b.csv", "data/a%20b.csv"),
+        ("/file/1.csv", "file/1.csv"),
+        ("/file/file1.csv", "file/file1.csv"),
     ],
 )
 def test_a_file_is_known_by_what_spark_calls_it(path: str, key: str) -> None:

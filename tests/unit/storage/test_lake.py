@@ -11,7 +11,7 @@ import pytest
 
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import put_if_absent
-from waterclock.storage.lake import Lake, require_latch
+from waterclock.storage.lake import Lake, require_put_if_absent
 
 
 def test_tables_publish_stages_and_slices_have_their_places() -> None:
@@ -24,14 +24,14 @@ def test_tables_publish_stages_and_slices_have_their_places() -> None:
 
 
 def test_a_local_folder_carries_a_latch_and_is_left_clean(tmp_path: Path) -> None:
-    require_latch(str(tmp_path / "new"))
+    require_put_if_absent(str(tmp_path / "new"))
     assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_a_storage_that_creates_a_file_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", shutil.copyfile)
     with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only if it does not exist"):
-        require_latch(str(tmp_path))
+        require_put_if_absent(str(tmp_path))
 
 
 def test_a_storage_without_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_a_storage_without_links_is_refused(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "link", no_link)
     with pytest.raises(WaterclockError, match="E602") as refused:
-        require_latch(str(tmp_path))
+        require_put_if_absent(str(tmp_path))
     assert "not permitted" in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -48,7 +48,7 @@ def test_a_storage_without_links_is_refused(tmp_path: Path, monkeypatch: pytest.
 def test_a_storage_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WaterclockError, match="E603 the storage cannot be written"):
-        require_latch(str(tmp_path / "file"))
+        require_put_if_absent(str(tmp_path / "file"))
 
 
 def test_a_file_is_put_once(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, find_pending_first_windows
 from waterclock.operations.formatting import local_label
 from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
-from waterclock.operations.offline import OfflineStand, list_offline_states
+from waterclock.operations.offline import OfflineTableStatus, list_offline_states
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.source_waits import SourceWait, source_waits
@@ -49,7 +49,7 @@ class PlanDetails:
     waiting: Mapping[str, FirstWindow]
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
-    offline: tuple[OfflineStand, ...] = ()
+    offline: tuple[OfflineTableStatus, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
     held: Sequence[TableLog] = ()
     renames: Mapping[str, str] = field(default_factory=dict)

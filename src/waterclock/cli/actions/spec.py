@@ -24,7 +24,7 @@ from waterclock.operations.states import State
 from waterclock.specs.comparing import RowMark
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
-from waterclock.specs.spec_runner import ScenarioListener, ready, run_all
+from waterclock.specs.spec_runner import ScenarioListener, prepare_specs, run_all
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: 
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
     to = console(stderr=is_json)
     report = SpecReport(to, len(found.scenarios), is_quiet=is_json and not to.is_terminal)
-    with report.show_progress(), ready(project, found.scenarios, errors=found.errors) as at:
+    with report.show_progress(), prepare_specs(project, found.scenarios, errors=found.errors) as at:
         outcome = run_all(at, found.features, report)
     if wanted.html is not None:
         _write(outcome, wanted.html)

@@ -21,7 +21,7 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnDescription, deadline_text, declared_pairs, describe_columns
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.formatting import count_words, instant_words, local_label
-from waterclock.operations.offline import OfflineStand, list_offline_states
+from waterclock.operations.offline import OfflineTableStatus, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, one_table, open_read_only
 from waterclock.operations.retained_logs import TableLog, list_held_logs, log_words
@@ -55,7 +55,7 @@ class TableDescription:
     sample: AnsweredQuestion | None
     schemas: tuple[SchemaVersion, ...] = ()
     deadlines: Deadlines = NO_DEADLINES
-    offline: OfflineStand | None = None
+    offline: OfflineTableStatus | None = None
     held: TableLog | None = None
 
     def to_answer(self) -> ShowAnswer:

@@ -18,7 +18,7 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, column_cadence, fitting_cadence, newest_span, parse_columns
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.lookback_report import read_last_lookbacks
-from waterclock.operations.offline import OfflineStand, list_offline_states
+from waterclock.operations.offline import OfflineTableStatus, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.project_grid import project_grid, span_of_labels, span_since_start, zone_of_columns
@@ -60,7 +60,7 @@ class StatusInput:
     deadlines: Deadlines = NO_DEADLINES
     lags: Sequence[Lag] | None = None
     silent: Silent = NO_SILENCE
-    offline: tuple[OfflineStand, ...] = ()
+    offline: tuple[OfflineTableStatus, ...] = ()
     received: Mapping[str, Waiting] = field(default_factory=dict)
     held: Sequence[TableLog] = ()
     waits: Sequence[SourceWait] = ()

@@ -10,7 +10,7 @@ from rich.text import Text
 from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
 from waterclock.operations.deadlines import Deadlines, DeadlineState
-from waterclock.operations.offline import OfflineStand
+from waterclock.operations.offline import OfflineTableStatus
 from waterclock.operations.retained_logs import TableLog, calm_words, log_words
 from waterclock.operations.silence import Silent, silence_words
 from waterclock.operations.states import State
@@ -47,7 +47,7 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
         to.print()
 
 
-def print_offline(to: Console, stands: Sequence[OfflineStand]) -> None:
+def print_offline(to: Console, stands: Sequence[OfflineTableStatus]) -> None:
     """Print the tables that the next run measures offline, and those whose measuring failed."""
     for stand in stands:
         if said := stand.trouble_words():

@@ -1,7 +1,7 @@
 """Reads rows of a DuckDB database into a Spark frame, as Arrow, in bounded memory and as of one moment.
 
 A small result is passed to Spark directly. A big one is read by one Python worker of Spark, since DuckDB itself uses
-all cores. The file stays open in this process meanwhile, so that no other process writes to it.
+all cores. Meanwhile the file stays open in this process, so that no other process can write to it.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ _INFINITE_DAY = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class DuckdbRequestedColumn(RequestedExpression[DuckdbColumn]):
-    """A requested column, with its description in the database."""
+    """A column to read, with its description in the database."""
 
     @property
     def is_as_it_is(self) -> bool:
-        """Whether the declared type is that without a declaration, so that Python converts no value."""
+        """Whether the declared type is also the column's default type, so that Python converts no value."""
         return self.column.spark is not None and _kind(self.taken.type) == _kind(self.column.spark)
 
     @property
     def is_text(self) -> bool:
-        """Whether the column is read as the text of its values."""
+        """Whether the column is read as text, because it is declared STRING and has another type."""
         return _kind(self.taken.type) == "string" and not self.is_as_it_is
 
 
 @dataclass(frozen=True, slots=True)
 class DuckdbExtract(PartialExtract[DuckdbDatabase, DuckdbRequestedColumn]):
-    """The rows to read."""
+    """A query for rows of a DuckDB table or query."""
 
 
 def batches(
     connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels.
+    """Yield the rows of an extract in batches of up to `BATCH_ROWS`, with labels if they are read by window.
 
     Raises  E812 for type mismatches
     """
@@ -103,7 +103,7 @@ def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract)
 
 
 def _require_calendar(days: pa.Array) -> pa.Array:
-    """Refuse infinite dates, which are numbers of days in Arrow, and those outside of the years 1 to 9999."""
+    """Raise TypeMismatch for infinite dates, which Arrow has as numbers, and for those beyond the years 1 to 9999."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -116,7 +116,7 @@ def _require_calendar(days: pa.Array) -> pa.Array:
 
 
 def _kind(type_name: str) -> str:
-    """Return the normal form of a Spark type, which is equal for all spellings of the type."""
+    """Return the normal form of a Spark type, in which all spellings of a type are equal."""
     said = type_name.strip().lower().replace(", ", ",")
     return {"integer": "int", "long": "bigint", "timestamp_ltz": "timestamp", "real": "float"}.get(said, said)
 
@@ -142,7 +142,7 @@ class DuckdbCollector(ServerCollector["duckdb.DuckDBPyConnection", DuckdbColumn]
     database: DuckdbDatabase
 
     def clock(self, unit: Unit) -> None:
-        """Return None: a database file has no clock of its own."""
+        """Return None: a database file has no clock."""
 
     @property
     def _source(self) -> DuckdbDatabase:

@@ -2,7 +2,7 @@
 
 Connection      `path`, below the project unless absolute. One process can write a file, or several can read it.
 Unit            a table or view by name, with its schema if that is not `main`; or a query.
-Clock           The machine's only.
+Clock           None; the clock of this machine is used.
 Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a date, or a whole number since 1970.
 Snapshot        All rows.
 Publish         See `delivery`.

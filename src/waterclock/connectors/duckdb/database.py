@@ -30,7 +30,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # extensions are never downloaded implicitly
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    # a view in a stranger's file could read any file of this machine, /proc/self/environ among them
+    # a view in a file of unknown origin could read any file of this machine, such as /proc/self/environ
     "enable_external_access": "false",
 }
 _PAUSE = 0.05
@@ -40,9 +40,9 @@ _DAMAGED = ("not a valid DuckDB", "Corrupt", "checksum", "older version", "newer
 
 @dataclass(frozen=True, slots=True)
 class DuckdbDatabase:
-    """The path of a database file and how to open it.
+    """The path of a database file, and how to open it.
 
-    If another process uses the file, opening it waits for `timeout` seconds.
+    While another process uses the file, opening it is retried for up to `timeout` seconds.
     """
 
     path: str
@@ -51,7 +51,7 @@ class DuckdbDatabase:
 
     @property
     def name(self) -> str:
-        """Its path."""
+        """The path, which identifies the database in messages."""
         return self.path
 
     @contextmanager
@@ -107,7 +107,7 @@ class DuckdbDatabase:
 
 
 def database_of(setting: Setting) -> DuckdbDatabase:
-    """Return the connection's database; a relative path is below the project's folder. Raises  E803 without a path."""
+    """Build the database of a connection. A relative path is below the project's folder. Raises  E803 without one."""
     path, timeout, may_create = file_of(setting, "duckdb")
     return DuckdbDatabase(path, timeout, may_create)
 
@@ -115,7 +115,7 @@ def database_of(setting: Setting) -> DuckdbDatabase:
 def rows_of(
     connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()
 ) -> list[Any]:
-    """Run a statement and return its complete result; an unfinished result would block the next statement."""
+    """Run a statement and return its complete result, as an unfinished result would block the next statement."""
     return connection.execute(sql, values or None).fetchall()
 
 
@@ -127,7 +127,7 @@ def first_of(
 
 
 def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
-    """Refuse a table that does not exist. Raises  E804, with the nearest names."""
+    """Raise E804, with similar names, if the unit's table does not exist."""
     if unit.query is not None or kind_at(connection, unit):
         return
     rows = rows_of(
@@ -140,7 +140,7 @@ def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
 
 
 def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
-    """Return `table` or `view`, or an empty text if the name is free."""
+    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
     schema, _, name = unit.path.rpartition(".")
     row = first_of(
         connection,
@@ -152,7 +152,7 @@ def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
 
 
 def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockError:
-    """Build the error for an error of DuckDB; it is `transient` if waiting can help."""
+    """Convert an error of DuckDB to a Waterclock error, which is `transient` if waiting can help."""
     import duckdb
 
     text = " ".join(str(error).split())

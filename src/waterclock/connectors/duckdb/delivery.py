@@ -1,4 +1,4 @@
-"""Delivers a sealed slice to a DuckDB database: as Arrow, in one transaction, once per claim.
+"""Delivers sealed slices to a DuckDB database as Arrow tables, in one transaction, once per claim.
 
 `sql/database_delivery` describes the modes. Only one process can write to a file at a time. If two threads of it
 deliver the same claim, the primary key of the record of deliveries makes one of them fail.
@@ -177,7 +177,7 @@ def _put(
 
 
 def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice with their labels, and whether a row is deleted. Nested values are JSON or lists."""
+    """Yield the rows of a slice with their labels and whether they are deleted. Nested values are JSON or lists."""
     import pyarrow as pa
 
     names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)
@@ -213,7 +213,7 @@ def _to_json(values: pa.Array) -> pa.Array:
 def _refuse_cut(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Refuse values that the destination's own types would not store exactly. Raises  E812 with the first one."""
+    """Raise E812 for the first value that a type of the destination would not store exactly."""
     for name, kind, spelt, kept in _other_types(delivery, there):
         if kept == "VARCHAR" or kept in _BITS:  # a text stores all; binary fractions were checked before
             continue
@@ -232,7 +232,7 @@ def _refuse_cut(
 
 
 def _other_types(delivery: Delivery, there: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the columns whose type differs in the destination: name and type in the slice, name and type there."""
+    """Yield the columns whose type differs in the destination: name and type in the slice, then name and type there."""
     for name, kind in wanted_columns(delivery, there).items():
         spelt, kept = there[name.lower()]
         if kept != kind:

@@ -1,4 +1,4 @@
-"""Creates or alters the destination table in a DuckDB database, and refuses tables with rows of other owners.
+"""Creates or alters the destination table in a DuckDB database, and refuses tables with rows that others wrote.
 
 The first delivery creates the destination. Missing columns are added, with the type that corresponds to the Spark type;
 nested values are JSON. An existing destination keeps its own types and columns. An array is written to a list column
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def list_type(spark_type: str) -> str | None:
-    """Return the DuckDB list type for an array of plain values, or of such arrays; None for any other Spark type."""
+    """Return the DuckDB list type for a Spark array of plain values or of such arrays; None for another type."""
     found = re.fullmatch(r"array\s*<(.+)>", spark_type.strip(), re.IGNORECASE | re.DOTALL)
     if found is None:
         return None
@@ -32,9 +32,9 @@ def list_type(spark_type: str) -> str | None:
 
 
 def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | None = None) -> dict[str, str]:
-    """Return the columns that a delivery writes, with the types of a new destination.
+    """Map the columns that a delivery writes to their types in a new destination.
 
-    Arrays are JSON, unless `there`, the existing destination, has a list column for them.
+    Arrays are JSON, unless the existing destination `there` has a list column for them.
     """
     wanted = destination.wanted_columns(delivery, DIALECT)
     for name, kind in delivery.columns:
@@ -45,7 +45,7 @@ def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | No
 
 
 def read_stored_columns(connection: duckdb.DuckDBPyConnection, unit: Unit) -> dict[str, tuple[str, str]]:
-    """Return name and type of each column of the unit's table, by lower-case name; empty if there is no table."""
+    """Map the lower-case names of the unit's columns to name and type; empty if there is no table."""
     if not kind_at(connection, unit):
         return {}
     relation = connection.sql(f"SELECT * FROM {table_of(unit)} LIMIT 0")
@@ -55,7 +55,7 @@ def read_stored_columns(connection: duckdb.DuckDBPyConnection, unit: Unit) -> di
 def prepare_table(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> dict[str, tuple[str, str]]:
-    """Create the destination or add missing columns. Return its columns as `read_stored_columns` does.
+    """Create the destination, or add missing columns. Return its columns as `read_stored_columns` does.
 
     Raises  E820 for a table with rows of other owners
     """

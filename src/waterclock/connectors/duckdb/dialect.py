@@ -26,9 +26,9 @@ quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_
 
 
 def session_in(connection: duckdb.DuckDBPyConnection) -> SqlSession:
-    """Return a session in a connection.
+    """Return an object that runs statements in a connection.
 
-    It reads each result to its end: an unfinished one would block the next statement.
+    It reads each result to its end, as an unfinished one would block the next statement.
     """
 
     def run(sql: str, values: Any) -> SqlResult:

@@ -51,7 +51,7 @@ class DuckdbColumn(ExpressionColumn):
 
     @property
     def time_kind(self) -> str | None:
-        """The kind of time for window bounds; None for a column that is not a time."""
+        """The kind of time of the column, as `WindowFilter` uses it; None for a column that is not a time."""
         if self.kind == _INSTANT:
             return "timestamptz"
         if self.is_local:

@@ -1,4 +1,4 @@
-"""Finds the tables behind a view in a DuckDB database."""
+"""Lists the tables behind a view in a DuckDB database."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class DuckdbViewTables(SqlViewTables):
     connection: duckdb.DuckDBPyConnection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, or an empty text if the name is free."""
+        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
         return kind_at(self.connection, unit)
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of the existing tables by path, with one statement."""
+        """Map the path of each table that exists to its columns. Cost: one statement."""
         paths = {part.path.rpartition(".")[2].lower(): part.path for part in parts}
         schema = parts[0].path.rpartition(".")[0] or "main" if parts else "main"
         rows = self.session.rows_of(

@@ -1,4 +1,4 @@
-"""The connection type `files`: files that arrive in folders or buckets, and files that are delivered to them.
+"""The connection type `files`: collects files that arrive in folders or buckets, and delivers files to them.
 
 The engine calls `connector`. A collect runs through these steps, in this order:
 

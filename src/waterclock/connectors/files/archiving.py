@@ -1,4 +1,4 @@
-"""Moves collected files to the archive: from the landing folder, under the same path.
+"""Moves collected files from the landing folder to the archive, under the same path.
 
 A file is first put into the archive, unless the same content is already there, and then removed from the landing
 folder. After a crash between the two steps it is in both places, and is archived again.
@@ -27,13 +27,16 @@ from waterclock.files.filesystem import (
     put_copy_if_absent,
     put_file_if_absent,
     remove_file,
+    stat_file,
 )
 from waterclock.files.object_stores import is_remote
 from waterclock.permissions.ownership import foreign_writer, open_below, remove_below
 
 
 def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]:
-    """Move files to the archive, under the same path as in the landing folder; return reports about files that stay.
+    """Move files to the archive, under the same path as in the landing folder.
+
+    Return reports about files that stay, and about those that changed since they were listed.
 
     Idempotent: a file that is already in the archive with the same content is only removed from the landing folder. A
     file that another table archives at the same time is skipped. Other content is never overwritten. If one file cannot
@@ -60,7 +63,9 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
         return None
     target = entry_path(landing.archive, relative)
     try:
-        is_put = _put(landing, item, relative, target)
+        is_new = _put(landing, item, relative, target)
+        is_put = is_new or is_same_content(item.path, target)
+        has_changed = is_new and _has_changed(landing, item, target)
     except FileNotFoundError:
         if is_there(item.path):
             raise
@@ -76,6 +81,12 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
         remove_file(item.path)
     else:
         remove_below(landing.folder, relative)
+    if has_changed:
+        why = (
+            "the archive has the changed file, and the table the rows of the one before; have it sent under another "
+            "name, and restore the one before there"
+        )
+        return Report(str(target), "changed between its read and its archiving", why)
     return None
 
 
@@ -89,13 +100,24 @@ def _put(landing: Landing, item: Item, relative: str, target: Path) -> bool:
     else:
         with os.fdopen(open_below(landing.folder, relative), "rb") as file:
             is_put = _archive_opened_file(file, item.path, target)
-    return is_put or is_same_content(item.path, target)
+    return is_put
+
+
+def _has_changed(landing: Landing, item: Item, target: Path) -> bool:
+    """Return whether a file that was just archived has another size or last modification than when it was listed.
+
+    Files in an object store are replaced as a whole, and are not checked.
+    """
+    if is_remote(landing.folder) or is_remote(target) or item.changed is None:
+        return False
+    found = stat_file(target)
+    return (found.size, found.changed) != (item.size, item.changed)
 
 
 def _archive_opened_file(file: IO[bytes], path: str, target: Path) -> bool:
-    """Put an open file into the archive: as a hard link if no other user can change it, else as a copy.
+    """Put an open file into the archive, as a hard link if no other user can change the file, else as a copy.
 
-    The owner of a file, its other hard links and processes that have it open can all still write to a linked file.
+    A linked file can still be changed by its owner, through its other hard links, and by processes that have it open.
     """
     status = os.fstat(file.fileno())
     if status.st_nlink > 1 or foreign_writer(status, file.fileno()) is not None:

@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import IO, Any
 
 MOST_BYTES = 256 << 20
-"""The limit of the unpacked size of a block. Common writers make blocks of some kilobytes to some megabytes."""
+"""The maximum unpacked size of a block. Common writers make blocks of some kilobytes to some megabytes."""
 _LONGEST_NUMBER = 10  # bytes
 
 
 def check_block(file: IO[bytes], codec: str) -> None:
-    """Check the next block of an open Avro file by unpacking it. The file's position is the same afterwards.
+    """Check the next block of an open Avro file by unpacking it, and restore the file's position.
 
     Raises  ValueError for a broken block, and for one that is larger than `MOST_BYTES` when unpacked
     """
@@ -35,7 +35,7 @@ def check_block(file: IO[bytes], codec: str) -> None:
 def _unpacked_size(packed: bytes, codec: str) -> int:
     """Return the unpacked size of a block, or a number above `MOST_BYTES` if it is larger than that.
 
-    Uncompressed blocks and unknown codecs: the size as it is; fastavro reports unknown codecs.
+    For uncompressed blocks and unknown codecs it is the packed size; fastavro reports unknown codecs.
     """
     if codec == "deflate":
         return len(zlib.decompressobj(-15).decompress(packed, MOST_BYTES + 1))  # without a header
@@ -74,7 +74,7 @@ _UNPACKERS: Mapping[str, Callable[[], Any]] = {
 
 
 def _number_in(file: IO[bytes]) -> int | None:
-    """Read a variable-length zigzag integer of Avro from a file. None at the end of the file."""
+    """Read an Avro integer (zigzag, variable length) from a file; None at the end of the file."""
     read = b""
     while len(read) < _LONGEST_NUMBER and (byte := file.read(1)):
         read += byte

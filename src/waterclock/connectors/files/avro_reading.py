@@ -1,4 +1,4 @@
-"""Reads Avro files with fastavro: the header for the columns, and rows as Arrow batches on Spark's workers."""
+"""Reads Avro files with fastavro: the columns from the header, and the rows as Arrow batches on Spark's workers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
 
 
 class _Names(dict[str, Any]):
-    """The named types of a schema, by name, and a counter of all types.
+    """The named types of a schema, by name, and a counter of all types that the schema contains.
 
     Named types may contain each other, so a short schema may expand to any number of types.
     """
@@ -72,9 +72,9 @@ class _Names(dict[str, Any]):
 
 
 def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
-    """Return the columns of an Avro file. Most unions of several types, and recursive types, are STRING.
+    """Return the columns of an Avro file. A recursive type, and most unions of several types, become STRING.
 
-    Nested values of such a column become JSON.
+    Nested values of a STRING column are read as JSON.
     Raises  ValueError for a file that is not Avro, whose values are not records, or that needs a compression library
             that is not installed
     """
@@ -93,9 +93,9 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
 
 
 def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
-    """Return a function that reads a file with these columns into batches, in bounded memory.
+    """Return a function that reads an Avro file with these columns into Arrow batches, in bounded memory.
 
-    The columns of a batch are `c0`, `c1`, … and `NUMBER`, the position of the row in the file, from 1.
+    The columns of a batch are `c0`, `c1`, … and `NUMBER`, the row number in the file, from 1.
     """
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ def _open_reader(file: IO[bytes]) -> Any:
 
 
 def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
-    """Yield the records of all blocks of a file that `reader` has opened.
+    """Yield the records of an Avro file that `reader` has opened, block by block.
 
     Raises  ValueError for a block that is too large, for records that are nested too deep, and for more than
             `_MOST_OF_NOTHING` records without any bytes: a small file could contain any number of these
@@ -175,7 +175,7 @@ def _name_of(field: Mapping[str, Any]) -> str:
 
 
 def _resolve_schema(schema: Any, named: dict[str, Any]) -> Any:
-    """Return the definition of a type that is given by its name, and any other type unchanged.
+    """Replace the name of a type by its definition; return any other type unchanged.
 
     A definition with a name is added to `named`.
     """
@@ -227,7 +227,7 @@ def _type_of(schema: Any, named: _Names, within: tuple[str, ...]) -> str:  # noq
 
 
 def _is_recursive(schema: Any, named: dict[str, Any], names: tuple[str, ...]) -> bool:
-    """Return whether a type contains one of the records that enclose it."""
+    """Return whether a type contains one of the records `names`, which enclose it."""
     for branch in _branches(schema):
         known = _resolve_schema(branch, named)
         kind = _kind(known)
@@ -240,7 +240,7 @@ def _is_recursive(schema: Any, named: dict[str, Any], names: tuple[str, ...]) ->
 
 
 def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callable[[Any], Any], pa.DataType]:
-    """Return a function that converts an Avro value for Arrow, and its Arrow type, which corresponds to `_type_of`."""
+    """Return a function that converts Avro values for Arrow, and the Arrow type, which corresponds to `_type_of`."""
     import pyarrow as pa
 
     from waterclock.connectors.arrow_values import arrow_type
@@ -272,7 +272,7 @@ def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callabl
 
 
 def _text(value: Any) -> str:
-    """Return a value as text: nested values as JSON, with bytes in them as hexadecimal."""
+    """Convert a value to text: nested values to JSON, in which bytes are hexadecimal."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list | bool | int | float):

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def write_avro(file: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch], codec: str) -> int:
-    """Write batches to an Avro file, and return the number of rows. All columns are nullable.
+    """Write batches to an Avro file with nullable columns, and return the number of rows.
 
     Instants are timestamp-micros, times without a zone local-timestamp-micros.
     Raises  E888 without the library; E889 for a column name or type that Avro does not support

@@ -1,7 +1,8 @@
-"""Finds the files of a unit in an object store, by one listing of all objects below its folder.
+"""Finds the files of a unit in an object store, with one listing of all objects below a folder.
 
-A listing contains sizes and times, so that no request per file is needed. The time of an object cannot be set. So the
-arrival of an archived object without a stamp in its name is stored in the name of an empty marker object next to it.
+A listing contains sizes and times, so no request per file is needed. The modification time of an object cannot be set,
+and an archived object gets a new one. So the arrival time of an archived object without a stamp in its name is stored
+in the name of an empty marker object next to it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 def find_in_bucket(
     root: Path, names: Names, zone: str, *, without: Collection[str], only: Collection[str] | None
 ) -> FoundFiles:
-    """Find a unit's files in an object store; arguments and result are those of `landed_names.find`.
+    """Find a unit's files in an object store. Parameters and result are those of `landed_names.find`.
 
     Cost: a request for each thousand objects
     """
@@ -40,7 +41,7 @@ def find_in_bucket(
 
 
 def mark_arrival(target: Path, arrived: datetime) -> None:
-    """Store the arrival time of a file in the name of an empty object next to `target`, its path in the archive."""
+    """Store the arrival time of an archived file in the name of an empty object next to its path `target`."""
     put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
 
 
@@ -65,7 +66,9 @@ def _list_matching_files(root: str, names: Names) -> Iterator[tuple[str, str, Fi
     head = f"{inner}/" if inner else ""
     pattern = _parts_of(names.path)
     folder = entry_path(root, inner)
-    marks = files_below(folder, f".{begin}") if begin else ()  # else the second listing contains them
+    marks = (
+        files_below(folder, f".{begin}") if begin else ()
+    )  # without `begin`, the second listing contains the marker objects
     arrived: dict[str, datetime] = {}
     matching: list[tuple[str, FileInfo]] = []
     for found in chain(marks, files_below(folder, begin)):
@@ -82,7 +85,7 @@ def _list_matching_files(root: str, names: Names) -> Iterator[tuple[str, str, Fi
 
 
 def _fixed_part_of(path: str) -> tuple[str, str]:
-    """Return the folders of a glob before the first wildcard, and the fixed prefix of the name after these."""
+    """Return the folders of a glob before its first wildcard, and the fixed prefix of the next path segment."""
     parts = PurePosixPath(path).parts
     fixed = list(takewhile(lambda part: not WILDCARD.search(part), parts[:-1]))
     return "/".join(fixed), WILDCARD.split(parts[len(fixed)])[0]

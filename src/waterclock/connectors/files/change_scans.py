@@ -1,4 +1,4 @@
-"""Finds the windows of a landing folder that changed: those with rows in a file that is new since the last scan."""
+"""Finds the changed windows of a landing folder: those with rows in a file that arrived since the last scan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find_changed_windows(
     columns: Columns,
     zone: str,
 ) -> ChangedWindows:
-    """Return the windows that have rows in a new file, and the names and sizes of all files, for the next scan.
+    """Return the windows that have rows in new files, and record the names and sizes of all files for the next scan.
 
     A file is new for a window if the last scan did not find it, or found it with another size. Only new files are
     read, and only their times. The driver receives only pairs of file and window.
@@ -56,7 +56,7 @@ def _find_file_windows(
     columns: Columns,
     zone: str,
 ) -> list[tuple[str, datetime]]:
-    """Return pairs of a file and the start of a window that has rows in it."""
+    """Return the pairs of a file and the start of a window of which the file has rows."""
     windows = request.windows
     by_label: Mapping[str, Window] = {window.label: window for window in windows}
     stamps = {item.path: item.stamp for item in items}

@@ -1,7 +1,7 @@
-"""Checks whether a file is complete, as far as possible without parsing it.
+"""Checks whether a file is complete, if possible without parsing it.
 
-Plain CSV has no end marker. So its sender should write under another name and rename the file, or the connection
-declares `settle`. Compressed files are read completely once (up to a size); Parquet has an end marker.
+Plain CSV has no end marker. So its sender should write under another name and rename the file, or the option `settle`
+should be set. Compressed files are read completely once (up to a size). Parquet has an end marker.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from waterclock.connectors.files.landed_names import FORMATS
 from waterclock.files.filesystem import open_for_reading
 
 DAMAGED = "damaged"
-"""The problem of a file that waiting cannot fix."""
+"""The problem of a file that will not become complete by waiting."""
 _CHUNK = 1 << 20
 _READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
-_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # some seconds, even of a file that unpacks to a thousand times more
+_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # takes some seconds, even for an extreme compression ratio
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
 _AVRO = b"Obj\x01"
@@ -32,7 +32,7 @@ _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 
 @lru_cache(maxsize=1 << 16)
 def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
-    """Return the problem of a file as (problem, detail), or None. `changed` is a part of the cache key.
+    """Return the problem of a file as (problem, detail), or None. `changed` is only a part of the cache key.
 
     Cost    Parquet, plain JSON: its last bytes. gzip up to 64 MB and bzip2 up to 8 MB: one pass, up to 1 GB or 256 MB
             unpacked. Larger files and zstd: the first bytes; the scan itself finds other problems.
@@ -74,7 +74,7 @@ def _inner_problem(file: IO[bytes], compression: str, *, is_json: bool) -> tuple
 
 
 def _read_through(file: IO[bytes], compression: str) -> bytes | None:
-    """Return the end of the content, or None if it is too large to be read completely."""
+    """Unpack a file completely, and return the end of its content; None if the content is too large."""
     tail, room = b"", _MOST_UNPACKED[compression]
     with gzip.GzipFile(fileobj=file) if compression == "gz" else bz2.BZ2File(file) as stream:
         while chunk := stream.read(_CHUNK):
@@ -120,7 +120,10 @@ def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 
 
 def _sync_marker(head: bytes) -> bytes:
-    """Return the marker after each block of an Avro file; empty if the header is longer. Raises  ValueError."""
+    """Return the marker that follows each block of an Avro file; empty if the header is longer than `head`.
+
+    Raises  ValueError for a broken header
+    """
     at = len(_AVRO)
     remaining = 0  # keys and values of the current part of the metadata; a part without entries is the end
     while True:

@@ -123,7 +123,7 @@ _STORE_OPTIONS = {
 
 
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
-    """Return errors for invalid or contradictory options of a unit."""
+    """Yield errors for invalid or contradictory options of a unit. `what` is `collect` or `publish`."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
         return chain(wrong, wrong_numbers(options), _wrong_stamp(options, path))
@@ -183,14 +183,14 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 @dataclass(frozen=True, slots=True)
 class FilesCollector:
-    """Collects from a landing folder."""
+    """Collects files from a landing folder and its archive."""
 
     setting: Setting
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the second after the newest complete file's stamp; None without a complete file.
+        """Return the stamp of the newest complete file plus one second; None if there is no complete file.
 
-        Raises  E804 if the unit is the name of one file, and that is missing
+        Raises  E804 if the unit is the name of one file, and that file is missing
         """
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.has_file_ending(_names_of(unit)):
@@ -198,9 +198,9 @@ class FilesCollector:
         return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether a window's marker of AWAIT exists; for NEXT, a file stamped at or after the window's end.
+        """Return whether AWAIT's marker for a window exists; for NEXT, a file stamped at or after the window's end.
 
-        A marker whose name does not depend on the window counts for windows that end before its last modification.
+        A marker whose name is the same for all windows counts for those that end before its last modification.
         """
         if awaits.sign is Sign.NEXT:
             newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
@@ -208,9 +208,9 @@ class FilesCollector:
         return has_marker(self._resolve_landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return the columns with their types: those of `format 'raw'`, or those of the newest complete CSV file.
+        """Return names and types of the columns, for `format 'raw'` or from the newest complete CSV file.
 
-        None without a CSV file.
+        Return None if there is no CSV file.
         """
         if _is_raw(unit):
             return dict(RAW_TYPES)
@@ -224,14 +224,14 @@ class FilesCollector:
         return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return an error with the file, line and column that Spark failed to read; None if no file is the cause."""
+        """Build an error with the file, line and column that Spark failed to read; None if no file is the cause."""
         from waterclock.connectors.files.error_positions import explain
 
         found = explain(error, self._resolve_read_options(unit), split_origin_columns(columns)[0])
         return None if found is None else name_as_landed(found, self._resolve_read_options(unit))
 
     def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
-        """Return the SQL that parses a text by the unit's options, such as `date_format`; NULL if it is invalid."""
+        """Return SQL that parses a text by the unit's options, such as `date_format`; NULL for an invalid text."""
         from waterclock.connectors.files.scanning import value_of_text
 
         return value_of_text(text, type_text, zone, self._resolve_read_options(unit))
@@ -245,13 +245,13 @@ class FilesCollector:
         return land.list_items(self._resolve_landing(unit), names, now=datetime.now(UTC), taken=taken)
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
-        """Return files by name, archived or not; see `landing.find_items`."""
+        """Return the files with these item names, archived or not; see `landing.find_items`."""
         return land.find_items(self._resolve_landing(unit), _names_of(unit), names)
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files into one frame, each row with the label whose list in `items` contains its file."""
+        """Read files into one frame. Each row has the label under which `items` lists its file."""
         from waterclock.connectors.files.unchanged import require_unchanged
 
         read = [item for taken in items.values() for item in taken]
@@ -336,7 +336,7 @@ class FilesCollector:
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Return the windows for which new files have arrived; see `change_scans`."""
+        """Return the windows that have rows in new files; see `change_scans`."""
         from waterclock.connectors.files.change_scans import find_changed_windows
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
@@ -348,7 +348,7 @@ class FilesCollector:
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
     ) -> Collected:
-        """Read the files of the newest stamp that is not later than `now`, or all of a glob without stamps."""
+        """Read the files of the newest stamp that is not later than `now`, or all files of a glob without stamps."""
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
@@ -378,7 +378,7 @@ class FilesCollector:
         items: Mapping[datetime, Sequence[Item]] | Mapping[None, Sequence[Item]],
         columns: Columns,
     ) -> Collected:
-        """Return one row for each file, with its label in `items`; without labels for a snapshot."""
+        """Return one row for each file, with the label under which `items` lists it. A snapshot has no labels."""
         by_label: dict[datetime | None, Sequence[Item]] = {label: taken for label, taken in items.items()}  # noqa: C416
         landing = self._resolve_landing(unit)
         has_times = keeps_times(landing.folder, landing.archive)
@@ -388,7 +388,7 @@ class FilesCollector:
         return replace(collected, source={"items": positions.get(None, source)})
 
     def _newest_items(self, unit: Unit, now: datetime | None) -> Sequence[Item]:
-        """Return the files of the newest stamp that is not later than `now`; all of a glob without stamps."""
+        """Return the files of the newest stamp that is not later than `now`, or all files of a glob without stamps."""
         names = _names_of(unit)
         if not names.supplier:
             items = self.arrivals(unit).items
@@ -401,7 +401,7 @@ class FilesCollector:
         return land.newest_first(self._resolve_landing(unit), names, now=datetime.now(UTC), until=until)
 
     def _collect_nothing(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
-        """Return a frame without rows, with the columns of the newest file, or the declared ones without a file."""
+        """Return a frame without rows. It has the columns of the newest file or, without one, the declared columns."""
         from pyspark.sql import functions as sf
 
         from waterclock.connectors.files.scanning import scan

@@ -1,9 +1,9 @@
 """Copies original files unchanged to the destination of a PUBLISH with `format 'raw'`, and verifies each checksum.
 
-A copy is first written to a temporary file below `_waterclock/parts`, called its part, and read back. Only a part that
-equals the collected file is moved to its final path. The part's name is a hash of the final path and the checksum. So
-the next attempt, by any runner or claim, reuses the parts of an interrupted one. The archive never replaces content
-under a name. So a file that is already at its final path and intact is not copied again.
+A copy is first written to a temporary file below `_waterclock/parts`, called its part, and read back. It is moved to
+its final path only if it equals the collected file. The part's name is a hash of the final path, the checksum and the
+modification time. So the next attempt, by any runner or claim, reuses the parts of an interrupted one. The archive
+never replaces the content of a name. So a file that is intact at its final path is not copied again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One file that a label delivers: final path and part, both below the connection's folder, size and checksum.
+    """A file that a label delivers: its final path, size and checksum, and the path of its part.
 
-    `part` is empty if the file was already at its final path. `changed`: the last modification of the original, in ISO
-    8601; None if it is unknown or not preserved.
+    Both paths are below the connection's folder. `part` is empty if the file was already at its final path. `changed`:
+    the last modification of the original, in ISO 8601; None if it is unknown or not preserved.
     """
 
     target: str
@@ -52,7 +52,7 @@ class Copy:
     part: str = ""
 
     def problem(self, folder: Path) -> str | None:
-        """Return the problem of the file at the final path; None if it is intact. Cost: the file is read."""
+        """Describe the problem of the file at the final path; None if it is intact. Cost: the file is read."""
         place = folder / self.target
         try:
             size = stat_file(place).size
@@ -76,7 +76,7 @@ class Original:
 
 
 def originals_of(delivery: Delivery) -> list[Original]:
-    """Return the files of a label, in the order in which they arrived. Cost: its slice is read."""
+    """Return the files of a label in their order of arrival. Cost: its slice is read."""
     rows = (row for batch in batches_of(delivery.files, list(TYPES)) for row in batch.to_pylist())
     found = [Original(**row) for row in rows]
     return sorted(found, key=lambda one: (one.stamp, one.name))
@@ -84,10 +84,10 @@ def originals_of(delivery: Delivery) -> list[Original]:
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Copies the files of one claim into the folder of a connection.
+    """Copies the files of one claim to temporary files below the folder of a connection, and verifies them.
 
-    `earlier` returns the final paths of all copies that this publish delivered. It is called only if a final path has
-    other content.
+    `earlier` returns the final paths of all copies that this publish delivered before. It is called only if another
+    file is at a final path.
     """
 
     folder: Path
@@ -98,11 +98,11 @@ class Copier:
     earlier: Callable[[], Collection[str]]
 
     def copies(self, delivery: Delivery, inner: Path, places: Mapping[str, str]) -> Iterator[Copy]:
-        """Yield the files of a label, each copied to a part and verified, or already at its final path.
+        """Yield the files of a label after each is verified: copied to a part, or found intact at its final path.
 
-        `inner` is the folder of the final paths. `places` are the paths of the originals, by name.
-        Raises  E383 for an original that is missing or changed, and for a copy that differs; E820 if the final path has
-                a file that this publish did not deliver
+        `inner` is the folder of the final paths. `places` maps the names of the originals to their paths.
+        Raises  E383 for an original that is missing or changed, and for a copy that differs; E820 if a file that this
+                publish did not deliver is at the final path
         """
         for one in originals_of(delivery):
             yield self._copy_file(delivery, one, inner, places)
@@ -125,7 +125,10 @@ class Copier:
         return Copy(copy.target, copy.size, copy.sha256, copy.changed, str(part))
 
     def _is_in_place(self, copy: Copy, where: str) -> bool:
-        """Return whether the file is at its final path. Raises  E820 for a file that this publish did not deliver."""
+        """Return whether the intact file is at its final path.
+
+        Raises  E820 for a file that this publish did not deliver.
+        """
         place = self.folder / copy.target
         try:
             stat_file(place)
@@ -151,7 +154,7 @@ class Copier:
             return False
 
     def _copy(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
-        """Copy a file to a temporary name of this attempt, read it back, and rename it to `part`."""
+        """Copy a file to a temporary name that only this attempt uses, read it back, and rename it to `part`."""
         make_delivery_folder(part.parent)
         aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
@@ -170,18 +173,18 @@ class Copier:
 
 
 def tidy_parts(parts: Path, claim: int) -> None:
-    """Remove the temporary files that attempts at a claim left behind."""
+    """Remove the temporary files that interrupted attempts at a claim left."""
     for name in names_in(parts, f"{claim}."):
         remove_file(parts / name)
 
 
 def of_record(entries: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
-    """Parse the copies of a label from the JSON of a delivery record."""
+    """Build the copies of a label from the JSON of a delivery record."""
     return tuple(Copy(**entry) for entry in entries)
 
 
 def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
-    """Copy the content of a file to another one. Raises  E383 if it differs from the collected file."""
+    """Copy the content of an open file to another one. Raises  E383 if it is not the content that was collected."""
     reading, writing = files
     found = hashlib.sha256()
     while chunk := reading.read(_CHUNK):

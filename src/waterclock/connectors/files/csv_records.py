@@ -1,8 +1,8 @@
-"""Splits CSV into records according to RFC 4180: a line break within quotes belongs to its field.
+"""Splits CSV into records according to RFC 4180, in which a quoted field may contain line breaks.
 
-A quote that opens a field must be closed: before the end of the file, within `MOST_OF_A_RECORD`, and by a quote that
-ends its field. If a record over several lines breaks this rule, its first line is a broken row, and the next line
-starts a record of its own. Pure functions, in bounded memory.
+A quote that opens a field must be closed before the end of the file and within `MOST_OF_A_RECORD`, by a quote that ends
+the field. If a record over several lines breaks this rule, its first line is a broken row, and the next line starts a
+new record. Pure functions, in bounded memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _BLANK = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record without its line end, and its first line number, from 1. `is_open`: its quotes are not closed."""
+    """A record without its line end, and the number of its first line, from 1.
+
+    `is_open`: a quote in it is not closed.
+    """
 
     line: int
     text: str
@@ -39,7 +42,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Quotes:
-    """The quoting of fields. `escape` is empty if a quote within quotes is doubled."""
+    """The quoting rules of a CSV file. `escape` is empty if quotes within quoted fields are doubled."""
 
     delimiter: str
     quote: str
@@ -48,7 +51,8 @@ class Quotes:
     def is_open_after(self, text: str, *, is_open: bool = False) -> bool | None:
         """Return whether a quoted field is still open at the end of a line.
 
-        `is_open`: the line begins within quotes. None if that field is closed by a quote without a delimiter after it.
+        `is_open`: the line begins within a quoted field. The result is None if that field's closing quote is not
+        followed by a delimiter.
         """
         if not self.quote:
             return False
@@ -70,7 +74,10 @@ class Quotes:
 
     @property
     def open_in_sql(self) -> str:
-        """SQL on the line `value`: whether a quoted field may be open at its end. It is never false if one is open."""
+        """An SQL condition on the line `value`: whether a quoted field may be open at its end.
+
+        It has no false negatives.
+        """
         of = re.escape
         escaped = sql_text(f"{of(self.escape)}.") if self.escape else sql_text(of(self.quote * 2))
         edge, quote = of(self.delimiter), of(self.quote)
@@ -81,7 +88,7 @@ class Quotes:
         return f"CASE WHEN contains(value, {sql_text(self.quote)}) THEN {is_open} ELSE FALSE END"
 
     def _find_closing_quote(self, text: str, at: int) -> int:
-        """Return the index after the quote that closes a field; -1 without one."""
+        """Return the index after the quote that closes a field; -1 if no quote does."""
         if self.escape:
             found = next((each for each in self._signs.finditer(text, at) if each[0] == self.quote), None)
             return found.end() if found else -1
@@ -97,15 +104,15 @@ class Quotes:
 
 
 def quotes_of(reading: ReadOptions, delimiter: str) -> Quotes:
-    """Return the quoting of fields that a unit's options declare."""
+    """Return the quoting rules that a unit's options declare."""
     return Quotes(delimiter, reading.quote, "" if reading.escape == reading.quote else reading.escape)
 
 
 def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
-    """Split lines, including their line ends, into records. Blank lines between records are skipped, as Spark does.
+    """Split lines, which include their line ends, into records. Blank lines between records are skipped, as Spark does.
 
-    Cost: each line is parsed at most twice. Whether a field that is open before a line is still open after it does not
-    depend on where it was opened. So lines that were read ahead for one record are not parsed again for the next one.
+    Cost: each line is parsed at most twice. Lines that were read ahead for one record are not parsed again for the
+    next: whether a field that is open before a line is open after it does not depend on where the field begins.
     """
     numbered = enumerate(lines, 1)
     ahead: deque[tuple[int, str]] = deque()
@@ -136,14 +143,14 @@ def _without_line_end(line: str) -> str:
 
 
 def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
-    """Return whether a quoted field is open at the end of any line; if not, each line is a record."""
+    """Return whether a quoted field is open at the end of any line. If not, each line is a record."""
     if not quotes.quote:
         return False
     return any(quotes.quote in line and quotes.is_open_after(_without_line_end(line)) for line in lines)
 
 
 def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:
-    """Return a function that reads a file into batches of records: text, whether quotes are open, and line number."""
+    """Return a function that reads a file into batches of records with `TEXT`, `IS_OPEN` and the line number."""
     quotes = quotes_of(reading, delimiter)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:

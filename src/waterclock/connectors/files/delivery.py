@@ -1,8 +1,8 @@
-"""Delivers sealed slices as files: those of one claim all or none, and each claim at most once.
+"""Delivers sealed slices as files. The files of one claim are delivered all or none, and at most once.
 
-From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>_<label>.<ext>`, with `timelabel` as the
-last column, as in a database. A state that replaces the previous one has one file, `<unit>/<unit>.<ext>`. A unit `a.b`
-is the folder `a/b` and the name `a_b`. An empty slice is delivered as a file too.
+From a partitioned table (and by APPEND) each label has a file, `<unit>/<unit>_<label>.<ext>`, whose last column is
+`timelabel`, as in a database. A table that is delivered as one state has one file, `<unit>/<unit>.<ext>`. A unit `a.b`
+is delivered to the folder `a/b` under the name `a_b`. An empty slice is delivered as a file too.
 
 1. The file is written to a temporary file in the same folder, its part, `.<name>.<claim>.<attempt>.part`, and flushed.
 2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created, unless it exists. It names
@@ -10,9 +10,10 @@ is the folder `a/b` and the name `a_b`. An empty slice is delivered as a file to
 3. That part is renamed to the final path (in an object store copied). Readers see the old file or the new one, never a
    part.
 
-With `format 'raw'` a label delivers copies of the files that it was collected from, each with its own part (`copying`).
+With `format 'raw'` a label delivers copies of the files that it was collected from, each with a separate part
+(`copying`).
 
-A runner that is late for a claim has its own part, which no record names. So it never overwrites a newer file.
+A runner that lost its claim has written a separate part, which no record names. So it never overwrites a newer file.
 
 A crash between 2 and 3 is repaired by the next delivery of that claim, or by the next check of its outcome.
 """
@@ -60,10 +61,10 @@ _PART = re.compile(r"\.(\d+)\.[0-9a-f]{32}\.part$")
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The outcome of one label of a claim, the final path of its file (empty if none), and the file's size in bytes.
+    """The outcome of one label of a claim, with the final path and the size in bytes of its file.
 
-    `part` is the path where the attempt that created the record wrote the file; empty in records of older versions.
-    `copies` are the original files that a label delivers.
+    `target` is empty if there is no file. `part` is the temporary path to which the attempt that created the record
+    wrote the file; empty in records of older versions. `copies` are the original files that a label delivers.
     """
 
     delivered: Delivered
@@ -146,7 +147,7 @@ class FilesDeliverer:
         return stands
 
     def _finish_copies(self, records: Path) -> None:
-        """Move parts that a crash left to their final paths: those of the last recorded claims, oldest claim first."""
+        """Move parts that a crash left to their final paths, for the last recorded claims, oldest claim first."""
         for claim in _claims_in(records)[:_LAST_CLAIMS][::-1]:
             self._finish(records, claim)
 
@@ -168,7 +169,7 @@ class FilesDeliverer:
         return _Entry(delivered, str(target), stat_file(place).size, str(part))
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record that a claim delivers nothing, unless it has a record already. Return the recorded outcome."""
+        """Record a claim as killed, unless it has a record already. Return the recorded outcome."""
         records = self._records(project, publish)
         with _translate_errors(self.folder, str(unit)):
             if stands := self._load_delivered(records, claim):
@@ -183,7 +184,7 @@ class FilesDeliverer:
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the recorded outcome of a claim; None without one.
+        """Return the recorded outcome of a claim; None if it has no record.
 
         It first moves parts that a crash left to their final paths.
         """
@@ -192,7 +193,7 @@ class FilesDeliverer:
         return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """Return the newest delivery of the newest label; None if nothing was delivered.
+        """Return the newest delivery of the newest label; None before the first delivery.
 
         Each record contains the newest delivery at the time when the record was created.
         """
@@ -205,10 +206,10 @@ class FilesDeliverer:
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return the problem of a claim's delivery; None if it is intact.
+        """Describe the problem of a claim's delivery; None if it is intact.
 
-        A problem is that its record or a file of its newest label is missing, or that such a file was changed. A file
-        that a newer claim has replaced is intact.
+        A problem is a missing record, or a file of its newest label that is missing or changed. A file that a newer
+        claim has replaced is intact.
         """
         records = self._records(project, publish)
         with _translate_errors(self.folder, str(unit)):
@@ -259,7 +260,10 @@ class FilesDeliverer:
                 self._remove_unnamed(records, claim, parts)
 
     def _parts_in(self, folder: Path, begin: str) -> dict[int, list[Path]]:
-        """Return the parts in a folder with a name prefix, by claim, as paths below the connection's folder."""
+        """Return the temporary files in a folder whose names begin with a prefix, by claim.
+
+        Paths are below the connection's folder.
+        """
         found: dict[int, list[Path]] = {}
         for name in names_in(self.folder / str(folder), begin):
             if match := _PART.search(name):
@@ -267,7 +271,7 @@ class FilesDeliverer:
         return found
 
     def _remove_unnamed(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
-        """Remove those of `parts` that the claim's record does not name: they never become files."""
+        """Remove those of `parts` that the claim's record does not name, as they are never delivered."""
         record = read_json(records / f"{claim}.json")
         named = {entry.part for entry in _entries(record)} if record else set()
         for part in parts:
@@ -277,7 +281,7 @@ class FilesDeliverer:
     def _latch(
         self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
     ) -> tuple[Delivered, ...]:
-        """Create the claim's record unless it exists; return the outcomes that the existing or new record contains."""
+        """Create the claim's record unless it exists. Return the outcomes of the new or existing record."""
         brought = [entry.delivered for entry in entries if entry.delivered.outcome is DeliveryOutcome.DELIVERED]
         tops = sorted([*([newest] if newest else []), *brought], key=lambda one: (one.label_text, one.claim))
         record = {
@@ -296,7 +300,7 @@ class FilesDeliverer:
         return tuple(entry.delivered for entry in entries)
 
     def _finish(self, records: Path, claim: int) -> None:
-        """Move the parts of a recorded claim to their final paths, unless that was done already."""
+        """Move the parts of a recorded claim to their final paths, unless that was already done."""
         record = read_json(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
             if entry.part:
@@ -316,7 +320,7 @@ class FilesDeliverer:
 
 
 def parse_write_options(unit: Unit) -> WriteOptions:
-    """Parse a unit's options for writing files."""
+    """Parse the options of a unit for writing files."""
     options = unit.options
     return WriteOptions(
         format=str(options.get("format", "csv")),
@@ -329,7 +333,7 @@ def parse_write_options(unit: Unit) -> WriteOptions:
 
 
 def destination_path(unit: Unit, delivery: Delivery, writing: WriteOptions) -> Path:
-    """Return the final path of a delivery's file, below the connection's folder."""
+    """Return the final path of a delivery's file, relative to the connection's folder."""
     folder = _folder_of(unit)
     label = f"_{delivery.label_text}" if delivery.is_by_label else ""
     return folder / f"{'_'.join(folder.parts)}{label}.{ENDINGS[writing.format, writing.compression]}"
@@ -355,7 +359,7 @@ def _entry(parts: Mapping[str, Any]) -> _Entry:
 
 
 def _claims_in(records: Path) -> list[int]:
-    """Return the claims that have a record, the newest first."""
+    """Return the claims that have a record, newest first."""
     found = (name.removesuffix(".json") for name in names_in(records, "") if name.endswith(".json"))
     return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 

@@ -19,12 +19,12 @@ _UTF8 = frozenset(("UTF-8", "UTF8", "UTF-8-SIG"))
 
 
 def text_of(path: str, encoding: str, *, errors: str = "strict") -> IO[str]:
-    """Open a file as text and decompress it; line ends are preserved."""
+    """Open a file as decompressed text, with its line ends unchanged."""
     return decode_file(bytes_of(path), encoding, errors=errors)
 
 
 def bytes_of(path: str) -> IO[bytes]:
-    """Open a file as a stream of bytes and decompress it."""
+    """Open a file as a stream of decompressed bytes."""
     kind = format_of(Path(path).name)
     compression = kind[1] if kind else ""
     if not compression:
@@ -33,7 +33,7 @@ def bytes_of(path: str) -> IO[bytes]:
 
 
 def decompress_file(file: IO[bytes] | str, compression: str) -> IO[bytes]:
-    """Return the decompressed stream of an open file, or of a file on this machine by its path."""
+    """Return the decompressed stream of an open file or, for a file on this machine, of a path."""
     if not compression:
         return cast("IO[bytes]", file)
     if compression == "gz":
@@ -46,7 +46,7 @@ def decompress_file(file: IO[bytes] | str, compression: str) -> IO[bytes]:
 
 
 def decode_file(file: IO[bytes], encoding: str, *, errors: str | None = None) -> IO[str]:
-    """Return an open file as text. A byte order mark is removed, and determines the byte order if there is one.
+    """Wrap an open binary file as text. A byte order mark is removed, and determines the byte order.
 
     Without `errors`, bytes that are not UTF-8 become U+FFFD, as in Spark's own reader; other encodings are strict.
     """

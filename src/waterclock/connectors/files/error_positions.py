@@ -50,7 +50,7 @@ _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 6
 
 
 def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> WaterclockError | None:
-    """Return an error with the broken file, the line and the reason; None if no file caused the error.
+    """Build an error with the broken file, the line and the reason; None if no file caused the error.
 
     If the object store stopped responding during the read, the error is E609, which is retried.
 
@@ -70,7 +70,7 @@ def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> Wat
 
 
 def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns) -> WaterclockError:
-    """Build the error of a file that Spark could not read, by reading it once more."""
+    """Read a file that Spark could not read once more, and build an error with the reason."""
     if not is_there(path):
         return unreadable(path, FileNotFoundError())
     try:
@@ -103,7 +103,7 @@ def _describe_path(path: str) -> str:
 
 @dataclass(slots=True)
 class _BrokenRows:
-    """The broken rows of a file: their lines, the reason for the first, and whether the list is complete."""
+    """The broken rows of a file: their line numbers, the reason for the first one, and whether the list is complete."""
 
     lines: list[int] = field(default_factory=list)
     why: str = ""
@@ -117,7 +117,7 @@ class _BrokenRows:
 
 
 def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _BrokenRows:
-    """Return the broken rows of a file. After the first one, at most `_FURTHER` further rows are checked."""
+    """Find the broken rows of a file. After the first one, at most `_FURTHER` more rows are checked."""
     broken = _BrokenRows()
     further = 0
     try:
@@ -145,7 +145,7 @@ def _spark_reason(text: str) -> str:
 
 
 def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[tuple[int, str | None]]:
-    """Yield the line of each row of a file, and the error in it or None; no rows for formats without lines."""
+    """Yield the line number of each row of a file with its error or None; nothing for formats without lines."""
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     (shape,) = shapes_of([path], reading, columns)
     types = {
@@ -169,7 +169,7 @@ def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[t
 
 
 def _has_pattern(type_text: str, reading: ReadOptions) -> bool:
-    """Return whether values of a type have a declared datetime pattern of Spark, which cannot be parsed here."""
+    """Return whether the options declare a Spark datetime pattern for a type, which cannot be parsed here."""
     kind = type_text.lower()
     return bool(reading.date_format if kind == "date" else kind.startswith("timestamp") and reading.timestamp_format)
 
@@ -266,7 +266,7 @@ def _fits(value: str, type_name: str) -> bool:
 
 
 def _is_decimal(number: Decimal, digits: int, places: int) -> bool:
-    """Return whether a DECIMAL of so many digits can represent a number without rounding."""
+    """Return whether a DECIMAL with this many digits and places can represent a number without rounding."""
     exponent = number.normalize(_ALL_DIGITS).as_tuple().exponent
     return isinstance(exponent, int) and -exponent <= places and abs(number) < 10 ** (digits - places)
 

@@ -1,4 +1,4 @@
-"""Reads a sheet of a workbook into Arrow batches of texts. The workbook is parsed by a process of its own."""
+"""Reads a sheet of a workbook into Arrow batches of texts. A separate process parses the workbook."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def columns_of(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -
 def reader_of(
     reading: ReadOptions, names: tuple[str, ...], near: AbstractSet[str] = frozenset()
 ) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
-    """Return a function that reads the sheet of a workbook into batches of texts, without empty rows.
+    """Return a function that reads a sheet into batches of texts, without empty rows.
 
-    A number is written with the 15 digits that spreadsheets show, if further digits are rounding noise: 0.1 + 0.2 is
-    0.3. Columns in `near` keep all digits.
+    A number is written with 15 digits, as spreadsheets show it, if further digits are rounding noise: 0.1 + 0.2 is 0.3.
+    Columns in `near` keep all digits.
     """
     request = _request(reading, names, near)
 

@@ -1,4 +1,4 @@
-"""Writes one Excel file from Arrow batches with openpyxl, row by row: only one row is kept in memory."""
+"""Writes one Excel file from Arrow batches with openpyxl, row by row, so that only one row is in memory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _ESCAPED = re.compile(r"\r|_(?=x[0-9A-Fa-f]{4}_)")
 def write_workbook(
     file: IO[bytes], names: Sequence[str], batches: Iterator[pa.RecordBatch], *, has_header: bool
 ) -> int:
-    """Write a workbook of one sheet; return its number of rows. Instants are UTC, as Excel has no zones.
+    """Write a workbook with one sheet, and return the number of rows. Instants are in UTC, as Excel has no zones.
 
-    A number with more digits than Excel preserves is written as text, as is a date before 1900. Bytes are base64, and
-    nested values are JSON. A text is never a formula, whatever it begins with.
+    A number with more digits than Excel preserves is written as text, as is a date before 1900. Bytes become base64,
+    and nested values JSON. A text never becomes a formula.
     Raises  E888 without the library; E889 for more rows or longer texts than Excel allows, and for control characters
     """
     try:
@@ -74,7 +74,7 @@ def write_workbook(
 
 
 def _escape(found: re.Match[str]) -> str:
-    """Return a character as `_xHHHH_`, which Excel reads as that character."""
+    """Return a character in the form `_xHHHH_`, which Excel converts back."""
     return f"_x{ord(found[0]):04X}_"
 
 

@@ -39,8 +39,8 @@ _HEAD, _HEADS = 64 << 10, 100
 class FileShape:
     """The format and the columns of files that one scan can read together.
 
-    `is_whole`: the columns are complete. `is_by_record`: CSV that is read record by record, because its rows may span
-    lines, or Spark does not support its encoding; `compression` is that of such files.
+    `is_whole`: all columns of the files are known. `is_by_record`: CSV that is read record by record, because its rows
+    may span lines or Spark does not support its encoding; `compression` is that of such files.
     """
 
     format: str
@@ -59,12 +59,12 @@ def shapes_of(
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None = None,
     by_record: Callable[[Sequence[str]], AbstractSet[str]] | None = None,
 ) -> Mapping[FileShape, list[str]]:
-    """Group files that one scan can read: those of equal format and columns, in the given order.
+    """Group the files that one scan can read together: those with equal format and columns, in the given order.
 
-    JSON has no header: up to 8 MB of unpacked files are read completely for their keys. For more, `keys_of_many` is
-    called if the column list is open. It is also called if the beginnings of the files do not contain all columns in
-    their declared spelling, as Spark finds no other spelling. Otherwise keys that are not declared remain unknown.
-    `by_record` returns the CSV files that must be read record by record.
+    JSON has no header. Files of up to 8 MB (unpacked, together) are read completely for their keys. For larger ones,
+    `keys_of_many` is called if the column list is open, or if the beginnings of the files do not contain all declared
+    columns in the declared spelling, as Spark finds no other spelling. Otherwise keys that are not declared remain
+    unknown. `by_record` returns the CSV files that must be read record by record.
     Raises  E807 for a file whose header cannot be read, E809 for formats that cannot be combined
     """
     formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
@@ -109,7 +109,7 @@ def shapes_of(
 
 
 def unreadable(path: str, error: BaseException) -> WaterclockError:
-    """Build the error for a file that cannot be read; it is transient if the file was moved away."""
+    """Build the error for a file that cannot be read. It is transient if the file no longer exists."""
     if isinstance(error, FileNotFoundError):
         return WaterclockError(
             "E807",
@@ -144,7 +144,7 @@ def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
-    """Yield the lines that are not blank, as Spark skips blank ones. Raises  csv.Error for a line that is too long."""
+    """Yield the lines that are not blank, as Spark does. Raises  csv.Error for a line that is too long."""
     while line := file.readline(_LOOKED_THROUGH):
         if len(line) == _LOOKED_THROUGH:
             raise csv.Error(f"its first line is longer than {_LOOKED_THROUGH} characters")
@@ -153,7 +153,7 @@ def _lines(file: IO[str]) -> Iterator[str]:
 
 
 def _read_columns(path: str, look_at: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
-    """Return the columns of a file; errors of its library become errors that name the file."""
+    """Read the columns of a file with `look_at`. Errors of the library become errors that name the file."""
     try:
         with open_for_reading(path) as file:
             return look_at(file)
@@ -200,7 +200,7 @@ def _json_shape(
 
 
 def _has_exact_keys(paths: Sequence[str], reading: ReadOptions, declared: Sequence[str]) -> bool:
-    """Return whether each declared column is a key in its exact spelling, in the beginnings of the first files."""
+    """Return whether each declared column is a key, in its exact spelling, at the beginning of one of the files."""
     lacking = set(declared)
     for path in paths[:_HEADS]:
         try:
@@ -217,7 +217,8 @@ def _has_exact_keys(paths: Sequence[str], reading: ReadOptions, declared: Sequen
 def _merge_spellings(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
     """Keep one spelling of each undeclared key, because columns whose names differ only by case would clash.
 
-    Of `userId` and `userid` the one that is declared exactly so remains. If neither is, both remain, and clash.
+    If `userId` and `userid` occur and one of them is declared in that spelling, only that one remains. If a column is
+    declared in a third spelling, both remain, and clash.
     """
     spelt, asked = set(declared), {name.lower() for name in declared}
     alike: dict[str, set[str]] = {}
@@ -235,7 +236,7 @@ def _xml_shape(
     columns: Columns,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
 ) -> FileShape:
-    """Return the columns of XML files: declared ones, and those found in small files or, for an open list, by Spark.
+    """Return the format and columns of XML files: declared ones, and those found in small files or, if open, by Spark.
 
     Raises  E338 without the option `rows`, E335 for options that XML does not support, E880 for declared entities
     """
@@ -275,11 +276,11 @@ def _xml_shape(
 
 
 def _are_small(paths: Sequence[str]) -> bool:
-    """Return whether files are small enough to be parsed here. Compressed files also count with their unpacked size."""
+    """Return whether files are small enough to be parsed here. Of compressed files, the unpacked size counts too."""
     room = _LOOKED_THROUGH - sum(map_each(paths, _size_of, at=paths[0]))
 
     def unpack(path: str) -> None:
-        nonlocal room  # threads may miss each other's chunks by a few: the limit is about speed
+        nonlocal room  # threads may lose some of each other's updates: the limit only saves time
         kind = format_of(Path(path).name)
         if room < 0 or kind is None or not kind[1]:
             return
@@ -336,7 +337,7 @@ def _require_length(text: str) -> None:
 
 
 def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON file, in order. Other values are skipped; Spark refuses them."""
+    """Yield the objects of a JSON file, in order. Other values are skipped here; Spark reports them."""
     try:
         with text_of(path, reading.encoding) as file:
             while text := file.read(_LONGEST) if reading.is_multiline else file.readline(_LONGEST):

@@ -1,4 +1,4 @@
-"""Splits lines into fields of fixed width, natively in Spark."""
+"""Splits lines into fields of fixed width, with Spark SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINE = "value"
 
 
 def fields(lines: DataFrame, reading: ReadOptions) -> DataFrame:
-    """Split lines into trimmed fields `c0`, `c1`, …, next to the frame's other columns.
+    """Split lines into trimmed fields `c0`, `c1`, …, and keep the frame's other columns.
 
     Blank lines are skipped. A field is NULL if it is blank, equals the `null` text, or is beyond the end of its line.
     A line with text after the last field raises an error when the frame is evaluated.
@@ -38,6 +38,6 @@ def fields(lines: DataFrame, reading: ReadOptions) -> DataFrame:
 
 
 def width_of(reading: ReadOptions) -> int | None:
-    """Return the last character of the last field; None if a field extends to the line's end."""
+    """Return the position of the last character of the last field; None if a field extends to the end of the line."""
     ends = [position.last for position in reading.positions]
     return None if None in ends else max(end for end in ends if end is not None)

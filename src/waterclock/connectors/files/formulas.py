@@ -1,10 +1,11 @@
-"""Checks the cells of an .xlsx sheet before calamine reads it: used range, errors, duplicates, formulas without values.
+"""Checks the cells of an .xlsx sheet before calamine reads it: used range, errors, duplicates, missing results.
 
-Calamine allocates the whole used range of a sheet, so two far cells of a small file could fill the memory. It reads
-errors such as #N/A as empty cells, and formulas without a stored value too: a workbook that was written by a program
-may contain formulas without their results.
+Calamine allocates the whole used range of a sheet, so two cells that are far apart could fill the memory. It reads
+errors such as #N/A as empty cells, as well as formulas without a stored result, which workbooks that were written by a
+program may contain.
 
-A cell or a row may be in a sheet once. Calamine takes the last of several values, and Excel reports a damaged file.
+A sheet must contain each cell and row only once. Of several, calamine takes the last one, and Excel reports a damaged
+file.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 @dataclass(slots=True)
 class FormulaCells:
-    """The findings of `check_cells` in a sheet.
+    """The result of `check_cells` for a sheet.
 
-    `unreckoned`: the first cell that has a formula but no stored value, such as `B3`; None without one. `errors`: the
-    texts of error cells, such as #N/A, by row and column, counted from 0.
+    `unreckoned`: the first cell that has a formula but no stored result, such as `B3`; None if there is none. `errors`:
+    the texts of error cells, such as #N/A, by row and column, counted from 0.
     """
 
     unreckoned: str | None = None
@@ -59,14 +60,14 @@ def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
             with packed.open(path) as content:
                 _CellParser(found).parse(content)
         if len(paths) > 1:
-            found.errors.clear()  # some are of other sheets
+            found.errors.clear()  # some belong to other sheets
     return found
 
 
 def _is_plain_and_small(content: IO[bytes]) -> bool:
-    """Return whether every cell and row has an address, the used range is small, and no cell needs a closer check.
+    """Return whether a fast scan finds a small used range, complete addresses, and no cell that needs a closer check.
 
-    This is a fast scan that may return False for harmless sheets, but True only if `_CellParser` would find nothing.
+    It may return False for a harmless sheet, but True only if `_CellParser` would find nothing.
     """
     bottom, letters = 0, set[bytes]()
     last_row = set[bytes]()  # the addresses in it, as the row may continue in the next chunk
@@ -98,7 +99,7 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
 
 
 class _CellParser:
-    """Parses a sheet as calamine does, and adds error cells and formulas without values to `found`."""
+    """Parses a sheet as calamine does, and adds error cells and formulas without results to `found`."""
 
     def __init__(self, found: FormulaCells) -> None:
         self._found = found
@@ -116,7 +117,7 @@ class _CellParser:
         parser.StartDoctypeDeclHandler = refuse_doctype
 
     def parse(self, content: IO[bytes]) -> None:
-        """Parse the sheet up to its end, or to the first formula without a value."""
+        """Parse the sheet up to its end, or to the first formula without a result."""
         try:
             while self._found.unreckoned is None and (chunk := content.read(_CHUNK)):
                 self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
@@ -165,7 +166,7 @@ class _CellParser:
     def _end(self, name: str) -> None:
         if self._value:
             self._parser.CharacterDataHandler = None
-        elif name.endswith("sheetData"):  # formulas of validations and sparklines follow, which are of no cell
+        elif name.endswith("sheetData"):  # the formulas that follow belong to validations and sparklines, not to cells
             self._end_cell()
             self._parser.StartElementHandler = self._parser.EndElementHandler = None
 
@@ -201,7 +202,7 @@ def _column_of(letters: str) -> int:
 
 
 def column_letters(column: int) -> str:
-    """Return the letters of a column, whose number counts from 0: `A` for 0, `AA` for 26."""
+    """Return the letters of a column by its number, from 0: `A` for 0, `AA` for 26."""
     letters = ""
     column += 1
     while column:
@@ -211,7 +212,7 @@ def column_letters(column: int) -> str:
 
 
 def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
-    """Yield the path of a sheet within the zip; every candidate if the workbook does not name exactly one.
+    """Yield the path of a sheet within the zip, or all candidates if the workbook does not name exactly one.
 
     Raises  ValueError if programs may read different members
     """

@@ -1,7 +1,7 @@
-"""Extracts the records of JSON documents at a path, natively in Spark. Lists on the path are expanded.
+"""Extracts the records at a path of JSON documents, with Spark SQL. Lists on the path are expanded.
 
-Spark converts a number to text by way of a double, except when its reader reads a file in UTF-8. A VARIANT preserves
-the digits, but sorts the keys of objects. So only values with a number that a double would round are read as VARIANT.
+Spark converts numbers to text through a double, except when its reader reads a file in UTF-8. A VARIANT preserves the
+digits, but sorts the keys of objects. So only values with a number that a double would round are read as VARIANT.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ def records(
 ) -> DataFrame:
     """Return the records at the path `reading.rows`, each as the struct `RECORD`, with the file's path as `PATH`.
 
-    `read` reads documents by a schema. `types` are the Spark types of the records' fields, and `variants` the same
-    types with VARIANT for texts that may be numbers. A record that is not an object has its value in the field
-    `VALUE`. The struct also has the fields of enclosing objects. With `WHOLE` in `types`, its only field is a list of
-    the record's keys. A document without the path has no records.
+    `read` reads the documents with a schema. `types` are the Spark types of the records' fields, and `variants` the
+    same types with VARIANT in place of texts that may be numbers. A record that is not an object has its value in the
+    field `VALUE`. The struct also has the fields of enclosing objects that `reading.outer` declares. If `types`
+    contains `WHOLE`, the struct's only field is a list of the record's keys. A document without the path has no
+    records.
     """
     first = dict.fromkeys([reading.rows[0], *(outer.rest[0] for outer in reading.outer if outer.depth == 0)])
     kept = [f"_waterclock_outer_{at}" for at in range(len(reading.outer))]
@@ -74,7 +75,7 @@ def records(
 
 
 def _list_elements_sql(text: str) -> str:
-    """Return the SQL of a list's elements as texts, or of the text itself if it only begins like a list.
+    """Return SQL for the elements of a JSON list as texts, or for the text itself if it is not a valid list.
 
     The text is wrapped in another list to detect trailing text, which Spark would otherwise ignore.
     """
@@ -94,7 +95,7 @@ def _read_as(value: str, types: Mapping[str, str]) -> str:
 
 
 def _descend(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]) -> DataFrame:
-    """Replace the objects at a depth of the path by their values at the next step, and extract enclosing fields."""
+    """Replace the objects at a depth of the path by their values at the next step, and extract fields of `outer`."""
     outer = {at: one for at, one in enumerate(reading.outer) if one.depth == depth}
     asked = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
     plain, exact = (f"from_json({_AT}, {sql_text(ddl_of((name, kind) for name in asked))})" for kind in _KINDS)
@@ -125,7 +126,7 @@ def _text_at(text: str, rest: tuple[str, ...]) -> str:
 
 
 def find_records(document: Mapping[str, Any], reading: ReadOptions) -> Iterator[dict[str, Any] | None]:
-    """Yield the records of a parsed document as Spark finds them; None for an object without the path."""
+    """Yield the records of a parsed document as Spark extracts them; None for an object without the path."""
     yield from _find_below([document], reading.rows, {outer.name: None for outer in reading.outer})
 
 

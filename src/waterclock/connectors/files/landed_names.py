@@ -1,4 +1,4 @@
-"""Finds the files of a unit by name, parses their stamps, and reports misnamed files.
+"""Finds the files of a unit by name, parses the stamps in their names, and reports misnamed files.
 
 A unit's files can be named in two ways, both below the connection's `path` (the landing folder):
 
@@ -52,16 +52,16 @@ _COMPRESSED = frozenset(("csv", "json", "parquet", "xml", "fixed"))
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
 WILDCARD = re.compile(r"[*?\[]")
 _SUPPLIER_SOURCE = re.compile(r"[^./*?\[\]]+\.[^./*?\[\]]+")
-_NO_TEXT = re.compile("[\ud800-\udfff]")  # as Python shows the bytes of a name that are not UTF-8
+_NO_TEXT = re.compile("[\ud800-\udfff]")  # Python's representation of bytes in a name that are not UTF-8
 _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The naming of a unit's files. `supplier` and `source` are empty for a glob.
+    """How the files of a unit are named. `supplier` and `source` are empty for a glob.
 
     `has_positions`: the unit declares the fields of fixed-width lines, so it may have such files. `takes_all`: the
-    files are not parsed, so they may have any ending. `stamp`: the option of that name.
+    files are not parsed, so they may have any extension. `stamp`: the option of that name.
     """
 
     path: str
@@ -72,7 +72,7 @@ class Names:
     stamp: str = ""
 
     def can_read(self, name: str) -> bool:
-        """Return whether a file's ending is a known format, or any ending is allowed.
+        """Return whether files with this name can be read: their extension is a known format, or any is allowed.
 
         Fixed-width files need declared positions.
         """
@@ -84,7 +84,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A correctly named file. `found` is its entry in a listing of an object store; None on this machine."""
+    """A correctly named file. `found` is its entry in the listing of an object store; None for a local file."""
 
     path: str
     relative: str
@@ -93,7 +93,7 @@ class Candidate:
     found: FileInfo | None = None
 
     def stat(self) -> FileInfo:
-        """Return the file's size and last modification. Raises  FileNotFoundError if it is known to be gone."""
+        """Return the file's size and last modification. Raises  FileNotFoundError if it no longer exists."""
         return self.found or stat_file(self.path)
 
 
@@ -105,7 +105,7 @@ class FoundFiles:
     reports: list[Report] = field(default_factory=list)
 
     def add(self, one: Candidate | Report) -> None:
-        """Add a file, or a report about one."""
+        """Add a correctly named file, or a report about another one."""
         if isinstance(one, Report):
             self.reports.append(one)
         else:
@@ -113,7 +113,7 @@ class FoundFiles:
 
 
 def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False, stamp: str = "") -> Names:
-    """Parse a unit's path as `supplier.source` or as a glob: a glob has a slash, a wildcard or a known ending.
+    """Parse a unit's path as `supplier.source` or as a glob, which has a slash, a wildcard or a known extension.
 
     Raises  E803 for a path that leads out of the landing folder or has neither form
     """
@@ -132,12 +132,12 @@ def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False,
 
 
 def has_file_ending(names: Names) -> bool:
-    """Return whether a unit has the form supplier.source but is the name of one file, such as web.json."""
+    """Return whether a path has the form supplier.source but names one file, such as web.json."""
     return not names.supplier and _SUPPLIER_SOURCE.fullmatch(names.path) is not None
 
 
 def format_of(name: str) -> tuple[str, str] | None:
-    """Return a file's format and compression by its ending: ('csv', 'gz'); None for an unknown ending."""
+    """Return a file's format and compression by its extension, such as ('csv', 'gz'); None for an unknown one."""
     parts = name.lower().split(".")
     compression = parts.pop() if len(parts) > 2 and parts[-1] in COMPRESSIONS else ""
     ending = parts[-1] if len(parts) > 1 else ""
@@ -148,7 +148,7 @@ def format_of(name: str) -> tuple[str, str] | None:
 def find(
     root: Path, names: Names, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
 ) -> FoundFiles:
-    """Find a unit's files below a folder, except names in `without`; with `only`, just the names in it."""
+    """Find the files of a unit below a folder, without the names in `without`. With `only`, return just those names."""
     if is_remote(root):
         from waterclock.connectors.files.bucket_listing import find_in_bucket
 
@@ -163,7 +163,7 @@ def find(
 def _paths(
     root: Path, names: Names, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files that may belong to the unit, each with the name that its item would have."""
+    """Yield the path and the item name of each file that may belong to the unit."""
     if names.supplier:
         folder = root / names.supplier / names.source
         links = [each for each in (folder.parent, folder) if each.is_symlink()]
@@ -238,7 +238,7 @@ def _link(path: str) -> Report:
 
 
 def list_folder(folder: Path | str) -> list[str]:
-    """Return the names in a folder; none if it does not exist. Raises  E804 without permission to list it."""
+    """Return the names in a folder; empty if it does not exist. Raises  E804 without permission to list it."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
     except PermissionError as error:
@@ -256,7 +256,7 @@ def list_folder(folder: Path | str) -> list[str]:
 
 
 def is_date_folder(name: str) -> bool:
-    """Return whether a name may be that of a subfolder with the files of a year, a month or a day."""
+    """Return whether a name can be that of a subfolder for a year, a month or a day."""
     return _DATE_FOLDER.fullmatch(name) is not None
 
 
@@ -268,11 +268,11 @@ def _pattern(names: Names) -> re.Pattern[str]:
 def parse_file_name(
     path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None = None
 ) -> Candidate | Report:
-    """Parse the name of one file, or return a report about a misnamed or unfinished one.
+    """Parse the name of a file, or return a report about a misnamed or unfinished one.
 
-    Raises  FileNotFoundError if a file is gone whose stamp is its last modification
+    Raises  FileNotFoundError if the file's last modification is needed and the file no longer exists
     """
-    if _NO_TEXT.search(name):  # neither Spark nor the ledger has such a name
+    if _NO_TEXT.search(name):  # neither Spark nor the ledger can represent such a name
         return Report(path, "misnamed", "its name is not UTF-8 text")
     return (
         _parse_supplier_name(path, name, root, names, zone, found)
@@ -321,12 +321,12 @@ def _endings() -> str:
 
 
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
-    """Find files below a folder by their item names. No cost if `wanted` is empty."""
+    """Find the files with these item names below a folder. It costs nothing if `wanted` is empty."""
     return find(root, names, zone, only=wanted).candidates if wanted else []
 
 
 def has_stamp(names: Names, name: str) -> bool:
-    """Return whether the stamp of an item is in its name; if not, it is the last modification."""
+    """Return whether the stamp of an item is in its name; otherwise the stamp is the last modification."""
     return bool(names.supplier) or stamp_in(name, names.stamp, "UTC") is not None
 
 
@@ -341,7 +341,7 @@ def is_stamped(name: str) -> bool:
 
 
 def names_below(root: Path, names: Names) -> list[str]:
-    """Return the item names of a glob in a folder of this machine. Cost: a listing; no file is checked."""
+    """Return the names of the items in a local folder that match a glob. Cost: a listing; no file is opened."""
     if names.supplier or is_remote(root) or not root.is_dir():
         return []
     return [each for each in _glob_paths(root, names.path) if names.can_read(each.rpartition("/")[2])]

@@ -30,9 +30,9 @@ _GONE = Report("", "gone", "it has moved to the archive since the folder was lis
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """A landing folder with its archive, and the zone of the stamps in file names.
+    """A landing folder with its archive and the zone of the stamps in file names.
 
-    A file is skipped until it has not changed for `settle_seconds`.
+    A file is skipped until it has been unchanged for `settle_seconds`.
     """
 
     folder: Path
@@ -44,8 +44,8 @@ class Landing:
 def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collection[str] = ()) -> Listing:
     """List the complete files of a unit, new and archived, oldest first, and report skipped ones.
 
-    Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. A new file with the
-    name of an archived one but other content is reported, and the collected content remains.
+    Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. If a new file has the
+    name of an archived one but other content, it is reported, and the archived content is used.
     Raises  E804 if the landing folder does not exist
     Cost    one walk, in which an archived file that is left out costs only its name; new files are read once in a
             process to check that they are complete (see `completeness`)
@@ -91,7 +91,7 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
 def newest_first(
     landing: Landing, names: Names, *, now: datetime, until: datetime | None = None
 ) -> Iterator[tuple[Item, ...]]:
-    """Yield the complete files stamp by stamp, in descending order; without the stamps after `until`.
+    """Yield the complete files of each stamp, in descending order of stamps, from `until` on.
 
     Raises  E804 if the landing folder does not exist
     Cost    a listing of both folders, and for each stamp that is consumed a check of the files stamped within two days
@@ -135,7 +135,7 @@ def _build_listing(
     now: datetime,
     taken: Collection[str] = (),
 ) -> Listing:
-    """Check which new and archived files are complete. Return these, oldest first, with reports about the others."""
+    """Check which new and archived files are complete. Return them, oldest first, with reports about the others."""
     fresh, archive = found
     archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
     reports: list[Report] = []
@@ -165,7 +165,7 @@ def _build_listing(
 
 
 def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple[Item, ...]:
-    """Find files by their item names; a file in the archive takes precedence. Cost: a walk of both folders."""
+    """Find files by their item names; an archived file takes precedence. Cost: a walk of both folders."""
     fresh = find_named(landing.folder, names, landing.stamp_zone, set(wanted))
     found = {item.name: item for item in _find_archived(landing, names, set(wanted))}
     for one in fresh:
@@ -178,13 +178,16 @@ def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple
 
 
 def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime | None:
-    """Return the stamp of the newest complete file, archived or not; None without one."""
+    """Return the stamp of the newest complete file, archived or not; None if there is no file."""
     newest = next(newest_first(landing, names, now=now), None)
     return newest[0].stamp if newest else None
 
 
 def require_folder(folder: Path) -> Path:
-    """Return the folder, or raise E804 if it does not exist. In an object store a missing folder is an empty one."""
+    """Return the folder. Raises  E804 if it does not exist.
+
+    In an object store a missing folder counts as an empty one.
+    """
     if not is_remote(folder) and not folder.is_dir():
         raise WaterclockError(
             "E804",
@@ -197,7 +200,7 @@ def require_folder(folder: Path) -> Path:
 
 
 def _missing_folder(root: Path, names: Names) -> Iterator[Report]:
-    """Report a unit whose folder does not exist below the landing folder, with the folders that do."""
+    """Yield a report if the unit's folder does not exist, with the folders that do."""
     folder = root / names.supplier / names.source
     if not names.supplier or is_remote(root) or folder.is_dir():
         return
@@ -236,7 +239,7 @@ def _find_problem(one: Candidate, names: Names, landing: Landing, now: datetime)
             raise
         return Report(one.path, "unreadable", error.why or error.what)
     if problem is None or (names.takes_all and problem[0] == DAMAGED):
-        return None  # a raw file is not parsed, so its ending promises no format; an incomplete one is still skipped
+        return None  # a raw file is not parsed, so it may have any content; an incomplete one is skipped
     return Report(one.path, *problem)
 
 

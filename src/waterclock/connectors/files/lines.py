@@ -1,7 +1,7 @@
-"""Adds to each row its line number in its file, although Spark splits files and reads several in one task.
+"""Adds to each row its line number in its file, although Spark splits files and reads several splits in one task.
 
-For each row Spark knows the split of the file, and how many rows its task had read before. One more pass counts the
-lines of each split. That pass and the scan split files alike, because both read the same files by lines.
+For each row Spark provides the split of the file and the number of rows that its task read before. An additional pass
+counts the lines of each split. That pass and the scan split the files alike, because both read the same files by lines.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ LINE = f"""CASE WHEN {_ID} - {_COUNTED}.first BETWEEN 0 AND {_COUNTED}.rows - 1
 UNKNOWN = f"CAST(NULL AS {TYPES['row']})"
 SAME_LINES = frozenset(("UTF-8", "UTF8", "ISO-8859-1", "US-ASCII"))
 _BLANK = r"value RLIKE '^[\\x00-\\x20]*$'"
-_PART = 33  # an id is the number of the task, shifted by so many bits, plus the number of the row in it
+_PART = 33  # bits: an id is the task's number, shifted by this many bits, plus the number of the row in the task
 _MOST_SKIPPED = 10_000
 _FIELDS = "STRUCT<first: BIGINT, before: BIGINT, rows: BIGINT, skipped: ARRAY<BIGINT>>"
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A split of a file, which one task reads from the byte `block` on.
+    """A split of a file, which one task reads from the byte offset `block` on.
 
-    `first` is the id of its first line, `lines` and `blank` are the numbers of its lines and blank lines. `top`: the id
-    of its first line that is not blank, or None. `lists`: the number of lines that begin like a JSON list.
+    `first` is the id of its first line, `lines` and `blank` are the numbers of its lines and blank lines. `top` is the
+    id of its first line that is not blank, or None. `lists` is the number of lines that begin like a JSON list.
     """
 
     path: str
@@ -52,7 +52,7 @@ class _Part:
 def line_source_columns(metadata: str = METADATA) -> tuple[str, ...]:
     """Return the SQL of the columns that `add_line_columns` needs.
 
-    `metadata` is the frame's metadata column of Spark.
+    `metadata` is Spark's metadata column in the frame.
     """
     return (
         f"{metadata}.file_path AS {PATH}",
@@ -62,16 +62,16 @@ def line_source_columns(metadata: str = METADATA) -> tuple[str, ...]:
 
 
 def has_lines(reading: ReadOptions) -> bool:
-    """Return whether lines can be counted: each row is a line, and line ends are one byte in the files' encoding."""
+    """Return whether lines can be counted: each row is a line, and a line end is one byte in the files' encoding."""
     return not reading.is_multiline and reading.encoding.upper() in SAME_LINES
 
 
 def add_line_columns(
     spark: SparkSession, rows: DataFrame, paths: Sequence[str], *, skips: bool, header: bool = False
 ) -> DataFrame:
-    """Add to rows with the columns of `line_source_columns` the columns that `LINE` needs.
+    """Add the columns that the expression `LINE` needs to rows that have the columns of `line_source_columns`.
 
-    `skips`: the reader skips blank lines, and the header.
+    `skips`: the reader skips blank lines, and the first other line of a file if `header`.
 
     Line numbers of a file are NULL if it has too many blank lines to keep in memory, or if a line contains a list of
     several rows. Cost: one pass over the files that counts their lines, and a small join.
@@ -108,7 +108,7 @@ def _columns(*texts: str) -> list[Column]:
 
 
 def _find_blank_lines(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str, int], list[int]]:
-    """Return the ids of blank lines of each split; none for a split with too many of them."""
+    """Return the ids of the blank lines of each split; none for a split with too many of them."""
     few = {(part.path, part.block) for part in parts if 0 < part.blank <= _MOST_SKIPPED}
     if not few:
         return {}
@@ -119,7 +119,7 @@ def _find_blank_lines(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str
 def _describe_splits(
     parts: Sequence[_Part], skipped: dict[tuple[str, int], list[int]], *, skips: bool, header: bool
 ) -> Iterable[tuple[_Part, tuple[int, int, int, list[int]]]]:
-    """Yield for each split the id of its first row, the lines before it, its row count, and the skipped positions.
+    """Yield for each split the id of its first row, the lines before it, its row count, and the skipped lines.
 
     A row count of 0 means that the line numbers of the split are unknown.
     """

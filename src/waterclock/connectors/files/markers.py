@@ -1,4 +1,4 @@
-"""Finds the marker file with which a sender declares that a window's files are complete."""
+"""Finds the marker file by which a sender declares that the files of a window are complete."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CODE = re.compile(r"%[YmdHMj%]")
 
 
 def has_marker(folder: Path, name: str, window: Window, zone: str) -> bool:
-    """Return whether a window's marker exists.
+    """Return whether the marker file of a window exists.
 
-    `name` may contain %Y, %m, %d, %H, %M and %j of the window's start in `zone`. A marker whose name has none of them
-    is written again for each window: it counts for the windows that end before its last modification.
+    `name` may contain %Y, %m, %d, %H, %M and %j, which stand for the window's start in `zone`. A marker without them is
+    written again for each window: it counts for the windows that end before its last modification.
     Raises  E804 if the landing folder does not exist
     """
     of_window = format_marker_name(name, window.start, zone)

@@ -1,4 +1,4 @@
-"""Finds CSV files in which a row may span several lines, because a quoted field contains a line break."""
+"""Finds CSV files in which a row may span several lines because a quoted field contains a line break."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ _LOOKED_THROUGH = 8 << 20
 
 
 def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[str]) -> AbstractSet[str]:
-    """Return the files that must be read record by record, because a line of them is not always a record.
+    """Return the CSV files that must be read record by record, because a record may span lines.
 
-    All files are, if lines of their encoding do not end in one byte, or Spark does not support it. Otherwise those are
-    with a quoted field that is open at the end of a line. A file that cannot be read is left out: the scan reports it.
+    These are all files if a line end of their encoding is not one byte, or if Spark does not support the encoding.
+    Otherwise they are the files with a quoted field that is open at the end of a line. A file that cannot be read is
+    left out, as the scan reports it.
+
     Cost    up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel
     """
     if reading.encoding.upper() not in SAME_LINES:

@@ -1,7 +1,7 @@
-"""Parses the stamp of a file from its name: by the option `stamp`, or else by the known forms of date and time.
+"""Parses the stamp of a file from its name, by the option `stamp` or by the known forms of date and time.
 
-A stamp is the last second of the rows in its file. A pattern whose finest unit is a day, an hour or a minute means the
-last second of that unit. Pure functions.
+A stamp is the last second of the rows in its file. If the finest unit of a pattern is a day, an hour or a minute, the
+stamp is the last second of that unit. Pure functions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DATE = re.compile(
 
 
 def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
-    """Return the stamp in a file's name; None without one.
+    """Return the stamp in a file's name; None if it has none.
 
     It is parsed by `pattern`, or without a pattern as a date with a time of day in the last segment of the path.
     """
@@ -49,14 +49,14 @@ def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
 
 
 def exact_stamp(text: str, zone: str) -> datetime | None:
-    """Return the instant of a stamp with all six parts, such as 2017_08_18_05_33_44; None if it is no valid time."""
+    """Return the instant of a stamp with all six parts, such as 2017_08_18_05_33_44; None for an invalid time."""
     digits = text.replace("_", "").replace("T", "")
     parts = {code: digits[at : at + 2] for code, at in zip("mdHMS", range(4, 14, 2), strict=True)}
     return _end_of({"Y": digits[:4], **parts}, zone)
 
 
 def undeclared_date(name: str) -> str | None:
-    """Return the pattern of a date in a name, if `stamp_in` finds it only by that pattern; None without such a date."""
+    """Return a `stamp` pattern for a date in a name that `stamp_in` finds only by a pattern; None without one."""
     if stamp_in(name, "", "UTC") is not None or (found := _DATE.search(name)) is None:
         return None
     sign, text = found["date"], found[0]
@@ -69,7 +69,7 @@ def undeclared_date(name: str) -> str | None:
 
 
 def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[InvalidOption]:
-    """Yield errors of the option `stamp`: no valid pattern, or used with names that contain their stamps."""
+    """Yield errors for the option `stamp`: an invalid pattern, or names that have a fixed form of stamp."""
     pattern = str(options.get("stamp") or "")
     if not pattern or pattern == CHANGED:
         if pattern and not is_glob:
@@ -112,9 +112,9 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
-    """Return the last second of the finest unit in `parts`, in UTC; None if it is no valid time.
+    """Return the last second of the finest unit in `parts`, in UTC; None for an invalid time.
 
-    `parts` are texts by their code, such as `Y` and `m`.
+    `parts` maps the codes of a pattern, such as `Y` and `m`, to their texts.
     """
     known = {code: int(text) for code, text in parts.items()}
     try:
@@ -136,7 +136,7 @@ def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
 
 
 def _next(local: datetime, known: Mapping[str, int]) -> datetime:
-    """Return the local time at which the next year, month, day, hour or minute begins: the finest that `known` has."""
+    """Return the local time at which the next minute, hour, day, month or year begins: the finest unit in `known`."""
     finest = next((code for code in "MHd" if code in known), "d" if "j" in known else "")
     if finest:
         return local + _STEPS[finest]

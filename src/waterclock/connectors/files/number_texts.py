@@ -1,4 +1,4 @@
-"""Converts numbers in texts with another decimal sign or a thousands separator, as a unit's options declare them."""
+"""Converts texts of numbers with another decimal or a thousands separator, as a unit's options declare them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_sql_format(reading: ReadOptions) -> bool:
 
 
 def normalize_number_sql(text: str, reading: ReadOptions) -> str:
-    """Return the SQL that rewrites a number (the SQL of a text) with a decimal point and no thousands separator.
+    """Return SQL that rewrites `text` (also SQL), a number, with a decimal point and without thousands separators.
 
     The result is NULL for a text of another format.
     """
@@ -41,7 +41,7 @@ def normalize_number_sql(text: str, reading: ReadOptions) -> str:
 
 
 def normalize_number(text: str, reading: ReadOptions) -> str | None:
-    """Rewrite a number as the SQL of `normalize_number_sql` does; None for a text of another format."""
+    """Rewrite a number as `normalize_number_sql` does; None for a text of another format."""
     if is_sql_format(reading):
         return text
     if re.fullmatch(_pattern(reading), text, re.ASCII) is None:
@@ -51,7 +51,7 @@ def normalize_number(text: str, reading: ReadOptions) -> str | None:
 
 
 def wrong_numbers(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
-    """Yield errors of the options `decimal` and `thousands`: each is one character, and they differ."""
+    """Yield errors for the options `decimal` and `thousands`: each must be one character, and they must differ."""
     decimal, thousands = (str(options.get(name) or "") for name in ("decimal", "thousands"))
     for name, sign in (("decimal", decimal), ("thousands", thousands)):
         if sign and (len(sign) > 1 or sign.isalnum() or sign in '+-"\r\n'):

@@ -1,4 +1,4 @@
-"""Collects files unchanged (`format 'raw'`): one row for each file, whose content remains in the archive.
+"""Collects files unchanged (`format 'raw'`): one row for each file, whose content stays in the archive.
 
 A row has the file's name, its arrival, its last modification, its size and its SHA-256. The content is not read into
 Spark: a publish with `format 'raw'` copies the file itself (see `copying`).
@@ -41,7 +41,7 @@ def rows_of_files(
     *,
     has_times: bool,
 ) -> Collected:
-    """Return one row for each file, with the label that is its key in `items`; without labels if the key is None.
+    """Return one row for each file, with the label under which `items` lists it. A key None means no labels.
 
     `has_times`: files keep their last modification when they move to the archive, which is true only for local folders.
     Otherwise `changed` is NULL, so that a label that is made again has the same rows.
@@ -76,7 +76,10 @@ def digest_of(path: str | Path) -> str:
 
 
 def _digest_below(path: str, landing: Path) -> str:
-    """Return the SHA-256 of a file. A file of the landing folder that was replaced by a link is not followed."""
+    """Return the SHA-256 of a file.
+
+    If a file of the landing folder was replaced by a link, the link is not followed.
+    """
     relative = None if is_remote(landing) else path_below(path, landing)
     if relative is None:
         return digest_of(path)

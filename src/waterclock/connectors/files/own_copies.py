@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 def find_changeable_files(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
-    """Return the files that another user can change, with their paths below `landing`. Cost: a check of each file."""
+    """Map the files that another user can change to their paths below `landing`. Cost: a check of each file."""
     if landing is None or is_remote(landing):
         return {}
     known: dict[Path, bool] = {}
@@ -34,9 +34,9 @@ def find_changeable_files(paths: Sequence[str], landing: Path | None) -> dict[st
 
 
 def copy_files(files: Mapping[str, str], landing: Path | None, folder: Path) -> dict[str, str]:
-    """Copy files below `landing` into a folder, under the same paths; return the path of each copy by that of its file.
+    """Copy files below `landing` into a folder, under the same relative paths. Return the copies by original path.
 
-    Raises  E807 for a file that is gone, unreadable or a link
+    Raises  E807 for a file that does not exist, is unreadable or a link
     """
     copies: dict[str, str] = {}
     if landing is None:
@@ -51,7 +51,10 @@ def copy_files(files: Mapping[str, str], landing: Path | None, folder: Path) -> 
 
 
 def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
-    """Open a file below a landing folder without following links. Raises  E807 if it is gone, unreadable or a link."""
+    """Open a file below a landing folder without following links.
+
+    Raises  E807 for a missing or unreadable file or a link.
+    """
     try:
         return os.fdopen(open_below(landing, relative), "rb")
     except OSError as error:
@@ -59,7 +62,7 @@ def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
 
 
 def name_as_landed(error: WaterclockError, reading: ReadOptions) -> WaterclockError:
-    """Replace the path of a copy in the texts of an error by the path of the original file. The error is changed."""
+    """Replace the paths of copies in an error's texts by the original paths. The error is changed in place."""
     if reading.room is None or reading.landing is None:
         return error
     pattern = re.compile(rf"{re.escape(str(reading.room))}/[^/]+/{COPIES}/")

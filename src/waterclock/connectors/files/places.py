@@ -1,4 +1,4 @@
-"""Resolves the locations of a connection's files: folders of this machine, or URLs of object stores."""
+"""Resolves the locations of a connection's files: local folders, or URLs of object stores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder_of(setting: Setting) -> Path:
 
 
 def resolve_landing(setting: Setting, unit: Unit) -> Landing:
-    """Return the landing folder and the archive that a unit is collected from."""
+    """Return the landing folder and the archive from which a unit is collected."""
     archive = setting.options.get("archive")
     return Landing(
         folder=folder_of(setting),
@@ -42,7 +42,7 @@ def resolve_landing(setting: Setting, unit: Unit) -> Landing:
 
 
 def register_buckets(setting: Setting) -> None:
-    """Register the buckets of a connection with its options, without a request.
+    """Register the buckets of a connection with its options. No request is sent.
 
     Raises  E607 for an unknown store; E609
     """
@@ -55,7 +55,7 @@ def register_buckets(setting: Setting) -> None:
 
 
 def _resolve_folder(setting: Setting, path: str) -> Path:
-    """Resolve a path to a folder. Resolve `..` too, as Spark would report its files under another name."""
+    """Resolve a path to a folder, including `..`, which Spark would otherwise resolve in the names that it returns."""
     if is_remote(path):
         return entry_path(path)
     folder = setting.folder / path

@@ -1,4 +1,4 @@
-"""Reads file formats without a Spark reader in Spark's Python workers, each file as a stream of Arrow batches."""
+"""Reads file formats for which Spark has no reader, in Spark's Python workers, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _MOST_OF_A_BUCKET = 512 << 20
 _MOST_AT_ONCE = 200
 
 Reader = Callable[[IO[bytes]], "Iterator[pa.RecordBatch]"]
-"""Reads one open file into batches, whose last column is `NUMBER`: the position of each row in the file, from 1."""
+"""Reads one open file into batches, whose last column is `NUMBER`: the number of each row in the file, from 1."""
 
 
 def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl: str) -> DataFrame:
     """Read files with `read` in Spark's workers. The frame has the columns of `ddl`, `NUMBER` and `PATH`.
 
-    Files on this machine and on shared folders are opened in place, and read as a stream. Files of a bucket are loaded
-    whole by Spark, whose workers have access to it.
-    Raises  E886 for a file of a bucket that is too large to be loaded whole
+    Files on this machine and on shared folders are read as streams, in place. Spark loads the files of a bucket into
+    memory, because its workers have access to the bucket.
+    Raises  E886 for a file of a bucket that is too large for that
     """
     schema = f"{ddl}, {NUMBER} BIGINT, {PATH} STRING"
     stored, local = [path for path in paths if is_remote(path)], [path for path in paths if not is_remote(path)]
@@ -77,7 +77,7 @@ def _with_path(batches: Iterator[pa.RecordBatch], uri: str) -> Iterator[pa.Recor
 
 @contextmanager
 def _add_file_to_errors(uri: str) -> Iterator[None]:
-    """Add the file to any error from reading it, so that the driver can report it."""
+    """Add the file's name to any error from reading it, so that the driver can report it."""
     try:
         yield
     except WaterclockError as error:

@@ -1,4 +1,4 @@
-"""Reads files with the same columns into a frame of unconverted columns, by Spark's readers where there are any."""
+"""Reads files with the same columns into a frame, whose columns are not converted to their declared types yet."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ _NO_CHARACTER = "\uffff"  # no text contains it
 
 @dataclass(frozen=True, slots=True)
 class RawRows:
-    """The rows of files as a reader returns them. `names` and `types`: the frame's name and type of each file column.
+    """The rows of files as a reader returns them.
 
-    `seen` are the columns of the files with the types that the files declare. `variants` are the columns that were read
-    with a VARIANT for each text, which preserves the digits of numbers. `path`, `row` and `unread` are SQL: the file of
-    a row, its number in that file, and its line if the line is not valid in the file's format. `metadata` is the name
-    of Spark's metadata column in the frame.
+    `names` and `types` have the frame's name and type of each file column. `seen` has the types that the files declare.
+    `variants` are the columns that were read with a VARIANT for each text, which preserves the digits of numbers.
+    `path`, `row` and `unread` are SQL: the file of a row, its number in that file, and its line if that is not valid in
+    the file's format. `within` is the struct that contains the columns, if any. `metadata` is the name of Spark's
+    metadata column.
     """
 
     frame: DataFrame
@@ -55,7 +56,7 @@ class RawRows:
     unread: str = "CAST(NULL AS STRING)"
 
     def value_of(self, source: str) -> str:
-        """Return the SQL of a column of the files: a column of the frame, or a field of its struct `within`."""
+        """Return the SQL of a file column: a column of the frame, or a field of its struct `within`."""
         if source in self.variants:
             return f"CAST({quote_name(self.names[source])} AS {self.types[source]})"
         return f"{self.within}.{quote_name(self.names[source])}" if self.within else quote_name(self.names[source])
@@ -63,7 +64,7 @@ class RawRows:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A request to read files of one `FileShape`. `by_source` are the columns to take, by their names in the files."""
+    """A request to read files of one `FileShape`. `by_source` has the columns to read, by their names in the files."""
 
     spark: SparkSession
     shape: FileShape
@@ -80,12 +81,12 @@ class ReadRequest:
 
     @property
     def column_types(self) -> Mapping[str, str]:
-        """The columns of the files with the types that the files declare."""
+        """The types that the files declare for their columns."""
         return map_column_types(self.shape.found)
 
     @property
     def by_position(self) -> Mapping[str, str]:
-        """The name of each file column in a frame that is read by position, such as `c0`.
+        """Maps the columns of the files to their names in a frame that is read by position, such as `c0`.
 
         Two columns of a file may have the same name.
         """
@@ -93,7 +94,7 @@ class ReadRequest:
 
     @property
     def by_name(self) -> Mapping[str, str]:
-        """The name of each file column in a frame that is read by name: the same name."""
+        """Maps the columns of the files to their names in a frame that is read by name, which are the same."""
         return {found.name: found.name for found in self.shape.found}
 
 
@@ -140,7 +141,7 @@ def _csv(asked: ReadRequest) -> RawRows:
 
 
 def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[str, str]) -> RawRows:
-    """Split files into records in Python workers, and parse each record with Spark's own CSV reader."""
+    """Split files into records in Python workers, and parse each record with Spark's CSV parser."""
     shape = asked.shape
     split = csv_records.reader_of(asked.reading, shape.delimiter, shape.compression)
     frame = read_by_python(asked.spark, asked.paths, split, f"{TEXT} STRING, {IS_OPEN} BOOLEAN")
@@ -167,7 +168,7 @@ def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[
 
 
 def _from_text(format_name: str, text: str, schema: str, options: Mapping[str, Value]) -> str:
-    """Return the SQL that parses a text (SQL) as a row of a format."""
+    """Return SQL that parses a text (also SQL) in a format as a struct."""
     pairs = ", ".join(f"{sql_text(name)}, {sql_text(option_text(value))}" for name, value in options.items())
     return f"from_{format_name}({text}, {sql_text(schema)}, map({pairs}))"
 
@@ -219,7 +220,7 @@ def _fixed_width(asked: ReadRequest) -> RawRows:
 
 
 def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> RawRows:
-    """Add the line number of each row, if it is requested and can be determined."""
+    """Add the line number of each row, if it is requested and lines can be counted."""
     if not (asked.has_rows and has_lines(asked.reading)):
         return raw
     rows = raw.frame.selectExpr("*", *line_source_columns(raw.metadata))
@@ -228,7 +229,7 @@ def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> Ra
 
 
 def _with_unread(asked: ReadRequest, raw: RawRows) -> RawRows:
-    """Fill `unread` with lines that are invalid in their format; raise an error for a type mismatch in a valid line.
+    """Fill `unread` with lines that are invalid in their format, and raise an error for type mismatches in valid lines.
 
     Spark's reader returns the line in both cases. To distinguish them, such lines, and only these, are parsed again
     with all columns as text.
@@ -263,9 +264,9 @@ def _by_python(asked: ReadRequest, read: Reader) -> RawRows:
 def reader_of(
     spark: SparkSession, format_name: str, reading: ReadOptions, zone: str, *, delimiter: str = ","
 ) -> DataFrameReader:
-    """Return Spark's reader with a unit's options for a format.
+    """Return Spark's reader for a format, configured with a unit's options.
 
-    It fails at a row that it cannot parse, or, for formats with one row per line, returns such a line in `UNREAD`.
+    It fails for a row that it cannot parse. If unreadable lines are kept, it returns such a line in `UNREAD` instead.
     """
     return spark.read.options(**_options(format_name, reading, zone, delimiter))
 
@@ -306,7 +307,7 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
 
 
 def _quote_options(reading: ReadOptions) -> dict[str, Value]:
-    """Return Spark's options for quotes. By default it gives NUL a meaning as an escape or a quote, and removes it."""
+    """Return Spark's options for quotes. By default Spark treats NUL as an escape or a quote, and removes it."""
     quote = reading.quote or _NO_CHARACTER
     escape = reading.escape if reading.quote and reading.escape else quote
     return {"quote": quote, "escape": escape, "charToEscapeQuoteEscaping": escape}
@@ -327,7 +328,7 @@ def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: R
 
 
 def _type_to_read(taken: CollectedColumn | None) -> str:
-    """Return the type for Spark's JSON reader. Numbers are read as text, because a JSON number may be in quotes.
+    """Return the type for Spark's JSON reader: text for numbers, because a JSON number may be in quotes.
 
     Base64 bytes are read as text too, so that invalid base64 is a type mismatch and not a broken line.
     """
@@ -337,12 +338,12 @@ def _type_to_read(taken: CollectedColumn | None) -> str:
 
 
 def _with_variants(asked: ReadRequest, name: str, kind: str) -> str:
-    """Return a column's type with a VARIANT for each number that is read as text."""
+    """Return a column's type in which numbers are read as VARIANT instead of text."""
     return "VARIANT" if kind == "STRING" else type_to_read(asked.by_source[name].type, "VARIANT")
 
 
 def _exact(type_text: str, reading: ReadOptions) -> str:
-    """Return the type with which Spark's reader reads a column: STRING if it would not read the declared type exactly.
+    """Return the type in which Spark's reader reads a column: STRING if it would not read the declared type exactly.
 
     It would round a DECIMAL and parse 7,125 as 7125. For BINARY it would return the bytes of the text instead of
     decoding it. It supports only one number format.
@@ -353,5 +354,5 @@ def _exact(type_text: str, reading: ReadOptions) -> str:
 
 
 def _nested_type(taken: CollectedColumn | None) -> str:
-    """Return the type with which a record's field is read: STRING, except for nested types."""
+    """Return the type in which a record's field is read: STRING, except for nested types."""
     return type_to_read(taken.type) if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"

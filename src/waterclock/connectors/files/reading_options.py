@@ -1,4 +1,4 @@
-"""Parses and checks a unit's options for reading files. It imports nothing heavy, because `check` uses it too."""
+"""Parses and checks a unit's options for reading files. It imports no heavy libraries, because `check` uses it too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUTER = re.compile(r"\s*([^\s,]+)(?:\s+AS\s+([^\s,]+))?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A field of fixed width: its characters from `first` to `last`, counted from 1; to the line's end if None."""
+    """A field of fixed width, from the character `first` (from 1) to `last`, or to the end of the line if None."""
 
     name: str
     first: int
@@ -34,9 +34,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """A value outside of the JSON records that becomes a column `name` of each record.
+    """A value outside of the JSON records that becomes the column `name` of each record.
 
-    It is in the object at the first `depth` steps of the records' path, at the path `rest` below it.
+    `depth` is the number of steps that its path shares with that of the records; `rest` is the path below them.
     """
 
     name: str
@@ -49,7 +49,7 @@ class ReadOptions:
     """The parsed options for reading the files of a unit.
 
     `room` is a folder for unpacked zips and for copies of files below `landing` that another user can change.
-    `keeps_unread`: a line that cannot be parsed becomes a row of its own, instead of making its file fail.
+    `keeps_unread`: a line that cannot be parsed becomes a row, instead of making its file fail.
     """
 
     has_header: bool = True
@@ -77,7 +77,7 @@ class ReadOptions:
 
     @property
     def dialect(self) -> dict[str, Any]:
-        """The options of Python's CSV reader for the same quoting as Spark's."""
+        """The options of Python's `csv.reader` for the same quoting as Spark's."""
         if not self.quote:
             return {"quoting": csv.QUOTE_NONE}
         escape = None if self.escape == self.quote else self.escape or None
@@ -126,7 +126,7 @@ def parse_read_options(options: Mapping[str, Any]) -> ReadOptions:
 
 
 def path_of(text: str) -> tuple[str, ...]:
-    """Return the steps of a path such as `data.items`. Raises  E335 for one with an empty step."""
+    """Split a path such as `data.items` into its steps. Raises  E335 for an empty step."""
     steps = tuple(step.strip() for step in text.split("."))
     if not all(steps):
         raise _unsupported_option_error(
@@ -136,7 +136,7 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
-    """Parse the fields that records copy from enclosing objects: `orders.id AS order_id, exported_at`. Raises  E335."""
+    """Parse the paths of values outside of the records: `orders.id AS order_id, exported_at`. Raises  E335."""
     found: list[Outer] = []
     for part in text.split(","):
         match = _OUTER.fullmatch(part)
@@ -199,7 +199,7 @@ def _column(letters: str) -> int:
 
 
 def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
-    """Yield errors in the options of a COLLECT from files, as far as they can be found without a file."""
+    """Yield errors in the options of a COLLECT from files, if they can be found without a file."""
     yield from _wrong_signs(options)
     if options.get("outer") and not options.get("rows"):
         yield InvalidOption(
@@ -242,7 +242,7 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[InvalidOpti
 
 
 def _wrong_signs(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
-    """Yield errors for a delimiter, quote or escape of CSV that is not one character. Empty: the default or none."""
+    """Yield errors for a delimiter, quote or escape of CSV that is neither empty nor one character."""
     for name in ("delimiter", "quote", "escape"):
         sign = str(options.get(name) or "")
         if len(sign) > 1 or sign in {"\r", "\n"}:
@@ -265,7 +265,7 @@ _OF_RAW = frozenset({"format", "stamp", "stamp_zone", "settle"})
 
 
 def wrong_raw(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
-    """Yield errors for options for parsing files that are set with `format 'raw'`, which takes files unchanged."""
+    """Yield errors for parsing options that are set with `format 'raw'`, which leaves files unchanged."""
     for name in sorted(options.keys() - _OF_RAW):
         yield InvalidOption(
             "E334", name, f"{name} is set with format 'raw'", "with format 'raw' the content of a file is not parsed",
@@ -281,7 +281,7 @@ _NEEDS = {
 
 
 def wrong_of_xml(reading: ReadOptions) -> WaterclockError | None:
-    """Return an error for options that XML does not support: its rows are elements of one name, at any depth."""
+    """Return an error for options that XML does not support, or None."""
     text = ".".join(reading.rows)
     if len(reading.rows) > 1:
         why = "in XML all elements of one name are the rows, at any depth"

@@ -1,9 +1,10 @@
-"""Reads many files into one frame, by one scan, with the declared columns.
+"""Reads many files into one frame with the declared columns.
 
-A column is text unless it is typed. A malformed row raises an error: Spark reads FAILFAST and without column pruning,
-since with pruning a row of the wrong width is detected only if its columns are requested. If EXPECT parsed() declares
-how malformed rows are handled, Spark reads PERMISSIVE, and returns the line of such a row in `UNREAD`. Expressions are
-SQL text, in one call to the JVM for all of them: for small files the calls would cost more than the scan.
+A column is text unless it has a type. A malformed row raises an error. Spark reads FAILFAST, and without column
+pruning, as with pruning it detects a row with too few fields only if the missing columns are requested. If EXPECT
+parsed() declares how malformed rows are handled, Spark reads PERMISSIVE, and returns the line of such a row in
+`UNREAD`. All expressions are passed to the JVM as SQL text in one call: for small files, separate calls would cost more
+than the scan.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from waterclock.connectors.files.type_errors import build_raise_sql
 from waterclock.connectors.files.zips import restore_file_keys, unpack_zips
 from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.nested_decimals import narrow_value, type_to_read
-from waterclock.connectors.windowing import FILE_KEY, TIME, instant
+from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_sql, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider_type
@@ -50,11 +51,12 @@ _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split()
 
 @dataclass(frozen=True, slots=True)
 class ScannedFiles:
-    """The frame of all files, with `FILE_KEY` (the `file_key_of` of each row's path) and `TIME` if it was requested.
+    """The frame with the rows of all files, and facts about the files.
 
-    Both cost nothing if they are not used. `UNREAD` exists if unreadable lines are kept. `left_out` are columns of the
-    files that the column list does not name. `seen` are groups of files with their columns and types. `close` removes
-    the files that were unpacked for the scan.
+    The frame has `FILE_KEY` (the `file_key_of` of each row's path) and, if it was requested, `TIME`. Both cost nothing
+    if they are not used. It has `UNREAD` if unreadable lines are kept. `left_out` are columns of the files that the
+    column list does not name. `seen` are groups of files with their columns and types. `close` removes the files that
+    were unpacked for the scan.
     """
 
     frame: DataFrame
@@ -63,10 +65,7 @@ class ScannedFiles:
     close: Callable[[], None] = do_nothing
 
     def merge_column_types(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
-        """Return the columns of the files `paths`, each with a type that fits its values in every file.
-
-        None: of all files.
-        """
+        """Return the columns of the files `paths`, or of all files, each with a type that fits its values in all."""
         together: dict[str, str] = {}
         for columns, members in self.seen:
             if paths is None or not paths.isdisjoint(members):
@@ -85,11 +84,11 @@ def scan(  # noqa: PLR0913 - each is an independent input
     stamps: Mapping[str, datetime] | None = None,
     has_rows: bool = False,
 ) -> ScannedFiles:
-    """Read files into one frame: the requested columns, `FILE_KEY` and, if `time` names a column, its instant `TIME`.
+    """Read files into one frame: the requested columns, `FILE_KEY`, and `TIME` if `time` names the data time's column.
 
-    A line that cannot be parsed has no time of its own: if such lines are kept, it gets the stamp of its file.
-    `has_rows`: the frame also has each row's number in its file, from 1: for text its first line, for a sheet its row
-    there; NULL if it is unknown, as for whole documents.
+    `stamps` has the stamps of the files: if unreadable lines are kept, the stamp of its file is the time of such a
+    line. `has_rows`: the frame also has each row's number in its file, from 1. This is the first line of a record of
+    text or the row of a sheet; NULL if it is unknown, as for whole documents.
 
     Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`;
             E881 to E883 as `zips.unpack_zips`
@@ -158,7 +157,7 @@ def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datet
 def _infer_columns(
     spark: SparkSession, reading: ReadOptions, format_name: str, paths: Sequence[str]
 ) -> Mapping[str, str]:
-    """Return the columns that Spark finds in files; XML elements that are repeated are lists."""
+    """Return the columns that Spark finds in files. XML elements that are repeated in a row are lists."""
     reader = reader_of(spark, format_name, reading, "UTC")
     if format_name == "xml":
         kinds = {field.name: field.dataType.simpleString() for field in reader.xml(escape_paths(paths)).schema}
@@ -182,13 +181,13 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     *,
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
-    """Return the rows of files of one `FileShape`, and the columns that the files themselves declare."""
+    """Read files of one `FileShape`. Return their rows, and the types that the files declare for their columns."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
     values = [f"{_typed_sql(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
     if reading.keeps_unread:
         values.append(f"{raw.unread} AS {UNREAD}")
-    values.append(f"trim(LEADING 'file:/' FROM {raw.path}) AS {FILE_KEY}")
+    values.append(f"{file_key_sql(raw.path)} AS {FILE_KEY}")
     if has_rows:
         values.append(f"{raw.row} AS {_ROW}")
     if time:
@@ -214,7 +213,7 @@ def _time_source(time: str, taken: Sequence[CollectedColumn], names: Iterable[st
 
 
 def _data_time(raw: RawRows, source: str, taken: CollectedColumn | None, zone: str, reading: ReadOptions) -> str:
-    """Return the SQL of a row's data time. A text is parsed by the declared pattern for its column's type."""
+    """Return the SQL of a row's data time. A text is parsed by the pattern that is declared for the column's type."""
     found, value = raw.types[source], raw.value_of(source)
     kind = taken.type.upper() if taken is not None and taken.is_typed else ""
     pattern = {"DATE": reading.date_format}.get(kind, reading.timestamp_format)
@@ -224,7 +223,7 @@ def _data_time(raw: RawRows, source: str, taken: CollectedColumn | None, zone: s
 
 
 def _typed_sql(raw: RawRows, taken: CollectedColumn, zone: str, reading: ReadOptions) -> str:
-    """Return the SQL of a column as its target type; a type mismatch raises an error that names the file."""
+    """Return SQL that converts a column to its declared type; a type mismatch raises an error that names the file."""
     found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or "".join(found.split()).lower() == "".join(taken.type.split()).lower():
         return value
@@ -245,14 +244,14 @@ def _typed_sql(raw: RawRows, taken: CollectedColumn, zone: str, reading: ReadOpt
 
 
 def _may_lose_digits(found: str, declared: str) -> bool:
-    """Return whether a cast of numbers could silently drop a part: of a DECIMAL, or a fraction for a whole number."""
+    """Return whether a cast between two types of numbers could silently drop digits of a DECIMAL or a fraction."""
     if decimal_of(declared):
         return decimal_of(found) is not None
     return declared.lower() in _WHOLE and is_number(found) and found.lower() not in _WHOLE
 
 
 def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -> str:
-    """Return the SQL that parses a text (SQL) as a type, by the unit's options; NULL if it is invalid."""
+    """Return SQL that parses a text (also SQL) as a type by the unit's options; NULL if the text is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
         return cast_text(normalize_number_sql(value, reading), type_name)
@@ -268,7 +267,7 @@ def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -
 
 
 def _instant_by_pattern(value: str, pattern: str, zone: str) -> str:
-    """Return the SQL that parses a text as an instant: in `zone`, unless the pattern has the text's own zone."""
+    """Return SQL that parses a text as an instant: in `zone`, unless the pattern contains a zone."""
     local = f"to_utc_timestamp(try_to_timestamp({value}, {sql_text(pattern)}), {sql_text(zone)})"
     if not _has_zone(pattern):
         return local

@@ -1,7 +1,7 @@
 """Reads a sheet of a workbook with calamine: columns from its header, rows as texts with their row numbers.
 
 It runs in the process that `workbook_process` starts for each workbook. To start quickly, it imports only the standard
-library and modules that import nothing else either; `main` imports calamine.
+library and modules that import nothing else; `main` imports calamine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from waterclock.connectors.files.used_ranges import check_used_ranges
 from waterclock.errors import WaterclockError, did_you_mean
 
 OUT_OF_MEMORY = 77
-"""Exit code of the process if the memory that it may use is not enough."""
+"""Exit code of the process if it reaches its memory limit."""
 _BATCH, _BATCH_CHARACTERS = 10_000, 1 << 24
 _MOST_STDERR = 1 << 20
 _MOST_BYTES = 512 << 20
@@ -53,7 +53,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class SheetRequest:
-    """The sheet and the cells to read.
+    """The sheet and the cells to read, with the options for it.
 
     `declared`: names for the columns of a sheet without a header. `near`: the indexes of columns whose numbers keep all
     digits. `null`: the text that means NULL.
@@ -81,11 +81,12 @@ class SheetRequest:
 
 
 def main() -> None:
-    """Read the workbook of an open file, and write the result to stdout, one JSON list per line.
+    """Read the workbook of an open file, and write the result to stdout as JSON lists, one per line.
 
-    The arguments are the file's descriptor and the limits of memory in bytes and of CPU time in seconds; stdin has the
-    request. The lines are ["names", …], then ["rows", columns] for each batch, whose last column has the row numbers,
-    and ["end"]. After an error the last line is ["error", parts of the error] or ["unreadable", reason] instead.
+    The arguments are the file's descriptor, the limit of memory in bytes and the limit of CPU time in seconds. The
+    request is read from stdin. The lines are ["names", …], then ["rows", columns] for each batch, whose last column has
+    the row numbers, and ["end"]. After an error the last line is ["error", parts of the error] or ["unreadable",
+    reason] instead.
     """
     file_number, memory, seconds = map(int, sys.argv[1:4])
     _limit(memory, seconds)
@@ -112,7 +113,10 @@ def main() -> None:
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """Limit this process. macOS cannot limit a process's memory. Only Linux can mark a process to be killed first."""
+    """Limit the memory and CPU time of this process.
+
+    macOS does not enforce a memory limit. On Linux the process is also marked as the first to be killed without memory.
+    """
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, _MOST_STDERR)]
     for kind, most in (*limits, (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
         hard = resource.getrlimit(kind)[1]
@@ -130,7 +134,7 @@ def _send(*message: object) -> None:
 
 
 def _messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iterator[tuple[object, ...]]:
-    """Yield the messages of `main` about a workbook that can be read. Raises  as `_sheet`."""
+    """Yield the messages that `main` writes for a valid workbook. Raises as `_sheet`."""
     sheet = _sheet(file, request, library)
     yield "names", sheet.names
     if request.is_header_only:
@@ -149,9 +153,9 @@ def _messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet's column names and the cells of its data rows.
+    """The column names of a sheet and the range of its data.
 
-    `rows` returns an iterator over the rows of the sheet from a row number, counted from 0.
+    `rows` returns an iterator over the sheet's rows, starting at a row number, counted from 0.
     """
 
     names: tuple[str, ...]
@@ -160,7 +164,7 @@ class Sheet:
 
 
 def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str | None]]]:
-    """Yield the rows of a sheet with their row numbers, from 1."""
+    """Yield the rows of a sheet that are not empty, with their row numbers, from 1."""
     width = len(sheet.names)
     near: AbstractSet[int] = frozenset(request.near)
     for at, row in enumerate(sheet.rows(sheet.cells.top), sheet.cells.top):
@@ -228,15 +232,15 @@ def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
 
 
 def _shown_first(book: Any, library: Any) -> list[str]:
-    """Return the sheet names, visible ones first: a hidden sheet is read only by name, or if all are hidden."""
+    """Return the sheet names, visible ones first. A hidden sheet is read only by its name, or if all are hidden."""
     hidden = {one.name for one in book.sheets_metadata if one.visible != library.SheetVisibleEnum.Visible}
     return sorted(book.sheet_names, key=lambda name: name in hidden)
 
 
 def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
-    """Return the texts of error cells, such as #N/A, by row and column; calamine reads them as empty.
+    """Return the texts of error cells, such as #N/A, by row and column. Calamine reads them as empty cells.
 
-    Raises  E882 for a used range that is too large; E884 for a formula without a value
+    Raises  E882 for a used range that is too large; E884 for a formula without a stored result
     """
     file.seek(0)
     found = check_cells(file, name)
@@ -257,7 +261,7 @@ def _make_column_name(at: int) -> str:
 def _fills(
     found: Any, request: SheetRequest, errors: Mapping[int, Mapping[int, str]]
 ) -> dict[int, list[tuple[int, int, Any]]]:
-    """Return by row the column ranges to fill for merged cells, with their value."""
+    """Map each row to the column ranges that are filled because of merged cells, each with its value."""
     if not request.fills_merged:
         return {}
     ranges = _bounded_ranges(found)
@@ -273,9 +277,9 @@ def _fills(
 
 
 def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the merged ranges in used rows.
+    """Return the ranges of merged cells, cut at the last used row.
 
-    Raises  ValueError if they cover more cells than the sheet: some overlap.
+    Raises  ValueError if they contain more cells than the sheet, so that some must overlap
     """
     last, end = found.end
     ranges = [
@@ -332,7 +336,7 @@ def _without_header(name: str, why: str) -> WaterclockError:
 
 
 def refuse_growth(file: IO[bytes]) -> None:
-    """Refuse a workbook that is a zip bomb or does not fit into memory when unpacked. Raises  E882."""
+    """Raise E882 for a workbook that is a zip bomb or does not fit into memory when unpacked."""
     if not zipfile.is_zipfile(file):
         file.seek(0)
         return
@@ -353,7 +357,7 @@ def refuse_growth(file: IO[bytes]) -> None:
 
 
 def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - a return a type
-    """Return a cell's value as text: whole numbers without a point, times as ISO 8601; None for an empty cell.
+    """Convert a cell's value to text: whole numbers without a point, times as ISO 8601; None for an empty cell.
 
     `is_near`: a number keeps all digits.
     """

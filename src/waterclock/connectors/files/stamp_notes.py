@@ -1,4 +1,4 @@
-"""Builds notes and warnings about files whose stamp is their last modification, though their names may have a date."""
+"""Builds notes and warnings about files that are stamped by their last modification, though their names have a date."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.flow.capabilities import InvalidOption
 
 
 def stamp_note(names: Names, found: Sequence[str]) -> str | None:
-    """Return a note for a run that reads these items of a glob; None if the stamps are declared or in the names."""
+    """Return a note about files of a glob without a declared stamp or one in their names; None if there are none."""
     by_change = _names_without_date(names, found)
     if not by_change:
         return None
@@ -24,7 +24,7 @@ def stamp_note(names: Names, found: Sequence[str]) -> str | None:
 
 
 def stamp_warning(folder: Path, connection: Mapping[str, Any], names: Names) -> InvalidOption | None:
-    """Return a warning if files have dates in names that no option declares. Cost: a listing of a glob's folders."""
+    """Return a warning if file names contain dates that no option declares. Cost: a listing of a glob's folders."""
     path = str(connection.get("path") or "")
     if not path or is_remote(path):
         return None

@@ -1,7 +1,7 @@
-"""Iterates over the files of a source in the order of their stamps, without checking all of them.
+"""Iterates over the files of a source in the order of their stamps, without checking all files.
 
-A supplier's file names contain stamps in a form that sorts as local time does. Only the names near the requested time
-are parsed. Local time can go back, so neighbours within two days are sorted by their instants.
+The names of a supplier's files contain stamps, which sort as local times do. Only the names near the requested time are
+parsed. A local clock can be set back, so neighbours within two days are sorted by their instants.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ stamp_of = attrgetter("stamp")
 
 
 class ByStamp:
-    """The files of a `supplier.source` below one folder, by stamp; misnamed files are left out.
+    """The files of a `supplier.source` below one folder, in the order of stamps. Misnamed files are left out.
 
-    A file that was moved since the listing is still returned; the caller must check whether it exists.
-    Cost: a listing of the folder and a sort of its names, and a check of each file stamped within two days of the
-    requested time
+    A file that has been moved since the listing is still returned, so the caller must check whether it exists. Cost: a
+    listing of the folder and a sort of its names, and a check of each file stamped within two days of the requested
+    time
     """
 
     def __init__(self, root: Path, names: Names, zone: str) -> None:
@@ -69,7 +69,7 @@ class ByStamp:
         return (one for one in merge(*found, key=stamp_of) if one.stamp >= low)
 
     def newest_first(self, until: datetime | None = None) -> Iterator[Candidate]:
-        """Yield the files stamped at `until` or before, newest first; all files without `until`."""
+        """Yield the files stamped at `until` or before, newest first. Without `until`, yield all files."""
         end = None if until is None else self._name(until, _DISORDER)
         found = []
         for folder, names in self._folders:
@@ -105,7 +105,7 @@ class ByStamp:
                 yield one
 
     def _name(self, instant: datetime, margin: timedelta) -> str:
-        """Return the prefix of names of files that are stamped at an instant plus `margin`."""
+        """Return the beginning of the names of files that are stamped at an instant plus `margin`."""
         try:
             local = instant.astimezone(nominal_zone(self._zone)) + margin
         except OverflowError:
@@ -115,7 +115,10 @@ class ByStamp:
 
 
 def _sort_by_stamp(candidates: Iterator[Candidate], *, sign: int) -> Iterator[Candidate]:
-    """Sort by stamp, ascending (1) or descending (-1); the input is sorted except for neighbours within `_DISORDER`."""
+    """Sort files by stamp, ascending (`sign` 1) or descending (-1), in a stream.
+
+    The input must be sorted, except for neighbours within `_DISORDER`.
+    """
     waiting: list[tuple[float, int, Candidate]] = []
     for place, one in enumerate(candidates):
         heapq.heappush(waiting, (sign * one.stamp.timestamp(), place, one))

@@ -1,4 +1,4 @@
-"""Puts the file and the value of a type mismatch into Spark's error message, from which the driver parses them."""
+"""Puts the file and the value of a type mismatch into Spark's error message, where the driver finds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that files, after they were read, are still the same as when they were listed."""
+"""Checks after the read that files have not changed since they were listed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.files.object_stores import is_remote
 
 
 def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -> None:
-    """Raise an error if a file of the batch now has another size or last modification: it may have been read in part.
+    """Raise an error if the size or last modification of a file has changed, as a part of it may have been read.
 
     A file that another table archived in the meantime is checked in the archive, by its size.
     Raises  E807, transient

@@ -1,6 +1,6 @@
 """Limits the size of a workbook's sheets in memory, before calamine reads them.
 
-Calamine allocates the whole used range of a sheet, so two far cells of a small file could fill the memory.
+Calamine allocates the whole used range of a sheet, so two cells that are far apart could fill the memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from xml.parsers import expat
 from waterclock.errors import WaterclockError
 
 MOST_CELLS = 1 << 25
-"""The limit of the cells in a used range: calamine allocates 32 bytes for each, so 1 GiB."""
+"""The maximum number of cells in a used range. Calamine allocates 32 bytes for each, so 1 GiB."""
 MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 14
 _CHUNK = 1 << 20
 _OF_ODS, _OF_XLSB = "content.xml", "xl/workbook.bin"
@@ -27,7 +27,7 @@ _MOST_SIZE_BYTES = 4
 
 @dataclass(slots=True)
 class UsedRange:
-    """The smallest range that contains all added cells."""
+    """The smallest range that contains all cells that were added."""
 
     top: int = MOST_ROWS
     left: int = MOST_COLUMNS
@@ -55,7 +55,7 @@ class UsedRange:
 
 
 def check_used_ranges(file: IO[bytes]) -> None:
-    """Check the used ranges of an .ods or .xlsb, as `formulas` does for an .xlsx.
+    """Check the size of the used ranges of an .ods or .xlsb, as `formulas` does for an .xlsx.
 
     Raises  E882 for ranges that are too large; ValueError for broken XML
     """
@@ -68,16 +68,18 @@ def check_used_ranges(file: IO[bytes]) -> None:
                     _OdsParser().parse(content)
             # a file may be both: calamine tries .xlsb before .ods
             if any(name.casefold() == _OF_XLSB for name in names):
-                for member in packed.infolist():  # any may be the sheet that is read, those of the same name too
+                for (
+                    member
+                ) in packed.infolist():  # any of them may be the sheet that is read, even several of the same name
                     _check_records(packed.read(member))
     file.seek(0)
 
 
 def _check_records(content: bytes) -> None:
-    """Check the used range of a member of an .xlsb, if it is a sheet. Raises  E882.
+    """Check the size of the used range of an .xlsb member, if it is a sheet. Raises  E882.
 
-    A record is its type, its size, and its content. The content of a row begins with the row's number, that of a cell
-    with its column. Records are parsed as calamine does, up to a broken one.
+    A record consists of its type, its size and its content. The content of a row begins with the row's number, that of
+    a cell with its column. Records are parsed as calamine does, up to the first broken one.
     """
     used, row = UsedRange(), 0
     at, end = 0, len(content)
@@ -99,7 +101,7 @@ def _check_records(content: bytes) -> None:
 
 
 def _number_at(content: bytes, at: int, longest: int) -> tuple[int, int]:
-    """Return the number at an index, in 7 bits per byte and lowest first, and the index after it."""
+    """Decode a number of 7 bits per byte, lowest first, at an index. Return it and the index after it."""
     number = 0
     for place in range(longest):
         byte = content[at + place] if at + place < len(content) else 0
@@ -119,7 +121,7 @@ def _refuse_size(size: int, where: str = "the used range of its sheet has") -> N
 
 
 class _OdsParser:
-    """Counts the cells of all tables of an .ods, with repeated rows and cells, since calamine keeps all in memory."""
+    """Counts the cells of all tables of an .ods with their repetitions, as calamine keeps all of them in memory."""
 
     def __init__(self) -> None:
         self._earlier = self._size = 0
@@ -129,7 +131,7 @@ class _OdsParser:
         self._parser.StartDoctypeDeclHandler = refuse_doctype
 
     def parse(self, content: IO[bytes]) -> None:
-        """Parse all tables. Raises  E882 if they are too large; ValueError for XML that is broken."""
+        """Parse all tables. Raises  E882 if they are too large; ValueError for invalid XML."""
         try:
             while chunk := content.read(_CHUNK):
                 self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
@@ -152,7 +154,10 @@ class _OdsParser:
             self._count()
 
     def _count(self) -> None:
-        """Extend the used range to the current cell, in all repetitions of its row. Raises  E882 if it is too large."""
+        """Extend the used range to the current cell and the repetitions of its row.
+
+        Raises  E882 if it becomes too large.
+        """
         self._width = max(self._width, self._column)
         self._size = (self._rows + self._repeat) * self._width
         if self._earlier + self._size > MOST_CELLS:
@@ -165,5 +170,5 @@ def _repeats_of(attributes: dict[str, str], name: str) -> int:
 
 
 def refuse_doctype(*_: object) -> NoReturn:
-    """Refuse a DOCTYPE, which may define entities that grow without bound."""
+    """Raise an error for a DOCTYPE, which may define entities that grow without bound."""
     raise ValueError("its sheet has a DOCTYPE")

@@ -1,10 +1,10 @@
-"""Reads each workbook in a process of its own, with bounded memory and time.
+"""Reads each workbook in a separate process with limits of memory and time.
 
-Calamine trusts many sizes in a file: of its container, of sheets, and of cells far apart. It ends its process if memory
-for them is refused. So the runner never calls it. A process that dies is an error of its workbook alone.
+Calamine trusts sizes that a file declares, and aborts its process if that much memory is not available. So it never
+runs in the runner's process, and a crash is an error of one workbook only.
 
-Linux enforces all limits. macOS has no limit of a process's memory. The process ends when it writes to a parent that
-has ended, or at its limit of CPU time.
+Linux enforces all limits; macOS has no memory limit for a process. The process ends if its parent has ended, or at its
+limit of CPU time.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from waterclock.errors import WaterclockError
 _LIBRARY = "python_calamine"
 _MOST_BYTES = 512 << 20
 _MOST_MEMORY = 3 << 30
-_MOST_SECONDS = 300  # of the CPU
-_MOST_WAITED = 1200  # for a line, on a busy machine
+_MOST_SECONDS = 300  # of CPU time
+_MOST_WAITED = 1200  # seconds for a line, on a busy machine
 _PIECE = 1 << 20
 _START = f"import sys; sys.path += sys.argv[4:]; from {sheet_rows.__name__} import main; main()"
 _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
@@ -55,9 +55,10 @@ def read_columns(file: IO[bytes], request: SheetRequest) -> tuple[str, ...]:
 
 
 def read_rows(file: IO[bytes], request: SheetRequest) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield batches of rows, each as a list of columns. The last column has the row numbers. Raises  as `read_columns`.
+    """Yield batches of rows, each as a list of columns. The last column has the row numbers.
 
     `request.declared` are the names that `read_columns` returned.
+    Raises  as `read_columns`
     """
     for kind, found in _messages(file, request):
         if kind == "rows":
@@ -65,7 +66,7 @@ def read_rows(file: IO[bytes], request: SheetRequest) -> Iterator[Sequence[Seque
 
 
 def _messages(file: IO[bytes], request: SheetRequest) -> Iterator[tuple[str, Any]]:
-    """Yield the messages of `sheet_rows.main` up to the end of the workbook."""
+    """Start the process and yield its messages (see `sheet_rows.main`) up to the end of the workbook."""
     with _open_for_process(file) as number, tempfile.TemporaryFile() as errors:
         process, requests, answers = _start(number, errors)
         try:
@@ -88,7 +89,7 @@ def _messages(file: IO[bytes], request: SheetRequest) -> Iterator[tuple[str, Any
 
 
 def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
-    """Start a process that reads the file with this descriptor. Return it with its stdin and its stdout."""
+    """Start a process that reads the file with this descriptor. Return the process, its stdin and its stdout."""
     found = importlib.util.find_spec(_LIBRARY)
     if found is None or found.origin is None:
         raise missing_library_error("Excel", "python-calamine", "excel", is_of_workers=True)
@@ -108,7 +109,7 @@ def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[
 
 
 def _write(pipe: IO[bytes], content: bytes) -> None:
-    """Write all content and close the pipe. If the process has died, the caller finds out when it reads the answer."""
+    """Write all content and close the pipe. If the process has died, reading its answer fails."""
     left = memoryview(content)
     with suppress(BrokenPipeError), pipe:
         while left:
@@ -145,7 +146,7 @@ def _reason_of_death(code: int, errors: IO[bytes]) -> WaterclockError | ValueErr
 
 @contextmanager
 def _open_for_process(file: IO[bytes]) -> Iterator[int]:
-    """Return the descriptor of a file, or of a private copy, for another process. Raises  E882 if it is too large."""
+    """Provide the descriptor of a file, or of a private copy, to another process. Raises  E882 for a too large file."""
     with ExitStack() as stack:
         on_disk = file
         if not (isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO)):

@@ -1,4 +1,4 @@
-"""Writes one file from Arrow batches, in bounded memory."""
+"""Writes the rows of a slice to a file, from Arrow batches and in bounded memory."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ENDINGS = {
     ("excel", "none"): "xlsx",
 }
 FORMULA = re.compile("[=+@\t\r\n'\uff1d\uff0b\uff0d\uff20-]")
-"""The start of a text that a spreadsheet would treat as a formula, or an apostrophe."""
+"""Matches the first character of a text that a spreadsheet would treat as a formula, or an apostrophe."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """The options for writing a file.
 
-    `has_timelabel`: if each label has its own file, the file has the label as its last column. `escapes_formulas`:
-    texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
+    `has_timelabel`: a file with one label's rows has the label as its last column. `escapes_formulas`: texts that a
+    spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
 
     format: str = "csv"
@@ -58,7 +58,7 @@ class WriteOptions:
 def write_file(
     path: Path, batches: Iterator[pa.RecordBatch], columns: Sequence[tuple[str, str]], writing: WriteOptions
 ) -> int:
-    """Write a file and flush it to the disk; return its number of rows. An existing file is overwritten.
+    """Write a file, overwriting an existing one, and flush it to the disk. Return the number of rows.
 
     CSV and JSON contain instants in UTC with a Z, and bytes as base64; CSV contains nested values as JSON. NULL is an
     empty field in CSV, and `""` in a CSV file with one column.
@@ -167,14 +167,14 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
 
 
 def _without_blank_lines(text: pa.Array) -> pa.Array:
-    """Replace NULL by an empty text, which is written as `""`. Readers would skip the blank line of a single NULL."""
+    """Replace NULL by an empty text, which is written as `""`, as readers skip blank lines."""
     import pyarrow as pa
 
     return text.cast(pa.string()).fill_null("") if text.null_count else text
 
 
 def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:
-    """Prefix texts that a spreadsheet would treat as formulas, and texts with a leading apostrophe, by an apostrophe.
+    """Prefix texts that a spreadsheet would treat as formulas, or that begin with an apostrophe, by an apostrophe.
 
     So removing one apostrophe restores the text. Numbers and times are not changed: `-5` remains a number.
     """
@@ -205,9 +205,10 @@ _WRITERS = {
 
 
 def wrong_writing(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
-    """Yield errors in the options of a PUBLISH into files, such as a compression that the format does not support.
+    """Yield errors in the options of a PUBLISH into files.
 
-    Other errors are writing options for files that are copied, and `keep` for files that are not copied.
+    They are a compression or option that the format does not support, options that do not apply to copied files, and
+    `keep` for files that are not copied.
     """
     if options.get("format") == "raw":
         for name in sorted(options.keys() - {"format", "keep"}):

@@ -1,4 +1,4 @@
-"""Checks XML before Spark reads it: a document that declares entities is refused, whichever parser would read it."""
+"""Checks XML documents before Spark reads them: one that declares entities is refused, whatever parser reads it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MOST_PROLOG = 1 << 20
 
 
 class _RootReached(Exception):
-    """The parser has reached the root element."""
+    """Raised when the parser has reached the root element."""
 
 
 def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
-    """Refuse an XML document that declares entities. Reads it up to its first element, in bounded memory.
+    """Raise E880 for an XML document that declares entities. It is read up to its first element, in bounded memory.
 
-    Entities can make a small document grow without bounds, and can read files of the machine. No other resource is
-    opened.
+    Entities can make a small document grow without bounds, and can read files of the machine. This check opens no other
+    resource.
     Raises  E880 for a document that declares entities or refers to an external definition, or whose prolog is too long
             or in an encoding that cannot be checked
     """
@@ -57,21 +57,21 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
 
 
 def _parser_encoding(encoding: str) -> str | None:
-    """Return the encoding of `_chunks`, for a parser; None if the document declares its own."""
+    """Return the encoding of the bytes from `_chunks`, for a parser; None if the document declares it."""
     return None if encoding.upper() in ("UTF-8", "UTF8") else "UTF-8"
 
 
 def _chunks(file: IO[bytes], encoding: str) -> Iterator[bytes]:
-    """Yield a file's bytes, converted to UTF-8 if they have another declared encoding: expat knows few encodings."""
+    """Yield the bytes of a file, converted to UTF-8 if another encoding is declared, as expat knows few encodings."""
     decoder = None if _parser_encoding(encoding) is None else codecs.getincrementaldecoder(encoding)("replace")
     while chunk := file.read(_CHUNK):
         yield chunk if decoder is None else decoder.decode(chunk).encode("UTF-8", "replace")
 
 
 def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
-    """Return the columns of a document's rows with their types. Elements that are repeated in a row are ARRAY<STRING>.
+    """Map the columns of a document's rows to their types. Elements that a row repeats are ARRAY<STRING>.
 
-    Spark would find the same. Text after a syntax error is ignored. Cost: one pass, in bounded memory.
+    Spark would infer the same columns. Text after a syntax error is ignored. Cost: one pass, in bounded memory.
     """
     looked = _Rows(tag)
     parser = expat.ParserCreate(_parser_encoding(encoding))
@@ -87,7 +87,7 @@ def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
 
 
 class _Rows:
-    """Collects the attributes and elements of rows from parser events."""
+    """Collects the columns of rows, which are attributes and child elements, from the events of an XML parser."""
 
     def __init__(self, tag: str) -> None:
         self.columns: dict[str, str] = {}
@@ -122,7 +122,10 @@ class _Rows:
 
 
 def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
-    """Return the line and the reason of the first XML syntax error, or None. Cost: one pass, in bounded memory."""
+    """Return line and reason of the first XML syntax error; None if there is none.
+
+    Cost: one pass, in bounded memory.
+    """
     parser = expat.ParserCreate(_parser_encoding(encoding))
     try:
         for chunk in _chunks(file, encoding):

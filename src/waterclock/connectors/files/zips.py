@@ -1,9 +1,8 @@
-"""Unpacks zip files for a scan: their members are then read like other files, and removed after the scan.
+"""Unpacks zip files for a scan. Their members are then read like other files, and removed after the scan.
 
-A member is written under the last part of its name, into a folder of this run, so that it cannot be written elsewhere.
-A zip with a name that points outside is refused all the same. The unpacked size is checked before any file is written,
-by the sizes that the zip declares. zipfile never returns more of a member than that, and a false size fails the
-checksum.
+A member is written into a folder of this run under the last part of its name, so that it cannot be written elsewhere. A
+zip with a name that points outside of it is refused all the same. The unpacked size, as the zip declares it, is checked
+before any file is written. zipfile never returns more of a member than that, and a false size fails the checksum.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ _STAMP = "%Y%m%d%H%M%S"
 
 @dataclass(frozen=True, slots=True)
 class UnpackedFiles:
-    """The files to read instead of the requested ones.
+    """The files to read in place of the requested ones.
 
-    `zips` are the original paths of unpacked members and of copies. `close` removes these members and copies.
+    `zips` maps members and copies to the original paths. `close` removes the members and copies.
     """
 
     paths: tuple[str, ...]
@@ -103,7 +102,7 @@ def _is_zip(path: str) -> bool:
 
 
 def restore_file_keys(spark: SparkSession, frame: DataFrame, found: UnpackedFiles) -> DataFrame:
-    """Replace `FILE_KEY` in the rows of unpacked members by the zip's key, and in those of copies by the original's."""
+    """Set `FILE_KEY` to the key of the zip in rows of its members, and to that of the original in rows of copies."""
     if not found.zips:
         return frame
     keyed, of_zip = map_by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})
@@ -112,18 +111,18 @@ def restore_file_keys(spark: SparkSession, frame: DataFrame, found: UnpackedFile
 
 
 def display_name(path: str) -> str:
-    """Return a file's name for messages: a member of a zip as `orders.zip/a.csv`."""
+    """Return a file's name for messages, such as `orders.zip/a.csv` for a member of a zip."""
     parts = PurePosixPath(path).parts
     return f"{parts[-2]}/{parts[-1]}" if len(parts) > 1 and is_member(path) else parts[-1]
 
 
 def is_member(path: str) -> bool:
-    """Return whether a path is that of an unpacked member."""
+    """Return whether a path is that of a member that was unpacked from a zip."""
     return f"/{ROOM}/" in path and f"/{COPIES}/" not in path
 
 
 def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
-    """Write the chosen members of a zip into a folder. An error of writing is raised as it is: the zip is sound."""
+    """Write the chosen members of a zip into a folder. Errors of writing are not reported as a damaged zip."""
     with ExitStack() as opened:
         with _as_unreadable(path):
             packed = opened.enter_context(zipfile.ZipFile(opened.enter_context(open_for_reading(path))))
@@ -146,7 +145,7 @@ def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
 
 
 def _chunks(packed: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> Iterator[bytes]:
-    """Yield the content of a member."""
+    """Yield the content of a member in pieces."""
     with _as_unreadable(path), packed.open(member) as content:
         while chunk := content.read(_CHUNK):
             yield chunk
@@ -154,7 +153,7 @@ def _chunks(packed: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> Iter
 
 @contextmanager
 def _as_unreadable(path: str) -> Iterator[None]:
-    """Raise E807 for a damaged zip, E883 for one of an unsupported kind."""
+    """Raise E807 for a damaged zip, E883 for an unsupported one."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
@@ -223,7 +222,7 @@ def _plain_name(name: str) -> str:
 
 
 def _sweep(room: Path) -> None:
-    """Remove the folders of scans that were killed: those that are older than two days."""
+    """Remove folders of killed scans: those older than two days."""
     before = (datetime.now(UTC) - _LEFT_BEHIND).strftime(_STAMP)
     for name in folders_in(room):
         if name < before:

@@ -1,1 +1,1 @@
-"""Reads tables and queries of Firebird databases, and delivers tables to them, on the shared core in `sql`."""
+"""Reads tables and queries of Firebird databases, and delivers tables to them. The shared code is in `sql`."""

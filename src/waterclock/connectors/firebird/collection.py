@@ -1,6 +1,6 @@
 """Collects from a Firebird database, in bounded memory and as of one moment.
 
-A small result is passed to Spark directly. A big one is read by one Python worker of Spark, in its own transaction.
+A small result is passed to Spark directly. A big one is read by one Python worker of Spark, in a separate transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 def batches(
     connection: FirebirdConnection, extract: PartialExtract[Any, Any], came: list[int]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches, by window with labels. Raises  E812 for type mismatches."""
+    """Yield the rows of an extract in batches, with labels if they are read by window.
+
+    Raises  E812 for type mismatches.
+    """
     with connection.main.cursor() as cursor:
         cursor.stream_blob_threshold = -1
         cursor.execute(extract.query(DIALECT))
@@ -52,7 +55,7 @@ class FirebirdCollector(ServerCollector[FirebirdConnection, FirebirdColumn]):
     database: FirebirdDatabase
 
     def clock(self, unit: Unit) -> None:
-        """Return None: a server of version 3 reports its time only in its own zone, which it does not name."""
+        """Return None: a server of version 3 reports its time only in its own zone, and does not report that zone."""
 
     @property
     def _source(self) -> FirebirdDatabase:

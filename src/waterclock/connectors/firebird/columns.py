@@ -1,4 +1,4 @@
-"""Describes the columns of a Firebird table or query: their Spark types, and the values that they store exactly."""
+"""Describes the columns of a Firebird table or query: their Spark types, and which values they store exactly."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ _NONE, _OCTETS = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirebirdColumn(ExpressionColumn):
-    """A column of a table or query of a Firebird database. `stored` describes the values that it stores exactly."""
+    """A column of a Firebird table or query. `stored` describes which values it stores exactly."""
 
     stored: StoredColumn
 
     @property
     def time_kind(self) -> str | None:
-        """The kind of time for window bounds; None for a column that is not a time."""
+        """The kind of time of the column, as `WindowFilter` uses it; None for a column that is not a time."""
         return _TIMES.get(self.kind)
 
 
 def kind_at(connection: FirebirdConnection, unit: Unit) -> str:
-    """Return `table` or `view`, or an empty text if the name is free."""
+    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
     sql = "SELECT RDB$VIEW_BLR IS NULL FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
     row = connection.in_session().first_of(sql, (stored_name(unit.path),))
     return ("table" if row[0] else "view") if row else ""
 
 
 def stored_name(name: str) -> str:
-    """Return a name as the catalog stores it."""
+    """Return a name in the form in which the catalog stores it."""
     return DIALECT.quote_identifier(name)[1:-1].replace('""', '"')
 
 
@@ -64,7 +64,7 @@ def columns_of(connection: FirebirdConnection, unit: Unit) -> list[FirebirdColum
 
 
 def _own_name(name: str) -> str:
-    """Return a name of the catalog as a declaration spells it: in lower case, if it is all in upper case."""
+    """Return a name from the catalog as a declaration spells it: in lower case if it is all in upper case."""
     return name.lower() if name == name.upper() else name
 
 

@@ -2,7 +2,7 @@
 
 Connection      `url`: firebird://user@host:3050/alias, or a path of the server after a second slash; `password`.
 Unit            a table or view by name, or a query. A name in lower case means that in upper case, as in Firebird.
-Clock           The machine's only: a server of version 3 does not report its time in UTC.
+Clock           None; the clock of this machine is used. A server of version 3 does not report its time in UTC.
 Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a date, or a whole number since 1970.
 Snapshot        All rows.
 Publish         See `delivery`.

@@ -63,7 +63,7 @@ _FIX_OF_WRITING = "the database cannot be written", "allow writing to it on the 
 
 @dataclass(frozen=True, slots=True)
 class FirebirdConnection:
-    """An open connection. A statement outside of `main`, if that has not begun, is a transaction of its own."""
+    """An open connection. Unless the transaction `main` has begun, each statement is a separate transaction."""
 
     attachment: Connection
     main: TransactionManager
@@ -85,7 +85,7 @@ class FirebirdConnection:
         return result
 
     def describe(self, sql: str) -> Sequence[Any]:
-        """Return the columns of a query, without running it."""
+        """Return the descriptions of a query's columns, without running it."""
         is_alone = not self.main.is_active()
         with self.main.cursor() as cursor, cursor.prepare(sql) as statement:
             columns: Sequence[Any] = statement._out_desc  # noqa: SLF001 - a cursor's own lacks charset and subtype
@@ -94,19 +94,22 @@ class FirebirdConnection:
         return columns
 
     def in_session(self) -> SqlSession:
-        """Return a session in this connection."""
+        """Return an object that runs statements in this connection."""
         return SqlSession(DIALECT, self.run)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit the block if it ends without an error; else roll it back when the connection closes."""
+        """Run the block in a transaction, which is committed if the block succeeds.
+
+        Else closing the connection rolls it back.
+        """
         self.main.begin()
         yield
         self.main.commit()
 
 
 def _rows_of(cursor: Cursor) -> list[Any]:
-    """Return all rows of a result. Raises  DatabaseError for too large a one: a view may return rows without an end."""
+    """Return all rows of a result. Raises  DatabaseError if it is too large, as a view may return rows without end."""
     from firebird.driver import DatabaseError
 
     rows: list[Any] = []
@@ -121,7 +124,7 @@ def _rows_of(cursor: Cursor) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class FirebirdDatabase:
-    """The address and login of a database. `name` is its address without a password, `connection` the declared name."""
+    """The address and login of a database. `name` is the address without a password, `connection` the declared name."""
 
     dsn: str
     name: str
@@ -132,14 +135,14 @@ class FirebirdDatabase:
 
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[FirebirdConnection]:
-        """Open a transaction. All reads see one moment."""
+        """Open a transaction. All reads see the same state of the database."""
         with self.open_for_writing(where) as connection:
             connection.main.begin()
             yield connection
 
     @contextmanager
     def open_for_writing(self, where: str) -> Iterator[FirebirdConnection]:
-        """Open a connection, and translate the server's errors; uncommitted work is rolled back."""
+        """Open a connection for the block, and translate the server's errors. Uncommitted changes are rolled back."""
         from firebird.driver import CancelType, DatabaseError, Isolation, connect, driver_config, tpb
 
         _require_client(self.connection)
@@ -187,7 +190,7 @@ def _require_client(connection: str) -> None:
 
 
 def database_of(setting: Setting) -> FirebirdDatabase:
-    """Return the connection's database. Raises  E803 for a missing or invalid url."""
+    """Build the database of a connection. Raises  E803 for a missing or invalid url."""
     at = parse_address(setting, ("firebird",), 3050)
     password = setting.options.get("password", at.password)
     return FirebirdDatabase(
@@ -201,7 +204,7 @@ def database_of(setting: Setting) -> FirebirdDatabase:
 
 
 def translate_error(error: DatabaseError, database: FirebirdDatabase, where: str) -> WaterclockError:
-    """Build the error for a refusal by the server; it is `transient` if waiting can help."""
+    """Convert an error of the server to a Waterclock error, which is `transient` if waiting can help."""
     codes, state = set(error.gds_codes or ()), error.sqlstate or ""
     why = f"{database.name}: {' '.join(str(error).split())}"
     if codes & _LOGINS:

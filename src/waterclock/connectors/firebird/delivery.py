@@ -1,8 +1,8 @@
-"""Delivers a sealed slice to a Firebird database: in one transaction, once per claim.
+"""Delivers sealed slices to a Firebird database in one transaction, once per claim.
 
 `sql/database_delivery` describes the modes, and `sql/delivery_after_ddl` the steps. Deliveries of a publish run one
-after another: each inserts the same key in a second transaction, which is never committed, so that the next one waits.
-Killing a claim first ends the connection that delivers it.
+after another: each inserts the same key in a second transaction, which is never committed, so that the next delivery
+waits. Killing a claim first ends the connection that delivers it.
 
 New columns are whole numbers, FLOAT, DOUBLE PRECISION, NUMERIC up to 18 digits, BOOLEAN, DATE, TIMESTAMP (instants in
 UTC), BLOB SUB_TYPE BINARY, and BLOB SUB_TYPE TEXT for all others. Texts of a key are VARCHAR. A MERGE stages its rows
@@ -98,16 +98,16 @@ class FirebirdTables(SqlViewTables):
     connection: FirebirdConnection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, or an empty text if the name is free."""
+        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
         return kind_at(self.connection, unit)
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of the existing tables by path."""
+        """Map the path of each table that exists to its columns."""
         there = (part for part in parts if kind_at(self.connection, part) == "table")
         return {part.path: [(each.name, each.kind) for each in columns_of(self.connection, part)] for part in there}
 
     def drop(self, part: Unit) -> None:
-        """Drop a table, if it is there."""
+        """Drop a table, if it exists."""
         if self.kind_at(part):
             self.session.execute(f"DROP TABLE {DIALECT.table_of(part)}")
 
@@ -129,7 +129,7 @@ def _short_hash(*parts: object) -> str:
 
 
 def _read(connection: FirebirdConnection, unit: Unit) -> dict[str, FirebirdColumn]:
-    """Return the columns of the destination by their names in lower case; empty if there is no table."""
+    """Return the columns of the destination by lower-case name; empty if there is no table."""
     return {each.name.lower(): each for each in columns_of(connection, unit)} if kind_at(connection, unit) else {}
 
 
@@ -195,7 +195,7 @@ def _text(value: Any, *, is_number: bool) -> str | None:
 
 
 def _blocks(rows: Iterator[tuple[Any, ...]], width: int) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield rows that fit into one statement together."""
+    """Split rows into blocks, each of which fits into one statement."""
     held: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
@@ -210,7 +210,7 @@ def _blocks(rows: Iterator[tuple[Any, ...]], width: int) -> Iterator[list[tuple[
 
 
 def _parameter(values: Sequence[Any]) -> str:
-    """Return the SQL type of a parameter for values."""
+    """Return the SQL type of a parameter that can take all of these values."""
     there = [value for value in values if value is not None]
     longest = max((len(value) for value in there if isinstance(value, str | bytes)), default=1)
     first = there[0] if there else ""
@@ -230,7 +230,10 @@ def _prepare_table(
     is_ours: bool,  # noqa: FBT001 - as all of them are called
     comment: str,
 ) -> _There:
-    """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""
+    """Create or alter the destination for a delivery. Return its columns by lower-case name.
+
+    Raises  E813, E820, E875.
+    """
     longest = 31 if connection.attachment.info.engine_version < 4 else 63
     refuse_long_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
     session, known, wanted = connection.in_session(), _read(connection, unit), _wanted_columns(delivery)

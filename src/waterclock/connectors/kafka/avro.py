@@ -1,7 +1,8 @@
-"""Converts Avro values to JSON: those in a registry's wire format, which starts with a zero byte and the schema's id.
+"""Converts Avro values of Kafka records to JSON.
 
-If a file declares the schema, values may have no such prefix. Records that were written with an older schema are read
-with the newest one: the latest version of `<topic>-value` in the registry, or the file.
+A value starts with a zero byte and the id of its schema in the registry. If the collect declares a schema file, values
+may have no such prefix. Records that were written with an older schema are converted to the newest one: the latest
+version of `<topic>-value` in the registry, or the file.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ _LOGICAL = {
 }  # fmt: skip
 _MOST_DIGITS = 38
 _MOST_EMPTY = 100
-"""The limit of the values without any bytes that a type contains."""
+"""The maximum number of values without any bytes that a type may contain."""
 _MOST_SCHEMAS = 100
-"""The limit of the writers' schemas that are kept."""
+"""The maximum number of writers' schemas that are cached."""
 _MOST_BYTES = 16 * 1024 * 1024
-"""The limit of one response of a registry."""
+"""The maximum size of a response of a registry."""
 _SECONDS = 30.0
 
 
@@ -58,9 +59,10 @@ class _ParsedSchema:
 
 @dataclass(slots=True)
 class Decoder:
-    """Decodes the values of one topic. It is sent to Spark's workers, each of which fetches a schema only once.
+    """Decodes the Avro values of a topic. It is sent to Spark's workers, each of which requests a schema only once.
 
-    `reader` is the schema that values are read with, as JSON; `registry` has the registry's address, user and password.
+    `reader` is the schema to which values are converted, as JSON; `registry` has the registry's address, user and
+    password.
     """
 
     topic: str
@@ -75,7 +77,7 @@ class Decoder:
         return Decoder, (self.topic, self.where, self.reader, dict(self.registry))
 
     def json_of(self, value: bytes | None, partition: int, offset: int) -> bytes | None:
-        """Decode a value to JSON; None for a tombstone. Raises  E857, with partition and offset, for other bytes."""
+        """Decode a value to JSON; None for a tombstone. Raises  E857, with partition and offset, if it is invalid."""
         from fastavro.read import SchemaResolutionError
         from fastavro.schema import SchemaParseException
 
@@ -95,7 +97,7 @@ class Decoder:
         return text.encode()
 
     def columns(self) -> dict[str, str]:
-        """Return the fields of the schema with their Spark types. Nested fields are STRING, which contains JSON."""
+        """Return the fields of the schema with their Spark types. Nested fields are STRING and contain JSON."""
         fields = json.loads(self.reader).get("fields", ())
         return {each["name"]: _spark_type(each["type"]) for each in fields}
 
@@ -111,12 +113,12 @@ class Decoder:
             found = _parse(answer["schema"])
         if len(self.known) >= _MOST_SCHEMAS:
             del self.known[next(iter(self.known))]
-        self.known[number] = found  # the last one is the one that was used last
+        self.known[number] = found  # ordered by use: the last entry is the most recently used
         return found, io.BytesIO(value[_PREFIX.size :])
 
 
 def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path | None) -> Decoder:
-    """Return the decoder of a topic's values, with the newest schema of the registry or with that of a file.
+    """Build the decoder of a topic's values, with the schema of a file or the newest one of the registry.
 
     Raises  E857 if there is no schema, or it cannot be read
     """
@@ -142,9 +144,9 @@ def _parse(text: str) -> _ParsedSchema:
 
 
 def _require_schema(text: Any, where: str, origin: str) -> str:
-    """Return a schema's text if it is a record that Avro can read. Raises  E857 otherwise.
+    """Check that a schema is a record that can be decoded, and return its text. Raises  E857 otherwise.
 
-    `origin` names the schema in the error.
+    `origin` is where the schema comes from, for the error.
     """
     from fastavro.schema import SchemaParseException
 
@@ -229,9 +231,9 @@ def _spark_type(kind: Any) -> str:
 
 
 def _decimal(precision: Any, scale: Any) -> str:
-    """Return the Spark type of a decimal, or STRING if its numbers are invalid or too large.
+    """Return the Spark type of an Avro decimal, or STRING if its precision or scale is invalid or too large.
 
-    The numbers come from a foreign schema and become part of a query.
+    Precision and scale come from a foreign schema and become part of a query, so they are checked.
     """
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
         return "STRING"

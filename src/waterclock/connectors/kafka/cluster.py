@@ -71,7 +71,7 @@ class Cluster:
     def consumer(self, heard: ErrorListener, **more: Any) -> Consumer:
         """Open a consumer that joins no group, reads only committed records, and commits no offsets.
 
-        `heard` receives the client's errors, and `more` are further settings of the client.
+        `heard` receives the client's errors; `more` are additional client settings.
         """
         from confluent_kafka import Consumer
 
@@ -81,6 +81,7 @@ class Cluster:
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",  # missing offsets are reported, never skipped
             "enable.partition.eof": True,
+            "check.crcs": True,  # by default, the library returns records whose checksum is wrong
             "queued.max.messages.kbytes": 32 * 1024,
             "fetch.max.bytes": 16 * 1024 * 1024,  # in one response, of all partitions
             "fetch.wait.max.ms": 20,  # the records exist: a request that waits for more delays the next partition
@@ -88,7 +89,7 @@ class Cluster:
         return Consumer(self._client(heard, {**own, **more}), logger=_silent_logger())
 
     def producer(self, heard: ErrorListener, **more: Any) -> Producer:
-        """Open a producer. `heard` receives the client's errors, and `more` are further settings of the client."""
+        """Open a producer. `heard` receives the client's errors; `more` are additional client settings."""
         from confluent_kafka import Producer
 
         return Producer(self._client(heard, more), logger=_silent_logger())
@@ -96,7 +97,7 @@ class Cluster:
     def admin(self, heard: ErrorListener) -> AdminClient:
         """Open an admin client.
 
-        The caller must keep a reference to it: with the client its pending responses are lost.
+        The caller must keep a reference to it: without one, its pending responses are lost.
         """
         from confluent_kafka.admin import AdminClient
 
@@ -113,6 +114,8 @@ class Cluster:
             described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
             [found] = _wait_for_results(admin, heard, described).values()
             partitions = [part.id for part in found.partitions]
+            if not partitions:
+                raise self._impossible_answer_error(where, f"{topic} has no partitions")
             asked = [
                 admin.list_offsets(
                     {TopicPartition(topic, part): spec for part in partitions},
@@ -125,10 +128,15 @@ class Cluster:
                 {part.partition: answer.offset for part, answer in _wait_for_results(admin, heard, one).items()}
                 for one in asked
             )
+            for part in partitions:
+                # the client library treats a negative offset as a place, such as -1 as the end
+                if not 0 <= starts[part] <= ends[part]:
+                    said = f"partition {part} of {topic} has the offsets {starts[part]} to {ends[part]}"
+                    raise self._impossible_answer_error(where, said)
             return Log(topic, str(found.topic_id), starts, ends)
 
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
-        """Return by partition the offset of the first record at or after `at`, or else the end.
+        """Map each partition to the offset of its first record at or after `at`, or else to its end.
 
         Raises  E854 to E856.
         """
@@ -145,9 +153,9 @@ class Cluster:
             return {part: found[part] if found[part] >= 0 else end for part, end in log.ends.items()}
 
     def offset_retention_minutes(self) -> int:
-        """Return for how many minutes the cluster keeps the offsets of a group without members.
+        """Return how many minutes the cluster keeps the offsets of a group without members.
 
-        It is 7 days if the cluster does not report it.
+        Return 7 days if the cluster does not report it.
         """
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
@@ -165,7 +173,7 @@ class Cluster:
             return _KEPT_MINUTES
 
     def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
-        """Return the configuration of a topic, and by partition its end including uncommitted records.
+        """Return the configuration of a topic, and the end of each partition including uncommitted records.
 
         Cost: two requests
         """
@@ -188,10 +196,7 @@ class Cluster:
 
     @contextmanager
     def open_consumer(self, **more: Any) -> Iterator[tuple[Consumer, ErrorListener]]:
-        """Open a consumer, and close it at the end of the block.
-
-        Yield it with the listener that receives its errors.
-        """
+        """Open a consumer for the block. Yield it with the listener that receives its errors."""
         from confluent_kafka import KafkaException
 
         heard = ErrorListener()
@@ -215,6 +220,11 @@ class Cluster:
 
     def translate_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError:
         """Translate an error of the client library to a Waterclock error; it is `transient` if a retry can help."""
+        permanent = self.translate_permanent_error(error, where, topic)
+        return permanent or self._silent_cluster(f"{self.servers}: {error.str()}", where)
+
+    def translate_permanent_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError | None:
+        """Translate an error of the client library that a retry cannot fix; None for any other."""
         name, why = error.name(), f"{self.servers}: {error.str()}"
         if name in _ABSENT:
             return self._no_topic(topic, where)
@@ -224,7 +234,17 @@ class Cluster:
             return refused_tls_error(error, self.settings, where)
         if name in _REFUSALS or name.endswith("_AUTHORIZATION_FAILED"):
             return _permission_error(name, why, where, topic)
-        return self._silent_cluster(why, where)
+        return None
+
+    def _impossible_answer_error(self, where: str, said: str) -> WaterclockError:
+        return WaterclockError(
+            "E854",
+            "Kafka gives an impossible answer",
+            where=where,
+            why=f"{self.servers} reports: {said}",
+            fix="it is tried again; check the brokers, and any proxy in front of them: nothing was read",
+            transient=True,
+        )
 
     def _silent_cluster(self, why: str, where: str) -> WaterclockError:
         first = self.servers.split(",")[0].strip()
@@ -274,7 +294,7 @@ class Cluster:
     def _token(self, _: str) -> tuple[str, float]:
         """Read the current token from its file. Return it with its expiry time, by default in five minutes.
 
-        Raises  E855 without a file, or without a token in it that is valid now
+        Raises  E855 if there is no file or no valid token in it
         """
         try:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
@@ -296,7 +316,7 @@ class Cluster:
 
 
 def _wait_for_results(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-    """Wait for responses and return them. Raises the refusal as soon as all brokers are known to refuse the client."""
+    """Wait for responses and return their results. Raises the refusal as soon as all brokers refuse the client."""
     from confluent_kafka import KafkaException
 
     while wait(asked.values(), _LOOKS).not_done:
@@ -328,7 +348,7 @@ def _permission_error(name: str, why: str, where: str, topic: str) -> Waterclock
 
 
 def cluster_of(setting: Setting) -> Cluster:
-    """Build the cluster of a connection. Raises  E803 without an address."""
+    """Build the cluster of a connection from its options. Raises  E803 without an address."""
     options = setting.options
     servers = options.get("servers")
     if not servers:
@@ -352,7 +372,7 @@ def cluster_of(setting: Setting) -> Cluster:
 
 
 def _silent_logger() -> logging.Logger:
-    """Return a silent logger: the library logs events that are no errors, and errors are raised."""
+    """Return a silent logger, as the library also logs events that are not errors. Errors are raised."""
     logger = logging.getLogger("waterclock.kafka")
     logger.propagate = False
     if not logger.handlers:

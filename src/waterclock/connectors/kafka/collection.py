@@ -1,4 +1,4 @@
-"""Reads records of a topic into a Spark frame: few in this process, many in Spark's workers, by ranges."""
+"""Reads the records of a topic into a Spark frame: few in this process, many by Spark's workers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
 _DIGITS = ("VARIANT", "STRING")
 _EXACT = ("DECIMAL", "DEC", "NUMERIC")
 BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
-"""The columns that `metadata` adds to those of a value, with the record's columns they are copies of."""
+"""The columns that the option `metadata` adds, with the columns of a record from which they are copied."""
 
 
 def collect_records(
     spark: SparkSession, extract: KafkaExtract, shape: TopicShape, columns: Columns, zone: str
 ) -> Collected:
-    """Read the records of an extract into the columns that its format has."""
+    """Read the records of an extract into a frame with the columns of their format."""
     frame = _frame(spark, extract)
     found = shape.find_columns(frame, extract, columns)
     matched = match(columns, found, where=extract.where)
@@ -46,7 +46,7 @@ def collect_records(
 
 
 def find_worker_error(error: BaseException, where: str, topic: str) -> WaterclockError | None:
-    """Return the error of a worker or of an unreadable record that is contained in an error of Spark; else None."""
+    """Return the error of a worker or of an unreadable record in an error of Spark; None if it has another cause."""
     if decoded := worker_errors.decode_error(error):
         return decoded
     said = str(error)
@@ -59,13 +59,13 @@ class TopicShape:
     """Maps records to columns: the record's own columns (`raw`), one text (`text`), or the fields of an object."""
 
     def __init__(self, kind: str, *, has_metadata: bool, typed: Mapping[str, str] | None = None) -> None:
-        """Set the format; `typed` are the fields of a schema, if there is one."""
+        """Set the format of values. `typed` are the fields of a schema, if there is one."""
         self.kind = kind
         self.has_metadata = has_metadata
         self.typed = typed
 
     def list_fixed_columns(self) -> dict[str, str] | None:
-        """Return the columns that are known without reading; None if they depend on the records."""
+        """Return the columns with their types if they are known without reading records; else None."""
         beside = {name: RAW[of] for name, of in BESIDE.items()} if self.has_metadata else {}
         if self.kind == "raw":
             return dict(RAW)
@@ -74,7 +74,7 @@ class TopicShape:
         return None if self.typed is None else {**self.typed, **beside}
 
     def find_columns(self, frame: DataFrame, extract: KafkaExtract, columns: Columns) -> list[SourceColumn]:
-        """Return the columns that the records have. JSON also has the declared ones, which every object may omit.
+        """Return the columns of the records. For JSON, declared columns are included, as any object may omit them.
 
         Cost: for JSON, one pass over the records, even if all columns are declared
         """
@@ -117,10 +117,10 @@ class TopicShape:
 
 
 def _type_to_read(kind: str, digits: str) -> str:
-    """Return the type with which a field is parsed.
+    """Return the type with which a field is parsed: `digits` for a DECIMAL, STRING for other scalar types.
 
-    STRING for scalar types, which are cast later, `digits` for a DECIMAL.
-    Spark converts numbers to text by way of a double; a VARIANT preserves their digits, and is cast to text.
+    Scalar values are cast later. Spark converts numbers to text through a double; a VARIANT preserves their digits, and
+    is then cast to text.
     """
     if kind.upper().startswith(_EXACT):
         return digits
@@ -128,7 +128,7 @@ def _type_to_read(kind: str, digits: str) -> str:
 
 
 def _cast(taken: CollectedColumn) -> str:
-    """Return the SQL of a field: in its declared type, or else in that of the schema."""
+    """Return SQL that converts a field to its declared type, or else to the type in the schema."""
     read = f"_waterclock_read.{quote_name(taken.source)}"
     found = _type_to_read(taken.type, "STRING")
     if "<" in found and found != taken.type:
@@ -140,9 +140,9 @@ def _cast(taken: CollectedColumn) -> str:
 
 
 def _text(*, is_object: bool) -> str:
-    """Return the SQL of the value as text. It raises an error with the record's position if the value is invalid.
+    """Return SQL for a record's value as text, which raises an error with the record's position for an invalid value.
 
-    Invalid is a value that is not UTF-8 or, with `is_object`, no JSON object.
+    A value is invalid if it is not UTF-8 or, with `is_object`, not a JSON object.
     """
     text = "CAST(value AS STRING)"
     checks = [(f"NOT is_valid_utf8({text})", "its value is not UTF-8 text")]
@@ -158,7 +158,7 @@ def _text(*, is_object: bool) -> str:
 
 
 def _raise(why: str) -> str:
-    """Return SQL that raises an error with the position of a record, and the reason (SQL)."""
+    """Return SQL that raises an error with the position of a record and the reason `why` (also SQL)."""
     return f"raise_error(concat('{_RECORD}', partition, '/', offset, '/', {why}))"
 
 

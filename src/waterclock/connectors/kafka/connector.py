@@ -7,7 +7,7 @@ Formats         `raw`: the record's own columns; `text`; `json`: the fields of a
 Publish         One transaction per claim. See `delivery`.
 
 Records are read by the client library, not by Spark's Kafka source. The library can stop at the end of a range even if
-no record is there, and needs no jars (docs/decisions/kafka.md).
+no record is at that offset, and needs no jars (docs/decisions/kafka.md).
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ class KafkaCollector:
         return self._shape(unit).list_fixed_columns()
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return the error of a Spark worker, or one that names the record that cannot be read."""
+        """Return the error of a Spark worker, or build an error that names the record that cannot be read."""
         from waterclock.connectors.kafka.collection import find_worker_error
 
         del columns
         return find_worker_error(error, str(unit), unit.path)
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
-        """Return the next range of offsets to read; None without new records.
+        """Return the next range of offsets to read; None if there are no new records.
 
         The first range starts where the option `from` declares.
         """
@@ -105,9 +105,9 @@ class KafkaCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read the offset ranges of labels.
+        """Read the records in the offset ranges of labels.
 
-        Raises  E852 if some of their records are gone, E853 for a replaced topic.
+        Raises  E852 if some of their records no longer exist, E853 for a replaced topic
         """
         from waterclock.connectors.kafka.collection import collect_records
         from waterclock.connectors.kafka.ranges import require_readable, spans_of
@@ -125,7 +125,7 @@ class KafkaCollector:
         return collect_records(spark, extract, shape, columns, zone)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
-        """Do nothing: offsets are stored with each label, and no consumer group needs them."""
+        """Do nothing: offsets are stored with each label, and no consumer group is used."""
         del unit, items
         return ()
 

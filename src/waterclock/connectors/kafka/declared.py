@@ -1,4 +1,4 @@
-"""Defines the options of a connection, a collect and a publish, and finds contradictory ones. Pure functions."""
+"""Defines the options of Kafka connections, collects and publishes, and finds contradictory ones. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,17 +1,19 @@
 """Delivers sealed slices to a topic, each claim in one transaction.
 
-1. `init_transactions` of `waterclock.<project>.<publish>` comes first. It fences every older runner, and ends the
-   transaction that one left open. Only then is the record read.
-2. The record is the committed offset of the group of that name, at partition 0 of the topic: a claim's number, far
-   beyond the log's end. Its metadata contain the newest claims. The first outcome of a claim is final.
-3. Messages and record are one transaction: a reader of committed messages sees all of a claim or nothing, once.
+1. `init_transactions` of `waterclock.<project>.<publish>` fences every older runner, and ends a transaction that an
+   older runner left open. Only then is the record of deliveries read.
+2. The record is the committed offset of the consumer group of that name, at partition 0 of the topic: a claim's number,
+   far beyond the log's end. Its metadata contain the newest claims. The first outcome of a claim is final.
+3. Messages and record are one transaction, so a reader of committed messages sees all messages of a claim or none, and
+   never twice.
 
-Kafka forgets a group without members after some days. A claim that is older than that and has no record is searched
-for in the topic, by the header of its messages: see `looking_back`. If the topic cannot show it, the outcome is
-unknown: this is reported, and no message is sent.
+Kafka removes the offsets of a group without members after some days. A claim that is older than that and has no record
+is searched for in the topic, by the header of its messages: see `old_claim_search`. If the topic cannot show it, its
+outcome is unknown. This is reported, and no message is sent.
 
-With `ends`, each partition gets a record without a value after the records of a label. Its headers are the label, its
-claim, and the number of records before it. So a reader can detect a label that has no rows, or no longer has any.
+With the option `ends`, each partition gets a record without a value after the records of a label. Its headers are the
+label, the claim, and the number of the label's records in the partition. So a reader can detect a label that has no
+rows, or no longer has any.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.looking_back import find_sent_messages
 from waterclock.connectors.kafka.messages import SentMessage, ends_of, resolve_message_format
+from waterclock.connectors.kafka.old_claim_search import find_sent_messages
 from waterclock.connectors.kafka.ranges import Log
 from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
@@ -54,7 +56,7 @@ class Records:
     last: Delivered | None = None
 
     def find(self, claim: int) -> Delivered | None:
-        """Return the outcome of a claim; None without one. A claim older than all recorded ones counts as delivered."""
+        """Return the outcome of a claim; None if unknown. A claim older than all recorded ones counts as delivered."""
         for known in self.claims:
             if known.claim == claim:
                 return known
@@ -63,7 +65,7 @@ class Records:
         return None
 
     def with_claim(self, found: Delivered) -> Records:
-        """Return the record with the outcome of a claim added. Beyond the limit, the oldest claim is dropped."""
+        """Return the record with the outcome of a claim added. Beyond a limit, the oldest claim is removed."""
         others = (one for one in self.claims if one.claim != found.claim)  # one entry per claim: its newest label
         claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
         is_newest = found.outcome is DeliveryOutcome.DELIVERED and (
@@ -72,7 +74,7 @@ class Records:
         return replace(self, claims=claims, last=found if is_newest else self.last)
 
     def to_text(self) -> str:
-        """Return the record as the text that is stored as the metadata of an offset."""
+        """Return the record as text, which is stored as the metadata of an offset."""
         last = None if self.last is None else _delivered_to_list(self.last)
         return json.dumps(
             [self.topic_id, [_delivered_to_list(one) for one in self.claims], last], separators=(",", ":")
@@ -89,7 +91,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class _OpenDelivery:
-    """The resources of a delivery: the topic, the producer of its transaction, and a consumer of the record's group."""
+    """The open resources of a delivery: topic, transactional producer, and a consumer of the group with the record."""
 
     cluster: Cluster
     unit: Unit
@@ -98,7 +100,7 @@ class _OpenDelivery:
     consumer: Consumer
 
     def records(self) -> Records:
-        """Read the record. The producer has fenced other runners, so they cannot change it after this."""
+        """Read the record. Other runners are fenced by the producer, so they can no longer change it."""
         return _read_records(self.consumer, self.unit, self.cluster)
 
     def put(self, claim: int, records: Records, patience: float) -> None:
@@ -117,7 +119,7 @@ class KafkaDeliverer:
     cluster: Cluster
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Send the slices of one claim in one transaction, once (see the module).
+        """Send the slices of one claim in one transaction, once (see the module docstring).
 
         Raises  E854 to E856 as the cluster, E858 if another runner has taken over, E859 for an unknown outcome
         """
@@ -162,20 +164,20 @@ class KafkaDeliverer:
             return killed
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the recorded outcome of a claim; None without one."""
+        """Return the recorded outcome of a claim; None if there is none."""
         with self.cluster.translate_errors(str(unit), unit.path):
             return self._records(unit, project, publish).find(claim)
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """Return the delivery of the newest label; None if nothing was delivered."""
+        """Return the delivery of the newest label; None before the first delivery."""
         self.cluster.log_of(unit.path, str(unit))
         with self.cluster.translate_errors(str(unit), unit.path):
             return self._records(unit, project, publish).last
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return a text if the topic was replaced, or has no record of the claim; else None. Messages are not checked.
+        """Return a message if the topic was replaced or has no record of the claim; else None.
 
-        A record that Kafka may have forgotten for its age is no loss: any new claim is newer than all delivered ones.
+        Messages are not checked. A record that is so old that Kafka may have removed it counts as intact.
         """
         log = self.cluster.log_of(unit.path, str(unit))
         with self.cluster.translate_errors(str(unit), unit.path):
@@ -189,7 +191,7 @@ class KafkaDeliverer:
         return f"there is no record of claim {claim}"
 
     def _send_label(self, held: _OpenDelivery, delivery: Delivery, records: Records) -> Delivered:
-        """Send the messages of one label. Skip a state that is older than the delivered one."""
+        """Send the messages of one label, unless a newer state was delivered before."""
         last = records.last
         if not delivery.is_by_label and last is not None and last.label_text > delivery.label_text:
             return Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
@@ -296,7 +298,7 @@ class KafkaDeliverer:
     def _search_topic(
         self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]
     ) -> Delivered | None:
-        """Search the topic for an old claim whose record Kafka may have forgotten; None if it was never sent.
+        """Search the topic for an old claim whose record Kafka may have removed; None if it was never sent.
 
         Raises  E859 if the topic cannot show it
         """
@@ -317,15 +319,15 @@ class KafkaDeliverer:
         )
 
     def _may_be_forgotten(self, claim: int) -> bool:
-        """Return whether a claim is older than the cluster keeps a group's offsets.
+        """Return whether a claim is so old that the cluster may have removed its group's offsets.
 
-        Its number is a time in milliseconds.
+        A claim's number is a time in milliseconds.
         """
         return time.time() - claim / 1000 > self.cluster.offset_retention_minutes() * 60
 
     @staticmethod
     def _require_partitions(unit: Unit, there: set[int], deliveries: Sequence[Delivery]) -> None:
-        """Check that the topic has all partitions that the rows name. Raises  E856."""
+        """Check that the topic has all partitions to which the rows belong. Raises  E856."""
         from waterclock.connectors.slice_rows import batches_of
 
         wanted: set[int] = set()
@@ -356,7 +358,7 @@ def _read_records(consumer: Consumer, unit: Unit, cluster: Cluster) -> Records:
 
 
 def name_of(project: str, publish: str) -> str:
-    """Return the transactional id of a publish, which is also the consumer group with its record."""
+    """Return the transactional id of a publish, which is also the name of the consumer group with its record."""
     return f"waterclock.{project}.{publish}"
 
 

@@ -24,10 +24,10 @@ Header = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """A message to send. A `value` of None is a tombstone.
+    """A Kafka message to send. A `value` of None is a tombstone.
 
-    Without `partition`, the key decides the partition. Without `milliseconds`, the broker sets the time. `is_gone`: the
-    row was deleted.
+    Without `partition`, the key determines the partition. Without `milliseconds`, the broker sets the timestamp.
+    `is_gone`: the row was deleted.
     """
 
     key: bytes | None
@@ -89,9 +89,9 @@ class MessageFormat:
 
 
 def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMessage]:
-    """Yield a message for each partition that marks the end of a label.
+    """Yield a message for each partition that marks the end of a label there.
 
-    `arrived` are the label's records by partition.
+    `arrived` has the number of the label's records by partition.
     """
     for part, count in sorted(arrived.items()):
         headers = (*_own_headers(delivery), (ENDS, str(count).encode()))
@@ -99,9 +99,9 @@ def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMess
 
 
 def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
-    """Return the format of a delivery's messages.
+    """Build the message format of a delivery from the unit's options and the columns.
 
-    Raises  E856 for missing columns, and for columns that do not fit it.
+    Raises  E856 for missing columns, and for columns that do not fit the format
     """
     columns = dict(delivery.columns)
     kind = str(unit.options.get("format", "json"))
@@ -127,7 +127,7 @@ def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
 
 
 def _by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:
-    """Yield rows with the offsets of each partition in order. Slices that are in order are not sorted."""
+    """Yield rows ordered by offset within each partition. Rows that have this order are not sorted again."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -157,7 +157,7 @@ def _rows(batch: pa.RecordBatch, columns: Mapping[str, str], *, as_they_are: boo
 
 
 def _plain(column: pa.Array, kind: str) -> list[Any]:
-    """Return values as JSON types: nested ones as objects and arrays, instants in UTC with a Z."""
+    """Convert a column to JSON values: nested ones to objects and arrays, instants to UTC with a Z."""
     import pyarrow as pa
 
     if kind == "binary":
@@ -169,7 +169,7 @@ def _plain(column: pa.Array, kind: str) -> list[Any]:
 
 
 def _own_headers(delivery: Delivery) -> tuple[Header, ...]:
-    """Return the headers with label and claim, by which a reader recognizes a restated label."""
+    """Return the headers with label and claim. A reader recognizes a label that is sent again by the claim."""
     return (LABEL, delivery.label_text.encode()), (CLAIM, str(delivery.claim).encode())
 
 

@@ -1,8 +1,7 @@
-"""Computes the next range of a topic's offsets: from the last offset read to the end of committed records.
+"""Computes the next range of a topic's offsets: from the end of the last range to the end of committed records.
 
-Pure functions.
-Offsets do not count records: transaction markers, aborted records and compacted ones leave gaps between them. A range
-ends at the last stable offset, so that it contains no open transaction.
+Pure functions. Offsets do not count records: transaction markers, aborted records and compacted ones leave gaps between
+them. A range ends at the last stable offset, so that it contains no open transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LEAVE_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A topic at one moment: its name and id, and by partition the first available offset and the last stable one."""
+    """A topic at one moment: its name and id, and for each partition the first available and the last stable offset."""
 
     name: str
     id: str
@@ -30,7 +29,7 @@ class Log:
 
     @property
     def identity(self) -> str:
-        """The name and the id. The id distinguishes the topic from a later one of the same name."""
+        """The name and the id, which distinguishes the topic from a later topic of the same name."""
         return f"{self.name} {self.id}"
 
 
@@ -48,17 +47,17 @@ class OffsetSpan:
 
 
 def first_range(log: Log, begins: Mapping[int, int]) -> Positions:
-    """Return the first range of a topic: from the offsets `begins`, or its end if that is lower, to its end."""
+    """Return the first range of a topic: from the offsets `begins`, but at most its end, to its end."""
     parts = {str(part): (min(begins[part], end), end) for part, end in sorted(log.ends.items())}
     return Positions(log.identity, parts)
 
 
 def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -> Positions | None:
-    """Return the range after `reached`; None if the topic has nothing new. A new partition is read from offset 0.
+    """Return the range after `reached`; None if the topic has no new records. A new partition is read from offset 0.
 
-    Missing offsets are reported. They are skipped only if `without` names exactly these.
-    Raises  E852 if records are gone that were never read, with their offsets
-            E853 if the topic was replaced by another one, or lost records that were already read
+    Missing offsets raise an error, unless `without` names exactly these.
+    Raises  E852 for records that were never read and no longer exist, with their offsets; E853 if the topic was
+            replaced by another one, or lost records that were already read
     """
     if log.identity != reached.of:
         if without.strip() != f"topic {reached.of.split()[-1]}":
@@ -81,7 +80,7 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
 
 
 def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
-    """Return the spans of a range, by partition, without offsets that were gone when the range was determined."""
+    """Return the span of each partition in a range, without offsets that were missing when the range was determined."""
     found = []
     for part, (low, high) in positions.parts.items():
         begins = positions.gone.get(part, (low, low))[1]
@@ -91,9 +90,10 @@ def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
 
 
 def require_readable(log: Log, positions: Positions, *, where: str) -> None:
-    """Check that the range of a label can still be read.
+    """Check that the records in a label's range can still be read.
 
-    Raises  E852 if some of its records are gone, E853 if the topic was replaced by another one or ends within the range
+    Raises  E852 if some of its records no longer exist, E853 if the topic was replaced by another one or ends within
+            the range
     """
     if log.identity != positions.of:
         raise _replaced_topic_error(log, positions, where, is_owned=True)

@@ -1,8 +1,7 @@
-"""Reads ranges of offsets as Arrow batches: exactly the committed records in them, in bounded memory.
+"""Reads ranges of offsets as Arrow batches, in bounded memory: exactly the committed records in them.
 
 A range is complete when the client returns an offset at or after its end: a record, or the end of the log. So a reader
-never waits for an offset of a transaction marker or of a compacted record. All partitions are read concurrently, so
-many take little longer than one.
+never waits for the offset of a transaction marker or of a compacted record. All partitions are read concurrently.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ _AT_ONCE = 5_000
 _WAIT = 0.05
 _BATCH_BYTES = 16 * 1024 * 1024
 _LOST_PLACE = frozenset({-140, 1})  # _AUTO_OFFSET_RESET, OFFSET_OUT_OF_RANGE
+_DAMAGED = frozenset({-199, -198})  # _BAD_MSG, _BAD_COMPRESSION
 _MOST_NAMED = 5
 _STAMPS = (None, "create", "append")
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999  # milliseconds since 1970, of the years 1 and 9999
@@ -42,7 +42,7 @@ RAW = {
     "timestamp": "TIMESTAMP",
     "timestamp_type": "STRING",
 }
-"""The columns of a record, with their types."""
+"""The columns of a record, with their Spark types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,11 @@ class OffsetPart:
 
 @dataclass(frozen=True, slots=True)
 class KafkaExtract:
-    """A read of spans of a topic, in order. `decoder` converts Avro values to JSON.
+    """A read of offset spans of a topic. `decoder` converts Avro values to JSON.
 
-    `refuses_odd`: headers with a key that is not UTF-8, and timestamps outside of the years 1 to 9999, are errors. By
-    default they are NULL: the client library cannot return such headers, and Spark has no such timestamps.
+    `refuses_odd`: header keys that are not UTF-8, and timestamps outside of the years 1 to 9999, raise an error. By
+    default these headers and timestamps are NULL, as the client library cannot return such headers, and Spark has no
+    such timestamps.
     """
 
     cluster: Cluster
@@ -74,7 +75,7 @@ class KafkaExtract:
         return sum(part.span.high - part.span.low for part in self.parts)
 
     def split_into_bundles(self, most: int) -> list[KafkaExtract]:
-        """Split into extracts of at most `most` records, in the order of the spans; a larger span is alone."""
+        """Split into extracts of at most `most` records each, in the order of the spans. A larger span is not split."""
         bundles: list[list[OffsetPart]] = []
         room = 0
         for part in self.parts:
@@ -99,7 +100,7 @@ def schema() -> pa.Schema:
 
 
 def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the committed records of the spans, by partition in offset order. Raises  E852, E854 to E857, E864."""
+    """Yield the committed records of the spans, in the order of offsets. Raises  E852, E854 to E857, E864."""
     with (
         extract.cluster.translate_errors(extract.where, extract.topic),
         extract.cluster.open_consumer() as (consumer, heard),
@@ -111,7 +112,7 @@ def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
 
 @dataclass(slots=True)
 class _SpanProgress:
-    """The progress in a span: all records before the offset `reached` are read."""
+    """The progress of reading a span: all records before the offset `reached` are read."""
 
     part: OffsetPart
     reached: int
@@ -123,20 +124,20 @@ class _SpanProgress:
 
     @property
     def most(self) -> int:
-        """The maximum number of further messages, including the one that reports the end of the log."""
+        """The maximum number of messages still to come, including one that reports the end of the log."""
         return max(1, self.part.span.high - self.reached)
 
 
 @dataclass(slots=True)
 class _ReceivedRecords:
-    """Records that were received and not yielded yet, each with its part; `size` is in bytes."""
+    """Records that were received but not yielded yet, each with its part. `size` is in bytes."""
 
     records: list[tuple[OffsetPart, Message]] = field(default_factory=list)
     size: int = 0
 
     @property
     def is_enough(self) -> bool:
-        """True if the records are enough for a batch."""
+        """True if there are enough records for a batch."""
         return len(self.records) >= _AT_ONCE or self.size >= _BATCH_BYTES
 
     def add(self, part: OffsetPart, message: Message) -> None:
@@ -170,7 +171,7 @@ def _read_in_parallel(
     _assign(consumer, extract, places)
     came, last, last_error = _ReceivedRecords(), time.monotonic(), ""
     while places:
-        # no more than may remain: the client would wait for more, at the end of each range
+        # at most as many as remain, as the client would wait for more at the end of each range
         messages = consumer.consume(min(_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
         done: list[TopicPartition] = []
         is_lost = False
@@ -207,7 +208,7 @@ def _assign(consumer: Consumer, extract: KafkaExtract, places: Mapping[int, _Spa
 
 
 def _add_message(place: _SpanProgress, message: Message, came: _ReceivedRecords) -> bool:
-    """Add a record of the span, and return whether the span is complete. Repeated records are skipped."""
+    """Add a record that belongs to the span, unless it was added before. Return whether the span is complete."""
     span, offset = place.part.span, message.offset() or 0
     if message.error() is not None:
         return offset >= span.high
@@ -218,17 +219,31 @@ def _add_message(place: _SpanProgress, message: Message, came: _ReceivedRecords)
 
 
 def _raise_permanent(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, last_error: str) -> str:
-    """Raise an error that a retry cannot fix. For any other, return the message to report if it persists."""
+    """Raise an error that a retry cannot fix. For another error, return the message to report if it persists."""
     if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)
         if (begins := log.starts.get(span.partition, span.low)) > span.low:
             gone = OffsetSpan(span.partition, span.low, min(begins, span.high))
             raise dropped_records_error(extract.topic, [gone], where=extract.where, is_owned=True)
         return error.str()  # a broker that has just become the partition's leader may not know yet: it is retried
-    said = extract.cluster.translate_error(error, extract.where, extract.topic)
-    if not said.transient:
-        raise said
+    if error.code() in _DAMAGED:
+        raise _damaged_batch_error(extract, error.str())
+    # each look for the reason of a silent cluster takes seconds, and there may be thousands of errors
+    permanent = extract.cluster.translate_permanent_error(error, extract.where, extract.topic)
+    if permanent is not None:
+        raise permanent
     return last_error or error.str()
+
+
+def _damaged_batch_error(extract: KafkaExtract, why: str) -> WaterclockError:
+    return WaterclockError(
+        "E857",
+        f"records of {extract.topic} are damaged",
+        where=extract.where,
+        why=f"{extract.cluster.servers}: {why}",
+        fix="it is tried again; if it stays, check the network and the disks of the partition's brokers",
+        transient=True,
+    )
 
 
 def _stalled_read_error(
@@ -275,10 +290,10 @@ def _batch(records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract)
 
 
 def _headers_of(message: Message, extract: KafkaExtract) -> list[dict[str, str | bytes | None]] | None:
-    """Return the headers of a record.
+    """Return the headers of a record; None if they cannot be read.
 
-    The library returns an incomplete list, which must not be used, with an error that Python's optimized calls do not
-    notice. `methodcaller` does. So the headers are read by it, and only once.
+    For such headers the library returns an incomplete list and sets an error that Python's optimized calls do not
+    notice, but `methodcaller` does. So the headers are read through it, and only once.
     """
     try:
         found: list[tuple[str, bytes | None]] | None = methodcaller("headers")(message)

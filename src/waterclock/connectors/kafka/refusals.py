@@ -1,8 +1,8 @@
 """Translates refusals of a Kafka cluster to errors that name the cause.
 
-For a refused login the client waits until its timeout, and reports the refusal only to its error callback. For a
-certificate it only reports that verification failed. So the handshake is repeated by Python's own TLS, which knows the
-reason. No secret is shown.
+After a refused login the client waits until its timeout, and reports the refusal only to its error callback. For a
+certificate it only reports that the verification failed. So the handshake is repeated with Python's TLS, which reports
+the reason. No secret is shown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ErrorListener:
     are_all_down: bool = False
 
     def __call__(self, error: KafkaError) -> None:
-        """Record an error."""
+        """Record an error of the client."""
         if error.name() == "_ALL_BROKERS_DOWN":
             self.are_all_down = True
             return
@@ -50,7 +50,7 @@ class ErrorListener:
             self.refusal = error
 
     def raise_if_refused(self) -> None:
-        """Raise the recorded refusal if no broker is left that may accept the client: waiting would not help."""
+        """Raise the recorded refusal if all brokers are down or refuse the client, as waiting would not help."""
         from confluent_kafka import KafkaException
 
         if self.refusal is not None and self.are_all_down:
@@ -65,14 +65,14 @@ class ErrorListener:
 
 
 def is_of_login(error: KafkaError) -> bool:
-    """Return whether an error refuses the user, password, token or mechanism."""
+    """Return whether an error is the refusal of a user, password, token or mechanism."""
     return error.name() in {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
 
 
 def is_of_tls(error: KafkaError) -> bool:
-    """Return whether an error is about a certificate, of a broker or of the client.
+    """Return whether an error is about a certificate of a broker or of the client.
 
-    A broken handshake alone does not count: the broker may be shutting down.
+    A broken handshake alone does not count, as the broker may be shutting down.
     """
     said = error.str()
     is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(f"{name} failed" in said for name in _FILES.values())
@@ -120,7 +120,7 @@ def missing_token_error(why: str, where: str) -> WaterclockError:
 
 
 def refused_tls_error(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
-    """Build the error that names the wrong certificate.
+    """Build the error that names the certificate or key that is wrong.
 
     Cost: a handshake with the broker, and one within this process.
     """
@@ -146,7 +146,7 @@ def speaks_tls(server: str) -> bool:
 
 
 def client_context(ca: str | None) -> ssl.SSLContext:
-    """Return a TLS context that verifies a broker's certificate as strictly as Kafka's client does, on every Python."""
+    """Return a TLS context that verifies a broker's certificate exactly as strictly as Kafka's client does."""
     context = ssl.create_default_context(cafile=ca)
     # Python 3.13 sets both by default; Kafka's client sets neither
     context.verify_flags &= ~(ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN)
@@ -193,7 +193,7 @@ def _explain_client_certificate(settings: Mapping[str, str]) -> tuple[str, str, 
 def _client_certificate_problem(settings: Mapping[str, str]) -> str:
     """Return the problem of the client's certificate, such as its expiry; empty if none is found.
 
-    It is checked by a TLS peer in this process that trusts only this certificate.
+    It is checked in a TLS handshake within this process, whose other end trusts only this certificate.
     """
     certificate, key = settings[_FILES["certificate"]], settings.get(_FILES["key"])
     shown, seen = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -251,6 +251,6 @@ def _shake_hands(server: str, context: ssl.SSLContext) -> None:
 
 
 def _split_error_text(said: str) -> tuple[str, str]:
-    """Split an error text into the broker and its message, without the client's own prefix and times."""
+    """Split an error text into the broker and its message, without the prefix and the times that the client adds."""
     found = _SAID.match(said)
     return (found["at"], found["said"]) if found else ("the client", said)

@@ -1,4 +1,4 @@
-"""Derives the keys of functions from the secrets of a connection: one for each purpose, by HKDF-SHA256 (RFC 5869)."""
+"""Derives a separate key for each purpose from the secrets of a `keys` connection, by HKDF-SHA256 (RFC 5869)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEWEST_SIGNS = 10  # different ones; of 64 random hexadecimal digits nearly alw
 
 @dataclass(frozen=True, slots=True)
 class DerivedKeys:
-    """The keys for each purpose that are derived from one secret, 32 bytes each. `name` is that of the secret's key."""
+    """The keys of 32 bytes that are derived from one secret, one for each purpose. `name` is the name of the secret."""
 
     name: str
     hash: bytes = field(repr=False)
@@ -26,7 +26,7 @@ class DerivedKeys:
 
 
 def derive_keys(connections: Mapping[str, Connection], secrets: Secrets) -> dict[str, DerivedKeys]:
-    """Return the derived keys of connections as `pii/2026`, and the current ones as `pii`.
+    """Return the derived keys of all connections: of each secret as `pii/2026`, and of the current one as `pii`.
 
     Raises  E225 for a secret that does not resolve, E924 for one that is too short
     """

@@ -1,7 +1,7 @@
-"""Opens PyMySQL connections that send no password to a server that is not verified, and that never wait without end.
+"""Opens PyMySQL connections that send no password to servers that are not verified, and that never wait without end.
 
-PyMySQL itself would send the password to any server that requests it: plain over TLS, whoever answers there, or
-encrypted by the key that the same server sends.
+PyMySQL itself would send the password to any server that requests it: in plain text over TLS, whoever answers, or
+encrypted with a key that the same server sends.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _CONNECT_SECONDS = 10
 _LOGIN_SECONDS = 30
 _SILENT_SECONDS = 6 * 3600  # a server sends nothing while it sorts
 _MOST_BYTES = 256 << 20  # of an answer that is not read row by row
-# a lost server is noticed within a minute; an operating system may lack some of these options
+# detects a lost server within a minute; an operating system may not have all of these options
 _KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 LACKS_PACKAGE = "package is required"
-"""A part of the message of PyMySQL's RuntimeError for a login method that needs another package."""
+"""A part of PyMySQL's error message for a login method that needs another package."""
 _NOT_REACHED = 2003
 _LOST = 2013
 _NOT_REVEALED = 2059
@@ -37,14 +37,14 @@ def _client_type() -> Any:
     from pymysql.connections import Connection
 
     class Client(Connection):  # type: ignore[misc, unused-ignore]
-        """A connection. A server whose answers cannot be parsed raises InternalError."""
+        """A connection that raises InternalError for answers that cannot be parsed."""
 
         is_trusted = False
         _received = 0
         _is_by_row = False
 
         def query(self, sql: str | bytes, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - PyMySQL's own
-            """Execute a statement. Unless rows are read one by one, its answer has a limit of bytes."""
+            """Execute a statement. The size of its answer is limited, unless rows are read one by one."""
             self._received, self._is_by_row = 0, unbuffered
             with wrap_parser_errors():
                 return int(super().query(sql, unbuffered))
@@ -67,10 +67,10 @@ def _client_type() -> Any:
 
 
 def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) -> Connection:
-    """Connect to a server; the caller closes the connection.
+    """Connect to a server. The caller closes the connection.
 
-    Unless the server `is_trusted`, the password is sent only in a form from which it cannot be read. This is enough for
-    mysql_native_password, ed25519, and caching_sha2_password once the server has cached the login.
+    Unless the server `is_trusted`, the password is sent only in a form from which it cannot be read. This is sufficient
+    for mysql_native_password, ed25519, and caching_sha2_password once the server has cached the login.
 
     Raises  OperationalError for a server that requests more, InternalError for answers that cannot be parsed
     """
@@ -94,7 +94,7 @@ def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) ->
 
 @contextmanager
 def wrap_parser_errors() -> Iterator[None]:
-    """Convert Python errors that PyMySQL raises for an answer that it cannot parse to InternalError."""
+    """Convert Python errors that PyMySQL raises while it parses an answer to InternalError."""
     from pymysql import Error, InternalError
 
     try:
@@ -137,7 +137,7 @@ def _open_unix_socket(path: str) -> socket.socket:
 
 
 class _RevealingLogin:
-    """A login method that sends the password itself, or a hash that is easily reversed: it is refused."""
+    """Refuses a login method that sends the password itself, or a hash that is easily reversed."""
 
     def __init__(self, _connection: Connection) -> None:
         """Take the argument that PyMySQL passes."""
@@ -148,7 +148,7 @@ class _RevealingLogin:
 
 
 class _CachedLogin:
-    """The method caching_sha2_password, without its second step, in which the password itself is sent."""
+    """The login method caching_sha2_password without its second step, which would send the password itself."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,7 +1,7 @@
 """Collects from a MariaDB or MySQL database, in bounded memory and as of one moment.
 
-A small result is passed to Spark directly. A big one is read by Spark's Python workers, in one part unless the option
-`partitions` declares more.
+A small result is passed to Spark directly. A big one is read by Spark's Python workers, in one part or as many as the
+option `partitions` declares.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _refuse_changed(connection: Connection, part: MysqlExtract) -> None:
         raise changed_database_error(part.where, why)
 
 
-# a session shows a TIMESTAMP in UTC
+# the zone of sign_time is UTC, as sessions read a TIMESTAMP in UTC
 _READER = ServerReader(
     dialect=DIALECT,
     session=session_in,
@@ -65,7 +65,7 @@ class MysqlCollector(ServerCollector["Connection", MysqlColumn]):
     database: MysqlDatabase
 
     def clock(self, unit: Unit) -> datetime:
-        """Return the server's clock."""
+        """Return the current time of the server."""
         with self.database.open_connection(str(unit)) as connection:
             at: datetime = run_statement(connection, "SELECT SYSDATE(6)").fetchone()[0]
             return at.replace(tzinfo=UTC)

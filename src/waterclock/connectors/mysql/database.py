@@ -64,9 +64,9 @@ _NO_DATABASE = frozenset({1046, 1049})
 
 @dataclass(frozen=True, slots=True)
 class MysqlDatabase:
-    """The address and login of a database. `name` is its address without a password, `connection` the declared name.
+    """The address and login of a database. `name` is the address without a password, `connection` the declared name.
 
-    `is_trusted`: the server may get the password though it is not verified.
+    `is_trusted`: the password may be sent to the server although the server is not verified.
     """
 
     address: Mapping[str, Any]
@@ -78,7 +78,7 @@ class MysqlDatabase:
 
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[Connection]:
-        """Open a read-only transaction. All reads of InnoDB tables see one moment."""
+        """Open a read-only transaction. All reads of InnoDB tables see the same state."""
         with self.open_connection(where) as connection:
             run_statement(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             run_statement(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
@@ -86,7 +86,7 @@ class MysqlDatabase:
 
     @contextmanager
     def open_for_writing(self, where: str) -> Iterator[Connection]:
-        """Open for writing, without a transaction: a statement that creates or alters a table would commit it."""
+        """Open for writing, without a transaction, as a statement that creates or alters a table would commit it."""
         with self.open_connection(where) as connection:
             run_statement(connection, _STRICT)
             run_statement(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -94,7 +94,7 @@ class MysqlDatabase:
 
     @contextmanager
     def open_connection(self, where: str) -> Iterator[Connection]:
-        """Open a connection and translate the server's errors. Uncommitted work is rolled back at the end."""
+        """Open a connection for the block, and translate the server's errors. Uncommitted changes are rolled back."""
         import pymysql
 
         from waterclock.connectors.mysql.client import LACKS_PACKAGE
@@ -136,7 +136,7 @@ class MysqlDatabase:
 
 
 def database_of(setting: Setting) -> MysqlDatabase:
-    """Return the connection's database. Raises  E803 for a missing or invalid url, a certificate or a key alone."""
+    """Build the database of a connection. Raises  E803 for an invalid url, or a certificate without its key."""
     at = parse_address(setting, ("mysql", "mariadb"), 3306, frozenset({"unix_socket"}))
     if "/" in at.database:
         raise unreadable_url(setting, "it names no database", "mysql://user@host:3306/database")
@@ -155,7 +155,7 @@ def database_of(setting: Setting) -> MysqlDatabase:
 
 
 def _login_of(setting: Setting) -> dict[str, Any]:
-    """Return PyMySQL's parameters for the login and for the verification of the server."""
+    """Return PyMySQL's parameters for the login and for verifying the server."""
     password = setting.options.get("password")
     login: dict[str, Any] = {} if password is None else {"password": str(password).encode()}
     login |= login_files(setting, {"certificate": "ssl_cert", "key": "ssl_key", "ca": "ssl_ca"})
@@ -165,13 +165,13 @@ def _login_of(setting: Setting) -> dict[str, Any]:
 
 
 def split_table_name(unit: Unit) -> tuple[str | None, str]:
-    """Return the unit's database (None for that of the connection) and its table."""
+    """Return the database that the unit's path names (None for the connection's) and the table."""
     schema, _, name = unit.path.rpartition(".")
     return schema or None, name
 
 
 def kind_at(connection: Connection, unit: Unit) -> str:
-    """Return `table` or `view`, or an empty text if the name is free."""
+    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
     row = run_statement(
         connection,
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
@@ -182,7 +182,7 @@ def kind_at(connection: Connection, unit: Unit) -> str:
 
 
 def require_table(connection: Connection, unit: Unit) -> None:
-    """Refuse a table that does not exist. Raises  E804, with the nearest names."""
+    """Raise E804, with similar names, if the unit's table does not exist."""
     if unit.query is not None or kind_at(connection, unit):
         return
     schema, name = split_table_name(unit)
@@ -197,7 +197,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
 
 
 def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -> WaterclockError:
-    """Build the error for an error of the server; it is `transient` if waiting can help."""
+    """Convert an error of the server to a Waterclock error, which is `transient` if waiting can help."""
     import pymysql
 
     name = database.name

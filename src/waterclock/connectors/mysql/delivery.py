@@ -1,8 +1,8 @@
-"""Delivers a sealed slice to a MariaDB or MySQL database: in one transaction, once per claim.
+"""Delivers sealed slices to a MariaDB or MySQL database in one transaction, once per claim.
 
 `sql/database_delivery` describes the modes, and `sql/delivery_after_ddl` the steps. Deliveries of a publish run one
-after another, under a named lock of the server. Each delivery also takes a lock named after its claim. Killing a claim
-first ends the connection that has it.
+after another, under a named lock of the server. Each delivery also takes a lock that is named after its claim. Killing
+a claim first ends the connection that has this lock.
 
 REPLACE uses DELETE and INSERT: each reader sees the old rows or the new ones, never none. MERGE uses a temporary table,
 so that no other unique index decides which row is replaced.
@@ -90,11 +90,11 @@ class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
         return run_statement(connection, sql, (DELIVERIES,)).fetchone() is not None
 
     def _claim_lock(self, project: str, claim: int) -> str:
-        # a lock belongs to the whole server, where a project may have a database for each of its environments
+        # lock names are shared by the whole server, which may have a database for each environment of a project
         return _name_of("claim", self.database.address["database"], project, claim)
 
     def _lock(self, connection: Connection, name: str, where: str) -> None:
-        """Take a named lock of the server, which lasts until the connection ends. Raises  E811 after the timeout."""
+        """Take a named lock of the server until the connection ends. Raises  E811 after the timeout."""
         row = run_statement(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
         if row is None or row[0] != 1:
             raise WaterclockError(
@@ -108,13 +108,13 @@ class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
 
 
 def _name_of(kind: str, *parts: object) -> str:
-    """Return the name of a lock for these parts. It has at most 64 characters."""
+    """Return the name of a lock for these parts, with at most 64 characters."""
     said = "\0".join(map(str, parts))
     return f"waterclock {kind} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
 def _end(connection: Connection, lock: str) -> None:
-    """End the connection that owns a lock, if there is one. Its uncommitted work is rolled back."""
+    """End the connection that has a lock, if there is one. Its uncommitted changes are rolled back."""
     import pymysql
 
     row = run_statement(connection, "SELECT IS_USED_LOCK(%s)", (lock,)).fetchone()

@@ -1,7 +1,7 @@
-"""Creates or alters the destination table in a MariaDB or MySQL database, and refuses tables with rows of other owners.
+"""Creates or alters the destination table in MariaDB or MySQL, and refuses tables with rows that others wrote.
 
-All of this happens before the transaction of the delivery, since a statement that creates or alters a table would
-commit it. A failed delivery may leave an empty table, or new columns that are NULL.
+This happens before the transaction of the delivery, as a statement that creates or alters a table would commit it. A
+failed delivery may leave an empty table, or new columns that are NULL.
 
 The first delivery creates the destination with InnoDB and utf8mb4, and an index on its keys or on `timelabel`. Missing
 columns are added; an existing column keeps its type. Types of new columns: whole numbers, FLOAT, DOUBLE, DECIMAL(p,s),
@@ -44,7 +44,7 @@ _ENGINE = "InnoDB"
 _LONGEST_NAME = 64  # characters
 _LONGEST_KEY = 3072  # bytes, of all columns of an index together
 _LONGEST_TEXT_OF_KEY = 255
-# in the first two, trailing blanks are significant; utf8mb4_bin exists everywhere
+# trailing blanks are significant in the first two; the last one exists on every server
 _COLLATIONS = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin", "utf8mb4_bin")
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _LONG = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
@@ -61,9 +61,9 @@ _CASCADES = (
 
 @dataclass(frozen=True, slots=True)
 class MysqlDestinationColumn:
-    """A column of the destination, with the values that it stores exactly.
+    """A column of the destination, with a description of which values it stores exactly.
 
-    `kind` is the name of its type, `sql` the full SQL of the type.
+    `kind` is the name of its type, `sql` the complete type in SQL.
     """
 
     name: str
@@ -74,7 +74,7 @@ class MysqlDestinationColumn:
 
     @property
     def is_indexable(self) -> bool:
-        """Whether an index can contain whole values."""
+        """Whether an index can contain the complete values."""
         return self.kind not in _LONG
 
 
@@ -110,7 +110,7 @@ def prepare_table(
 
 
 def _choose_column_types(delivery: Delivery, collation: str) -> dict[str, str]:
-    """Return the columns that a delivery writes, each with the SQL type for a new column."""
+    """Map the columns that a delivery writes to the SQL types for new columns."""
     wanted = wanted_columns(delivery, DIALECT)
     of_key = (*delivery.keys, *([TIMELABEL] if delivery.is_by_label else []))
     long = [name for name in of_key if wanted[name] in {"LONGTEXT", "LONGBLOB"}]
@@ -130,7 +130,7 @@ def _index_of(delivery: Delivery) -> str:
 
 
 def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, MysqlDestinationColumn]:
-    """Return the columns of the unit's table by their lower-case names; empty if the table does not exist."""
+    """Return the columns of the unit's table by lower-case name; empty if the table does not exist."""
     rows = run_statement(
         connection,
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, NUMERIC_SCALE,"
@@ -192,7 +192,7 @@ def _collation(connection: Connection) -> str:
 
 
 def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> None:
-    """Refuse a view, and a table of an engine without transactions. Raises  E875."""
+    """Raise E875 for a view, and for a table of an engine without transactions."""
     row = run_statement(
         connection,
         "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES"
@@ -232,7 +232,7 @@ def _quote_escaping_percents(name: str) -> str:
 def _index(
     connection: Connection, unit: Unit, wanted: DestinationIndex, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
-    """Create the wanted index, unless a complete index serves the same purpose or a column is too long for one."""
+    """Create the wanted index, unless an existing one serves the same purpose or a column is too long for an index."""
     there = [known[column.lower()] for column in wanted.columns]
     if not all(column.is_indexable for column in there):
         return

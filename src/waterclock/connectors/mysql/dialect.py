@@ -32,5 +32,5 @@ quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_
 
 
 def session_in(connection: Connection) -> SqlSession:
-    """Return a session in a connection."""
+    """Return an object that runs statements in a connection."""
     return SqlSession(DIALECT, partial(run_statement, connection))

@@ -1,8 +1,8 @@
-"""Splits a big read of a MariaDB or MySQL database into parts, and counts the rows without a time.
+"""Splits a big read of a MariaDB or MySQL database into parts, and counts rows without a data time.
 
-These servers cannot share a transaction's snapshot with other connections. So a digest of each part
-is computed in the first transaction, and again in the transaction that reads the part. If both are equal, the part has
-the rows of the first moment.
+These servers cannot share a transaction's snapshot with other connections. So a digest of each part is computed in the
+first transaction, and again in the transaction that reads the part. If both are equal, the part has the rows of the
+first moment.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ Digest = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class MysqlRequestedColumn(RequestedExpression[MysqlColumn]):
-    """A requested column, with its description in the database."""
+    """A column to read, with its description in the database."""
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlExtract(PartialExtract[MysqlDatabase, MysqlRequestedColumn]):
-    """The rows to read. `digest` is the expected digest of a part, computed in the first transaction."""
+    """A query for rows. `digest` is the expected digest of a part, which was computed in the first transaction."""
 
     digest: Digest | None = None
 
 
 def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitions: int) -> list[MysqlExtract]:
-    """Return an extract for each part to read in parallel, with its digest: time ranges, or ranges of the primary key.
+    """Return an extract for each part to read in parallel, with its digest.
+
+    Parts are ranges of time or of the primary key.
 
     Cost: all rows once
     """
@@ -67,7 +69,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
 
 
 def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
-    """Yield conditions that split a table into ranges of its primary key; none unless the key is one whole number."""
+    """Yield SQL conditions that split a table by its primary key; nothing unless the key is one whole number."""
     if unit.query is not None:
         return
     keys = run_statement(
@@ -88,7 +90,7 @@ def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
 
 
 def digest_of(connection: Connection, extract: MysqlExtract) -> Digest:
-    """Return the digest of the rows that an extract would read."""
+    """Compute the digest of the rows that an extract would read."""
     hashes = ", ".join(f"COALESCE(MD5({sql}), '-')" for sql in extract.select_list(DIALECT)) or "''"
     first = f"CAST(CONV(LEFT(MD5(CONCAT({hashes})), 16), 16, 10) AS UNSIGNED)"
     rows, total = run_statement(
@@ -98,7 +100,7 @@ def digest_of(connection: Connection, extract: MysqlExtract) -> Digest:
 
 
 def count_excluded_rows(connection: Connection, extract: MysqlExtract) -> Mapping[str, int]:
-    """Count the rows whose data time is missing or 0000-00-00, which belong to no window. An index finds them."""
+    """Count the rows whose data time is NULL or 0000-00-00, which belong to no window."""
     if extract.by_window is None:
         return {}
     name = quote_identifier(extract.by_window.time_column)

@@ -1,7 +1,6 @@
-"""Parses rows that a MariaDB or MySQL server sends as text into declared types, each with its window's label.
+"""Parses rows that a MariaDB or MySQL server sends as text into declared types, and adds the labels of their windows.
 
-The cursor is unbuffered: rows are received one by one, and the whole result is never in memory. Arrow casts the
-columns.
+The cursor is unbuffered: rows are received one by one, so the whole result is never in memory. Arrow casts the columns.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def batches(
 
 @contextmanager
 def _receive_bytes(connection: Connection) -> Iterator[None]:
-    """Within the block, receive values as the bytes that the server sends, for Arrow to parse."""
+    """Within the block, return values as the bytes that the server sends, for Arrow to parse."""
     before = connection.use_unicode, connection.decoders
     connection.use_unicode, connection.decoders = False, {}
     try:
@@ -94,7 +93,7 @@ def _build_batch(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract
 
 
 def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label, and whether the row is in any window.
+    """Return the label of each row, and whether the row is in any window.
 
     Raises  E812 for an invalid date such as 2013-00-00.
     """
@@ -138,7 +137,7 @@ def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -
 
 
 def _cast(texts: pa.Array, one: MysqlRequestedColumn, wanted: pa.DataType, times: Times) -> pa.Array | None:
-    """Cast texts with Arrow where that is sufficient; None if each text must be parsed in Python."""
+    """Cast texts with Arrow; return None if they must be parsed in Python."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

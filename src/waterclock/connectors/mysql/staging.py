@@ -1,7 +1,7 @@
-"""Writes the rows of a slice to a table of a MariaDB or MySQL database, and merges them by their keys.
+"""Writes the rows of a slice to a MariaDB or MySQL table, and merges them by their keys.
 
 Rows are written in statements of some hundred kilobytes. The server rounds some values with a warning and others
-silently: both are refused.
+silently; an error is raised in both cases.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def make_staged(
     there: Mapping[str, MysqlDestinationColumn],
     number: int,
 ) -> StagedSlice:
-    """Create a temporary table with the destination's types for the rows to merge, before the transaction starts."""
+    """Create a temporary table for the rows to merge, with the destination's types, before the transaction starts."""
     table = quote_identifier(f"waterclock_staged_{number}")
     columns = [there[name.lower()] for name in delivery.column_names]
     keys = [there[key.lower()] for key in delivery.keys]
@@ -60,7 +60,7 @@ def merge(
     there: Mapping[str, MysqlDestinationColumn],
     staged: StagedSlice,
 ) -> tuple[int, int]:
-    """Replace the rows of the slice's keys. Return the numbers of rows written and deleted."""
+    """Replace the rows whose keys are in the slice. Return the numbers of rows written and deleted."""
     put(connection, staged.name, delivery, there, True)  # noqa: FBT003
     texts = [key for key in delivery.keys if there[key.lower()].is_text]
     refuse_equal_keys(session_in(connection), unit, delivery, staged, texts, "a collation such as utf8mb4_bin")
@@ -90,9 +90,9 @@ def put(
     there: Mapping[str, MysqlDestinationColumn],
     with_marks: bool,  # noqa: FBT001 - as all of them are called
 ) -> int:
-    """Write the slice's rows, `with_marks` whether they are deleted; return their number.
+    """Write the slice's rows to a table, and return their number. `with_marks` adds whether a row is deleted.
 
-    Raises  E812 for type mismatches
+    Raises  E812 for a value that its column would not store exactly
     """
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
@@ -154,7 +154,7 @@ def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
 
 
 def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
-    """Refuse values that the server would silently round, pad or replace. Raises  E812."""
+    """Raise E812 for values that the server would silently round, pad or replace."""
     import pyarrow as pa
 
     refuse_inexact(values, into.stored, where)
@@ -168,7 +168,7 @@ def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> N
 
 
 def _refuse_padded(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
-    """Refuse values that the server would pad, and years of two digits, which it would read as 1970 to 2069."""
+    """Raise E812 for values that the server would pad, and years of two digits, which it would read as 1970 to 2069."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -23,7 +23,7 @@ class MysqlResult(SqlResult):
 
 
 def run_statement(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> MysqlResult:
-    """Run a statement. Unless `values` is None, `%s` is a placeholder of a value, and `%%` a percent sign."""
+    """Run a statement. With `values`, `%s` is the placeholder of a value and `%%` a percent sign."""
     with connection.cursor() as cursor:
         cursor.execute(sql, None if values is None else tuple(values))
         rows = cursor.fetchall() if cursor.description else ()
@@ -32,7 +32,7 @@ def run_statement(connection: Connection, sql: str, values: Sequence[Any] | None
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Run the block in a transaction, which is committed if the block succeeds, and else rolled back."""
+    """Run the block in a transaction, which is committed if the block succeeds, else rolled back."""
     import pymysql
 
     connection.begin()

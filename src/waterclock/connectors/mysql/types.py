@@ -52,7 +52,7 @@ class MysqlColumn(ExpressionColumn):
 
     @property
     def time_kind(self) -> str | None:
-        """The kind of time for window bounds; None for a column that is not a time."""
+        """The kind of time of the column, as `WindowFilter` uses it; None for a column that is not a time."""
         return _TIMES.get(self.kind, "int8" if self.kind in _SIGNED else None)
 
 
@@ -82,7 +82,7 @@ def _column(field: Any) -> MysqlColumn:
 
 
 def _of_signs(name: str, sql: str, field: Any) -> MysqlColumn:
-    """Describe a column of bits, text, bytes or geometry, or a column that has no type."""
+    """Describe a column of bits, text, bytes or geometry, or a column without a type."""
     if field.type_code == _BIT:
         spark = "BOOLEAN" if field.length == 1 else "BIGINT" if field.length < _BITS else "DECIMAL(20,0)"
         return MysqlColumn(

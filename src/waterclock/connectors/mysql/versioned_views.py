@@ -1,6 +1,6 @@
-"""Finds, shows and drops the tables behind a view in a MariaDB or MySQL database.
+"""Lists, creates and drops the tables and views of PUBLISH behind a view in a MariaDB or MySQL database.
 
-These statements run outside of any transaction, since each of them would commit it.
+These statements run outside of any transaction, as each of them would commit it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class MysqlViewTables(SqlViewTables):
     connection: Connection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, or an empty text if the name is free."""
+        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
         return kind_at(self.connection, unit)
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of the existing tables by path, with one statement."""
+        """Map the path of each table that exists to its columns. Cost: one statement."""
         if not parts:
             return {}
         schema, _ = split_table_name(parts[0])
@@ -65,5 +65,5 @@ class MysqlViewTables(SqlViewTables):
 
 
 def open_view_tables(connection: Connection) -> MysqlViewTables:
-    """Return the tables and views of the database of a connection."""
+    """Return an object that lists, creates and drops the tables and views of a connection's database."""
     return MysqlViewTables(session_in(connection), connection)

@@ -6,7 +6,7 @@ Collecting: `extract` builds the SQL, `rows` parses results into Arrow (arrays w
 builds a Spark frame. `change_scans` scans for CHANGED BY.
 
 BY CHANGES: `following` collects a table through a replication slot (`slots`) and checks that the table definition is
-unchanged (`table_facts`). `slot_reading` reads a range of the log, which `pgoutput` or `wal2json` decodes into
+unchanged (`table_facts`). `slot_reading` reads a range of the server's log, which `pgoutput` or `wal2json` decodes into
 `log_changes`.
 
 Publishing: `delivery` writes to a table that `destination` creates or adopts, and `versioned_views` finds the tables

@@ -10,7 +10,7 @@ _FLOATS = frozenset({"float4", "float8"})
 
 
 def json_of_array(text: str, kind: str) -> str:
-    """Return the array as JSON; `kind` is its elements' type. Raises  ValueError for a text that is no array."""
+    """Convert the text of an array to JSON; `kind` is its elements' type. Raises  ValueError for an invalid text."""
     begin = text.find("{")  # in [0:2]={…} the bounds, which differ from 1, are not values
     items, end = _items(text, begin, kind) if begin >= 0 else ([], -1)
     if end != len(text):

@@ -39,7 +39,7 @@ def count_minutes(
 
 
 def change_filter(column: PostgresColumn, unit: Unit) -> WindowFilter:
-    """Return the column of CHANGED BY with the kind of its times. Raises  E827 if it has no times."""
+    """Return the filter for the column of CHANGED BY. Raises  E827 if its type is not a time."""
     if column.type_name not in TIMES:
         raise change_time_error(column.name, f"is of type {column.type_name}", unit)
     return WindowFilter(column.name, column.kind, ())

@@ -1,7 +1,7 @@
 """Reads rows of a PostgreSQL database into a Spark frame, in bounded memory and as of one moment.
 
 A small result is passed to Spark directly. A big one is split into parts, which Spark's Python workers read in
-parallel. The first transaction stays open and exports its snapshot, so all workers see the same moment.
+parallel. The first transaction stays open and exports its snapshot, so all parts are read as of the same moment.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def collect_rows(
     *,
     partitions: int | None = None,
 ) -> Collected:
-    """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them.
+    """Read the rows of `extract` in the open transaction if they are few; else let Spark's workers read them.
 
     `close` ends the transaction. For a small result it is called here. For a big one it is called when the counts of
     `set_aside` are requested, after the frame was evaluated, or when the frame is discarded.
@@ -50,7 +50,7 @@ def collect_rows(
 
 
 def _read_if_few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatch] | None:
-    """Read the rows if they are few. An incomplete read is rolled back to a savepoint; the transaction continues."""
+    """Read the rows if they are few. If they are not, roll back to a savepoint, so that the transaction continues."""
     from psycopg import Rollback
 
     came = [0]  # counts rows before those outside every window are dropped: the SQL bounds ignore gaps between windows

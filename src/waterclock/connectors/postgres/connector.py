@@ -115,9 +115,9 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
             return at
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the first value of the query's first row is TRUE, or a number other than 0.
+        """Return whether the query of AWAIT shows a complete window: its first value is TRUE or a number other than 0.
 
-        :window_start and :window_end are instants (TIMESTAMPTZ); :timelabel is the label.
+        In the query, :window_start and :window_end are instants (TIMESTAMPTZ), and :timelabel is the label.
         """
         del zone
         values = {"window_start": window.start, "window_end": window.end, TIMELABEL: window.label}
@@ -129,7 +129,7 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
     ) -> ChangesRead:
-        """Read all rows and create a slot for their changes; or, with an earlier batch, read the changes since then."""
+        """Read the changes since the last batch. For the first batch, create a slot and read all rows."""
         from waterclock.connectors.postgres.following import TableFollower
 
         return TableFollower(self.database, unit, columns, zone).read(spark, request)
@@ -144,7 +144,7 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
         confirm(self.database, unit, noted)
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-        """Drop slots, except those that a running batch uses; return the names of those that no longer exist."""
+        """Drop slots, except those that a running batch uses. Return the names of those that no longer exist."""
         from waterclock.connectors.postgres.following import drop_slots
 
         return drop_slots(self.database, unit, names)

@@ -48,7 +48,7 @@ _AWAY = ("08", "57P", "53300", "25P03")
 
 @dataclass(frozen=True, slots=True)
 class PostgresDatabase:
-    """The address and login of a database. `name` is its address without a password, `connection` the declared name."""
+    """The address and login of a database. `name` is the address without a password, `connection` the declared name."""
 
     conninfo: str = field(repr=False)
     name: str
@@ -60,7 +60,7 @@ class PostgresDatabase:
 
     @contextmanager
     def open_for_reading(self, where: str, *, snapshot: str | None = None) -> Iterator[Connection]:
-        """Open a read-only transaction. All reads see one moment, which is that of `snapshot` if given."""
+        """Open a read-only transaction. All reads see the same state of the database: that of `snapshot`, if given."""
         with self.open_connection(where) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # it is idle while workers read
@@ -78,7 +78,10 @@ class PostgresDatabase:
 
     @contextmanager
     def open_connection(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
-        """Open a connection and translate the server's errors. At an error, uncommitted work is rolled back."""
+        """Open a connection for the block, and translate the server's errors.
+
+        After an error, changes are rolled back.
+        """
         import psycopg
 
         try:
@@ -134,7 +137,7 @@ class PostgresDatabase:
 
 
 def database_of(setting: Setting) -> PostgresDatabase:
-    """Return the database that a connection declares.
+    """Build the database of a connection from its options.
 
     Raises  E803 for a missing or invalid url, or a certificate without its key
     """
@@ -162,7 +165,7 @@ def database_of(setting: Setting) -> PostgresDatabase:
 
 
 def _login_of(setting: Setting) -> dict[str, str]:
-    """Return libpq's parameters for the login and for the verification of the server."""
+    """Return libpq's parameters for the login and for verifying the server."""
     password = setting.options.get("password")
     login = {} if password is None else {"password": str(password)}
     login |= login_files(setting, {"certificate": "sslcert", "key": "sslkey", "ca": "sslrootcert"})
@@ -172,7 +175,7 @@ def _login_of(setting: Setting) -> dict[str, str]:
 
 
 def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str) -> WaterclockError:
-    """Build the error for an error of the server; it is `transient` if waiting can help."""
+    """Convert an error of the server to a Waterclock error, which is `transient` if waiting can help."""
     state, name = error.sqlstate or "", database.name
     said = (error.diag.message_primary or str(error)).strip()
     hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
@@ -193,7 +196,7 @@ def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str
 
 
 def require_table(connection: Connection, unit: Unit) -> None:
-    """Refuse a table that does not exist. Raises  E804, with the nearest names."""
+    """Raise E804, with similar names, if the unit's table does not exist."""
     if unit.query is not None:
         return
     row = connection.execute("SELECT to_regclass(%s) IS NULL", (table_of(unit),)).fetchone()
@@ -202,7 +205,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
 
 
 def missing_table_error(connection: Connection, unit: Unit) -> WaterclockError:
-    """Build the error for a table that does not exist, with the nearest names."""
+    """Build the error for a table that does not exist, with similar names."""
     rows = connection.execute(
         "SELECT CASE WHEN pg_table_is_visible(oid) AND %s THEN relname"
         " ELSE relnamespace::regnamespace || '.' || relname END FROM pg_class"

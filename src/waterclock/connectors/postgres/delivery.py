@@ -1,7 +1,7 @@
-"""Delivers a sealed slice to a PostgreSQL database with COPY, in one transaction, once per claim.
+"""Delivers sealed slices to a PostgreSQL database with COPY, in one transaction, once per claim.
 
 `sql/database_delivery` describes the modes. Deliveries of a publish run one after another, under an advisory lock with
-its name. Killing a claim first ends the connection that still delivers it, since a suspended runner would keep the lock
+its name. Killing a claim first ends the connection that still delivers it, as a suspended runner would keep the lock
 forever.
 
 REPLACE uses DELETE and COPY: each reader sees the old rows or the new ones, never none. (After TRUNCATE, or with a new
@@ -55,9 +55,9 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
     database: PostgresDatabase
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record that a claim delivers nothing, unless it has an outcome.
+        """Record a claim as killed, unless it has an outcome already.
 
-        First end the connection that still delivers it.
+        A connection that still delivers the claim is ended first.
         """
         with self.database.open_connection(str(unit)) as connection:
             connection.execute(_END, (_format_application_name(project, claim),))
@@ -119,5 +119,8 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
 
 
 def _format_application_name(project: str, claim: int) -> str:
-    """Return the application_name of a delivering connection: claim and project, as claim numbers are per project."""
+    """Return the application_name of a delivering connection.
+
+    It has the project too, as claims are numbered per project.
+    """
     return f"waterclock {claim} {project}"[:63]

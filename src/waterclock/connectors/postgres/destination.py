@@ -1,9 +1,9 @@
-"""Creates or alters the destination table in a PostgreSQL database, and refuses tables with rows of other owners.
+"""Creates or alters the destination table in a PostgreSQL database, and refuses tables with rows that others wrote.
 
 The first delivery creates the destination, with a unique index on its keys or an index on `timelabel`. Missing columns
-are added. An existing column keeps its type: a text is parsed into a uuid, an enum or a json by the server. Types of
-new columns: whole numbers, REAL, DOUBLE PRECISION, NUMERIC(p,s), BOOLEAN, DATE, TIMESTAMPTZ for instants, TIMESTAMP
-without a zone, BYTEA, arrays of these, JSONB for deeper nesting, and TEXT.
+are added. An existing column keeps its type, so the server may parse a text into a uuid, an enum or a json. New columns
+have these types: whole numbers, REAL, DOUBLE PRECISION, NUMERIC(p,s), BOOLEAN, DATE, TIMESTAMPTZ for instants,
+TIMESTAMP for times without a zone, BYTEA, arrays of these, JSONB for deeper nesting, and TEXT.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _escape_percents(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _index(connection: Connection, unit: Unit, wanted: DestinationIndex) -> None:
-    """Create the wanted index, unless a complete index serves the same purpose."""
+    """Create the wanted index, unless an existing index serves the same purpose."""
     rows = connection.execute(
         "SELECT i.indisunique, array_agg(a.attname::text ORDER BY k.place) FROM pg_index AS i"
         " CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"

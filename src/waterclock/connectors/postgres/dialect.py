@@ -19,7 +19,7 @@ class PostgresDialect(SqlDialect):
     __slots__ = ()
 
     def sql_type(self, spark_type: str) -> str:
-        """Return the type of a column for values of a Spark type."""
+        """Return the column type in which values of a Spark type are stored."""
         if re.fullmatch(r"(?:var)?char\s*\(\s*\d+\s*\)", spark_type.strip().lower()):
             return self.text
         if element := element_of(spark_type):
@@ -57,7 +57,7 @@ quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_
 
 
 def session_in(connection: Connection) -> SqlSession:
-    """Return a session in a connection."""
+    """Return an object that runs statements in a connection."""
 
     def run(sql: str, values: Any) -> DeliveryAnswer:
         return connection.execute(sql, values)

@@ -1,7 +1,7 @@
-"""Builds the SQL of a read from a PostgreSQL database: columns, bounds of windows, parts to read in parallel.
+"""Builds the queries that read a PostgreSQL table or query: columns, window conditions, and parts to read in parallel.
 
-Parts are SQL conditions. The query uses bounds that contain all rows of the windows, so that the server can use an
-index. `rows` then determines the window of each row.
+Parts are SQL conditions. A query uses bounds that contain all rows of the windows, so that the server can use an index.
+`rows` then determines the window of each row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 @dataclass(frozen=True, slots=True)
 class PostgresRequestedColumn(SqlRequestedColumn[PostgresColumn]):
-    """A requested column: `taken` is its target, `column` its description in the database."""
+    """A column to read. `taken` has its name and type in the table, `column` its description in the database."""
 
     @property
     def kind(self) -> str:
@@ -53,7 +53,7 @@ class PostgresRequestedColumn(SqlRequestedColumn[PostgresColumn]):
 
 @dataclass(frozen=True, slots=True)
 class PostgresExtract(SqlExtract[PostgresDatabase, PostgresRequestedColumn]):
-    """A read of rows from a PostgreSQL table or query.
+    """A query for rows of a PostgreSQL table or query.
 
     `part` is an SQL condition that selects a part, `most` limits the number of rows, and `snapshot` is the exported
     snapshot that all parts use.
@@ -65,9 +65,9 @@ class PostgresExtract(SqlExtract[PostgresDatabase, PostgresRequestedColumn]):
 
 
 def parts_of(connection: Connection, extract: PostgresExtract, partitions: int | None) -> list[str | None]:
-    """Return the conditions of parts to read in parallel: time ranges for windows, else blocks of a table.
+    """Return the SQL conditions of parts to read in parallel: ranges of time for windows, else ranges of blocks.
 
-    The number of parts is declared, or follows from the server's estimate of the rows.
+    The number of parts is `partitions`, or else depends on the server's estimate of the number of rows.
     """
     count = partitions or min(MOST_PARTS, -(-estimate_size(connection, extract)[0] // ROWS_A_PART))
     if count <= 1:
@@ -78,7 +78,7 @@ def parts_of(connection: Connection, extract: PostgresExtract, partitions: int |
 
 
 def estimate_size(connection: Connection, extract: PostgresExtract) -> tuple[int, int]:
-    """Return the number of rows and of bytes that the server's planner estimates, without reading rows."""
+    """Return the numbers of rows and bytes that the server's planner estimates."""
     row = connection.execute(f"EXPLAIN (FORMAT JSON) {query_of(extract)}").fetchone()
     plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
     return int(plan["Plan Rows"]), int(plan["Plan Rows"]) * int(plan["Plan Width"])
@@ -92,7 +92,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
 
 
 def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:
-    """Yield conditions that split a table into ranges of blocks; one None for a query, a view or a small table.
+    """Yield SQL conditions that split a table into ranges of blocks, or one None if it cannot be split or is small.
 
     Within one snapshot, no row moves to another block.
     """
@@ -130,7 +130,7 @@ def _render_column(one: PostgresRequestedColumn) -> str:
 
 
 def microseconds_sql(by_window: WindowFilter) -> str:
-    """Return SQL for a row's time in microseconds since 1970; a time without a zone counts as UTC.
+    """Return SQL for a row's time in microseconds since 1970. A time without a zone counts as UTC.
 
     A numeric column is returned as it is, in its own unit.
     """
@@ -146,7 +146,7 @@ def window_condition(by_window: WindowFilter, times: Times) -> str:
 
 
 def count_excluded_rows(connection: Connection, extract: PostgresExtract) -> Mapping[str, int]:
-    """Count the rows without a data time, which belong to no window. An index on the time column finds them."""
+    """Count the rows without a data time, which belong to no window."""
     if extract.by_window is None:
         return {}
     name = quote_identifier(extract.by_window.time_column)
@@ -155,7 +155,7 @@ def count_excluded_rows(connection: Connection, extract: PostgresExtract) -> Map
 
 
 def require_time(column: PostgresColumn, unit: Unit) -> str:
-    """Return the kind of a column's times. Raises  E815 for a text or another type that is not a time."""
+    """Return the kind of a column's times. Raises  E815 for a type that is not a time."""
     name, kind = column.name, column.type_name
     if kind in TIMES:
         return kind

@@ -1,7 +1,7 @@
-"""Collects a PostgreSQL table by its changes: first all rows as of the start of a slot, then the changes in the log.
+"""Collects a PostgreSQL table by its changes: first all rows as of the creation of a slot, then changes from the log.
 
-Each collect has its own slot. The log keeps the changes of a batch until that batch confirms them after its commit, or
-the next batch does. The rows and the position after them are committed together, so each change is collected once.
+Each collect has its own slot. The log keeps the changes of a batch until this batch, after its commit, or the next one
+confirms them. The rows and the position after them are committed together, so each change is collected once.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TableFollower:
 
     @property
     def where(self) -> str:
-        """The name of the table in errors."""
+        """The name of the table in error messages."""
         return str(self.unit)
 
     def read(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
@@ -148,7 +148,7 @@ class TableFollower:
         return ChangesRead(whole, noted, name, (start.position, start.at), said=self._warn_unbounded_log(state))
 
     def _plugins(self, there: Sequence[PostgresColumn], matched: ColumnMatch) -> list[str]:
-        """Return the decoders to try: pgoutput, which every server trusts, then wal2json unless it loses numbers."""
+        """Return the output plugins to try: pgoutput, then wal2json unless it would lose numbers."""
         said = self.unit.options.get("decoder")
         if said is not None:
             return [str(said)]
@@ -165,7 +165,7 @@ class TableFollower:
         slots: Sequence[Slot],
         table: str,
     ) -> SlotStart:
-        """Create the first of the slots that the server accepts, or raise the error of the first one.
+        """Create the first of the slots that the server accepts. If it accepts none, raise the error of the first one.
 
         Raises  E861, E862
         """
@@ -244,7 +244,7 @@ class TableFollower:
         span: Range,
         until: datetime,
     ) -> tuple[DataFrame, LogScanSummary]:
-        """Return the changes of a range of the log as a frame, with a summary of the range.
+        """Return the changes in a range of the log as a frame, with a summary of the range.
 
         Few rows are passed to Spark directly. For many, a worker reads the slot once more, in bounded memory.
         """
@@ -305,7 +305,7 @@ class TableFollower:
         since: Mapping[str, Any] | None,
         end: int = 0,
     ) -> dict[str, Any]:
-        """Return the facts by which the next batch recognizes the slot and the table; `end` is the end of the log."""
+        """Return the facts by which the next batch verifies the slot and the table. `end` is the end of the log."""
         noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._requested_snapshot}
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
@@ -314,18 +314,18 @@ class TableFollower:
 
     @staticmethod
     def _build_position(high: int, newest: datetime, place: LogEnd) -> dict[str, Any]:
-        """Return the log position at which the next batch starts; `at` is that position in the server's notation."""
+        """Return the log position at which the next batch starts; `at` has it in the server's notation."""
         return {"to": high, "at": position_text(high), "newest": newest.isoformat(), "timeline": place.timeline}
 
 
 def confirm(database: PostgresDatabase, unit: Unit, noted: Mapping[str, Any]) -> None:
-    """Advance the slot past the committed changes. The next batch reports a slot that is gone."""
+    """Advance the slot past the committed changes. If the slot no longer exists, the next batch reports it."""
     with database.open_connection(str(unit)) as connection:
         advance(connection, Slot(str(noted["slot"]), str(noted["plugin"])), int(noted["to"]))
 
 
 def drop_slots(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-    """Drop slots, except those that a running batch uses; return the names of those that are gone."""
+    """Drop slots, except those that a running batch uses. Return the names of those that no longer exist."""
     if not names:
         return ()
     with database.open_connection(str(unit)) as connection:
@@ -333,7 +333,7 @@ def drop_slots(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> 
 
 
 def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFrame:
-    """Add the columns of a change to each row of a snapshot."""
+    """Add the columns that describe a change to each row of a snapshot."""
     columns = {OP: f"'{Op.SNAPSHOT.value}'", LSN: f"{position}L", XID: "CAST(NULL AS BIGINT)", SEQ: "0L"}
     columns |= {AT: f"TIMESTAMP '{at.isoformat()}'", MISSING: "CAST(array() AS ARRAY<STRING>)"}
     return frame.selectExpr("*", *(f"{value} AS {name}" for name, value in columns.items()))
@@ -342,7 +342,7 @@ def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFr
 def _read_log_range(
     connection: Connection, followed: FollowedTable, span: Range, until: datetime
 ) -> tuple[list[LogRow], LogScanSummary]:
-    """Read a range of the log until its end is known.
+    """Read a range of the log up to the window's end.
 
     Returns  the first rows, at most DIRECT_ROWS + 1, and a summary of the range
     """
@@ -359,7 +359,7 @@ def _read_log_range(
 
 
 def _log_rows(followed: FollowedTable, span: Range) -> Iterator[pa.RecordBatch]:
-    """Yield the changes in a range of the log whose end is known. Raises  E866, transient, if the slot is in use."""
+    """Yield the changes in a range of the log with a known end. Raises  E866, transient, if the slot is in use."""
     with (
         followed.extract.database.open_connection(followed.extract.where) as connection,
         _LogErrorTranslator(followed),
@@ -377,7 +377,7 @@ def _do_nothing() -> None:
 
 
 class _LogErrorTranslator:
-    """Translates errors that are raised while the log is read."""
+    """Translates errors that are raised while the log is read to Waterclock errors."""
 
     def __init__(self, followed: FollowedTable) -> None:
         self._followed = followed

@@ -1,8 +1,8 @@
-"""Defines the changes of a table's rows in the log of a PostgreSQL server, for all decoders. Pure functions.
+"""Defines row changes of a table in the log of a PostgreSQL server, for all decoders. Pure functions.
 
 Positions are byte offsets in the log (`pg_lsn` as a number). The position of a transaction is that of its commit. A
-reader at position `p` has yet to read everything that commits at or after `p`. Times are commit times, in UTC. Times
-may go back if a clock was set; positions never do.
+reader at position `p` has not read the transactions that commit at or after `p`. Times are commit times, in UTC. They
+may decrease if a clock was set back; positions never do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Op(StrEnum):
-    """The operation of a change. The rows of a snapshot existed when the slot was created."""
+    """The kind of a change. SNAPSHOT rows existed when the slot was created."""
 
     SNAPSHOT = "snapshot"
     INSERT = "insert"
@@ -28,7 +28,10 @@ class Op(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The start of a transaction, with the position and time of its commit. It may not have changed the table."""
+    """The start of a transaction, with the position and time of its commit.
+
+    The transaction may not change the table.
+    """
 
     xid: int
     committed_at: int
@@ -37,9 +40,9 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class LogChange:
-    """One change of the table. Values are texts as the server writes them, None for NULL.
+    """One change of a row, or a truncate. Values are texts as the server writes them, None for NULL.
 
-    `after` is the new row, without large values that the update did not change. `before` has the known columns of the
+    `after` is the new row, without large values that an update left unchanged. `before` has the known columns of the
     old row: those of its replica identity, or all under REPLICA IDENTITY FULL; None if none are known. `number` counts
     the table's changes within their transaction, from 0. `columns` are the column names in the log, in the table's
     order, each with its column's number if the log has it.
@@ -57,16 +60,16 @@ Event = Begin | LogChange
 
 
 def position_of(text: str) -> int:
-    """Parse a position in the server's format: `16/B374D848`."""
+    """Parse a log position in the server's format, such as `16/B374D848`."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)
 
 
 def position_text(position: int) -> str:
-    """Format a position in the server's format."""
+    """Format a log position as the server does."""
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 
 def instant_of_log(micros: int) -> datetime:
-    """Return the instant of a number of microseconds since 2000, the server's epoch."""
+    """Convert microseconds since 2000, the server's epoch, to an instant."""
     return POSTGRES_EPOCH + micros * _MICROSECOND

@@ -1,9 +1,9 @@
-"""Checks that each column has the same name in the log as it has now. Pure functions.
+"""Checks that each column has the same name in the log as in the table now. Pure functions.
 
-A column that was renamed for a while, and then renamed back, has the temporary name in the log. Its values would be
-lost, or assigned to another column. wal2json writes the number of each column, which never changes. pgoutput writes
-names in the order of the numbers, without dropped and generated columns. So the list of names is matched with the
-columns that may have existed at that time.
+A column that was renamed and then renamed back has the temporary name in a part of the log. Its values would be lost,
+or assigned to another column. wal2json writes the number of each column, which never changes. pgoutput writes names in
+the order of these numbers, without dropped and generated columns. So its names are matched with the columns that may
+have existed at that time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ LoggedName = tuple[str, int | None]
 
 
 class Presence(Enum):
-    """Whether a column was in the table while a range of the log was written."""
+    """Whether a column existed while a range of the log was written."""
 
     ALWAYS = auto()
     ADDED = auto()
-    """The column exists from some change on."""
+    """The column exists now, and may have been added within the range."""
     DROPPED = auto()
-    """The column existed until some change, if at all."""
+    """The column no longer exists, and may have existed within the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class KnownColumn:
 
 @dataclass(frozen=True, slots=True)
 class LoggedColumns:
-    """The columns that may be in a range of the log, by number; `wanted` are the names that are collected."""
+    """The columns that may be in a range of the log, by number. `wanted` are the names of the collected columns."""
 
     columns: tuple[KnownColumn, ...]
     wanted: frozenset[str]
 
     def has_own_names(self, logged: Sequence[LoggedName], *, is_whole: bool) -> bool:
-        """Return whether each wanted column has its own name in the log, and no other column has that name.
+        """Return whether each wanted column has its current name in the log, and no other column has that name.
 
-        `is_whole`: the names without numbers are those of all columns; otherwise of some columns.
+        `is_whole`: names without a number in `logged` are those of all columns, not only of some.
         """
         names = [name for name, number in logged if number is None]
         if is_whole:
@@ -67,8 +67,8 @@ class LoggedColumns:
     def _can_match(self, names: Sequence[str]) -> bool:
         """Return whether columns that existed at that time, in the order of their numbers, can have just these names.
 
-        A new wanted name is refused if it follows a column that was added and dropped unseen: the name may have been
-        that column's.
+        A new wanted name is refused if it follows a column that was added and dropped between two batches, as the name
+        may have been that column's.
         """
         ways = {_PartialMatch(0)}
         for column in self.columns:
@@ -101,10 +101,10 @@ class LoggedColumns:
 
 @dataclass(frozen=True, slots=True)
 class _PartialMatch:
-    """A partial match of the first columns with the names in the log, and facts about the columns that were skipped.
+    """A match of the first columns with names in the log, and facts about columns without a name in it.
 
-    `count`: number of names that are matched. `is_before_added`: a skipped column was not added yet. `has_skipped`: a
-    skipped column was added and dropped unseen.
+    `count`: number of matched names. `is_before_added`: a column without a name was not added yet. `has_skipped`: a
+    column without a name was added and dropped between two batches.
     """
 
     count: int
@@ -121,8 +121,8 @@ def columns_of_range(
 ) -> LoggedColumns:
     """Return the columns that may be in the log from the position `low` on.
 
-    `now` maps numbers to names and whether they are generated. `count` is the highest number ever assigned. `before` is
-    the record of the previous batch, whose `columns` are a result of `columns_for_record`.
+    `now` maps numbers to names and whether the column is generated. `count` is the highest number ever assigned.
+    `before` is the record of the previous batch, whose `columns` were built by `columns_for_record`.
     """
     known = before["columns"]
     last_known = max(map(int, known), default=0)
@@ -143,11 +143,11 @@ def columns_of_range(
 def columns_for_record(
     now: Mapping[int, Sequence[Any]], count: int, before: Mapping[str, Any] | None, position: int
 ) -> dict[str, list[Any]]:
-    """Return the columns for the record of a batch: `[name, kind, altered, seen, is_dropped]` by number.
+    """Build the columns for the record of a batch: `[name, kind, altered, seen, is_dropped]` by number.
 
     `now` has the first three values of each existing column; `count` is the highest number ever assigned. `before` is
-    the record of the previous batch, or None. `seen` is the log position at which a column was first seen to exist, or
-    to be dropped: 0 in the first batch.
+    the record of the previous batch, or None. `seen` is the log position at which a column was first found to exist, or
+    to be dropped; 0 in the first batch.
     """
     known: Mapping[str, Sequence[Any]] = {} if before is None else before["columns"]
     noted: dict[str, list[Any]] = {}

@@ -15,9 +15,9 @@ _OPS = {b"I": Op.INSERT, b"U": Op.UPDATE, b"D": Op.DELETE}
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table in pgoutput's messages: its columns in order, and the names of its replica identity's columns.
+    """The description of a table in pgoutput's messages: its columns, and those of its replica identity.
 
-    `named` are the columns without numbers, as `LogChange.columns`.
+    `named` are the columns with None as their number, as in `LogChange.columns`.
     """
 
     columns: tuple[str, ...]
@@ -26,15 +26,15 @@ class Relation:
 
 
 def options(publication: str) -> dict[str, str]:
-    """Return the options of pgoutput for reading a publication."""
+    """Return the options with which pgoutput reads a publication."""
     return {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
 
 
 def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
     """Yield the starts of all transactions, and the changes of one table, in log order.
 
-    `table` is the table's oid, which does not change if the table is renamed. The messages are one or more whole
-    transactions of one read of a slot. Each read describes every table before its first change.
+    `table` is the table's oid, which does not change if the table is renamed. `messages` are complete transactions from
+    one read of a slot. In each read, the server describes a table before its first change.
 
     Raises  ValueError for invalid messages
     """
@@ -133,7 +133,10 @@ def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
 
 
 def _size(said: int) -> int:
-    """Return a size from a message. Raises  ValueError if it is negative: reading would go backwards, and never end."""
+    """Return a size from a message.
+
+    Raises  ValueError if it is negative, as the reader would then go back and never end.
+    """
     if said < 0:
         raise ValueError(f"a size of {said}")
     return said

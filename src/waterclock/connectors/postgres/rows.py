@@ -1,4 +1,4 @@
-"""Parses rows that a PostgreSQL server sends as text into declared types, each with its window's label.
+"""Parses rows that a PostgreSQL server sends as text into declared types, and adds the labels of their windows.
 
 Rows are sent by COPY as CSV, which Arrow parses: both sides run in C.
 """
@@ -56,9 +56,9 @@ def batches(
 
 
 def parse_texts(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) -> pa.RecordBatch:
-    """Convert rows of texts to a batch with the types of the requested columns.
+    """Convert rows of texts to an Arrow batch with the types of the requested columns.
 
-    The texts are those that the server writes; arrays are passed as JSON.
+    Texts are in the server's format, but arrays are JSON.
 
     Raises  E812 for a value that does not fit its column's type
     """
@@ -67,7 +67,7 @@ def parse_texts(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) 
 
 
 def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
-    """Join rows to chunks of some megabytes; no row is split."""
+    """Join rows into chunks of some megabytes, without splitting a row."""
     held, size = [], 0
     for row in rows:
         held.append(bytes(row))
@@ -119,7 +119,7 @@ def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came:
 
 
 def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
-    """Parse CSV into the columns' types, as far as Arrow can.
+    """Parse CSV into the columns' types, if Arrow can.
 
     Raises  ArrowInvalid, after which the caller tries again with `decimals_as_text`; then E812
     """
@@ -152,7 +152,7 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
 
 
 def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
-    """Return the Arrow type with which a column's text is parsed first: the declared type, or a similar one."""
+    """Return the Arrow type with which Arrow first parses a column: the declared type, or a similar one."""
     import pyarrow as pa
 
     kind = one.taken.type.strip().lower()
@@ -169,7 +169,7 @@ def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
 
 
 def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
-    """Convert parsed values to the column's type, where Arrow could not parse them as that."""
+    """Convert values that Arrow could not parse as the column's type to that type."""
     import pyarrow as pa
 
     wanted = _arrow_type(one)
@@ -196,14 +196,14 @@ def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: Pos
 
 
 def _decode_hex(text: Any) -> Any:
-    """Decode bytes from the server's hexadecimal form. NULL and nested lists are returned unchanged."""
+    """Decode bytes from the server's hexadecimal format. NULL and nested lists are returned unchanged."""
     return bytes.fromhex(text[2:]) if isinstance(text, str) else text
 
 
 def _check_digits(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
-    """Return the values. Raises  E812 for decimals with more digits than their type.
+    """Raise E812 for decimals with more digits than their type, and return the values.
 
-    Arrow accepts them, Spark fails.
+    Arrow accepts such decimals, but Spark fails.
     """
     import pyarrow as pa
 
@@ -216,7 +216,7 @@ def _check_digits(values: pa.Array, one: PostgresRequestedColumn, extract: Postg
 
 
 def _parse_exactly(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Parse numbers exactly; only zeros at the end of a fraction are dropped. Raises  TypeMismatch."""
+    """Parse numbers without rounding; only zeros at the end of a fraction are dropped. Raises  TypeMismatch."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -250,12 +250,12 @@ def _refuse(value: object) -> NoReturn:
 
 
 def _first_fraction(items: Sequence[Any]) -> object | None:
-    """Return the first number that Arrow would silently truncate to a whole number."""
+    """Return the first number with a fraction, which Arrow would silently truncate."""
     return next((each for item in items if item for each in item if isinstance(each, float)), None)
 
 
 def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label, and whether the row is in any window."""
+    """Return the label of each row, and whether the row is in any window."""
     import pyarrow as pa
 
     if by_window.is_number:

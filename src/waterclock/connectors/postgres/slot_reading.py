@@ -1,7 +1,7 @@
 """Reads the changes of a table from its slot, in a range of the log whose end is known before rows are returned.
 
 A range ends at the current end of the log, or at the first transaction that was committed at or after the window's end.
-Reading does not advance the slot: it is advanced once the rows are committed.
+Reading does not advance the slot. It is advanced after the rows are committed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _MORE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range of commit positions `[low, high)`; `newest` is the latest time of any commit before it.
+    """A range of commit positions `[low, high)`. `newest` is the latest commit time before it.
 
-    `clock` is the server's time after `high`: a later commit time is from a clock that was set back since.
+    `clock` is the server's time after `high`. A later commit time is from a clock that has been set back since.
     """
 
     low: int
@@ -50,8 +50,8 @@ class Range:
 class FollowedTable:
     """A table whose changes are collected: its slot, its oid and its name in the log.
 
-    `extract` has the requested columns. `keys` are the columns that identify rows, as the source spells them; `columns`
-    are those that the log may name.
+    `extract` has the requested columns. `keys` are the columns that identify rows, as the source spells them. `columns`
+    are those whose names may be in the log.
     """
 
     slot: Slot
@@ -65,10 +65,10 @@ class FollowedTable:
 
 @dataclass(slots=True)
 class LogScanSummary:
-    """A summary of a range of the log: the number of rows, columns that are missing in some of them, and truncates.
+    """A summary of a range of the log: its rows, the columns that are missing in some of them, and its truncates.
 
-    `truncated_by` is the transaction of the last truncate. `has_moved`: a change of a key had missing values. `high` is
-    the end of the range, and `newest` the latest commit time before it.
+    `truncated_by` is the transaction of the last truncate. `has_moved`: an update that changed a key had missing
+    values. `high` is the end of the range, and `newest` the latest commit time before it.
     """
 
     rows: int = 0
@@ -83,7 +83,10 @@ class LogScanSummary:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One row made from a change: values by source column; `missing` are columns that the change does not contain."""
+    """A row that was made from a change: values by source column.
+
+    `missing` are columns that the change does not contain.
+    """
 
     op: Op
     begin: Begin
@@ -94,7 +97,7 @@ class LogRow:
 
 
 def events_of(connection: Connection, followed: FollowedTable, high: int) -> Generator[Event]:
-    """Yield the events of the slot before a position, in log order.
+    """Yield the events of the slot before the position `high`, in log order.
 
     The connection is free for other statements once the generator is closed.
     Cost: a pass over the log from the slot's position
@@ -142,10 +145,10 @@ def _peek_changes(
 
 
 def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
-    """Yield increasing positions up to which to read in search of the window's end. The last one is `span.high`.
+    """Yield increasing positions up to which the log is read to find the window's end. The last one is `span.high`.
 
-    The server decodes everything up to a position before it returns a row. If many missed windows share a log, decoding
-    all of it for each window would be wasteful. So the first position is estimated: where the window ends if the log
+    The server decodes everything up to a position before it returns a row. If the log contains many windows, decoding
+    all of it for each window would be wasteful. So the first position is an estimate: where the window ends if the log
     grew evenly since the last batch, plus a margin. Each further position is twice as far.
     """
     length = span.high - span.low
@@ -165,12 +168,12 @@ def _incomplete_log_error(followed: FollowedTable, why: str) -> WaterclockError:
 def rows_in(
     events: Iterable[Event], span: Range, followed: FollowedTable, until: datetime | None, seen: LogScanSummary
 ) -> Iterator[LogRow]:
-    """Yield the rows of a range.
+    """Yield the rows of the changes in a range.
 
-    A transaction at or after `until` ends the range, and `seen.high` is then its position.
-    Times never decrease from row to row, though a server's clock may: a later change of a key has a later time. A
-    commit time after the server's clock does not count: it would end all ranges until then. An update that changes the
-    key becomes a delete and, at the next `seq`, an insert, which may have no large values.
+    A transaction at or after `until` ends the range, and `seen.high` is then its position. The times of rows never
+    decrease, even if the server's clock was set back. A commit time after the server's current time is ignored: it
+    would end all ranges until that time. An update that changes the key becomes a delete and, at the next `seq`, an
+    insert, which may have no large values.
 
     Raises  E863 for a change without the key of its row, or with values under another column's name
     """
@@ -224,10 +227,7 @@ def _require_own_names(change: LogChange, followed: FollowedTable) -> None:
 
 
 def _parts(change: LogChange, followed: FollowedTable) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
-    """Split an update that changes a key into a delete and an insert with the flag "moved".
-
-    Yield other changes as they are.
-    """
+    """Yield a change as it is, or an update of the key as a delete and an insert with the flag "moved"."""
     before, after = change.before or {}, change.after or {}
     if change.op in {Op.INSERT, Op.TRUNCATE}:
         yield change.op, after, False
@@ -248,7 +248,10 @@ def _parts(change: LogChange, followed: FollowedTable) -> Iterator[tuple[Op, Map
 
 
 def batches_of(rows: Iterable[LogRow], extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Arrow batches for Spark, with the columns of changes. Raises  E812 for values that do not fit."""
+    """Convert rows to Arrow batches, with the columns of a change.
+
+    Raises  E812 for values that do not fit their type.
+    """
     remaining = iter(rows)
     while chunk := list(islice(remaining, _ROWS_A_BATCH)):
         yield _batch(chunk, extract)
@@ -284,7 +287,7 @@ def _text(text: str | None, array_of: str | None) -> str | None:
 
 
 def log_schema(extract: PostgresExtract) -> pa.Schema:
-    """Return the schema of log rows: the wanted columns and the columns of a change."""
+    """Return the Arrow schema of log rows: the wanted columns and the columns of a change."""
     import pyarrow as pa
 
     change_fields = [
@@ -299,7 +302,7 @@ def log_schema(extract: PostgresExtract) -> pa.Schema:
 
 
 def carried_state(noted: Mapping[str, Any]) -> tuple[int, datetime]:
-    """Return the position that the last batch reached, and the latest commit time before it."""
+    """Return the position that the last batch reached, and the latest commit time before it, from its record."""
     return int(noted["to"]), datetime.fromisoformat(str(noted["newest"]))
 
 

@@ -1,8 +1,7 @@
 """Manages replication slots: creates them with a snapshot, reads their state, advances and drops them.
 
-Each collect has its own slot. Taking a snapshot creates a slot with a new random name, and keeps an advisory lock on
-that name until the batch ends. So a slot whose name is neither locked nor recorded by a batch was left behind by a
-crash.
+Each collect has its own slot. Taking a snapshot creates a slot with a new random name, and holds an advisory lock on
+that name until the batch ends. So a slot whose name is neither locked nor recorded by a batch is left from a crash.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'),
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
 _NO_PLUGIN, _NO_RIGHT, _IN_USE, _UNKNOWN_OPTION = "58P01", "42501", "55006", "22023"
-_TRUSTED = "output_plugin_libraries"  # in every version since its minor releases of late 2026
+_TRUSTED = "output_plugin_libraries"  # a setting of the minor releases since late 2026
 _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed, dropped with its publication
 
 
@@ -49,7 +48,7 @@ _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed
 class Slot:
     """A replication slot and its output plugin.
 
-    With pgoutput it has a publication of the same name, for the table only.
+    A slot of pgoutput has a publication of the same name, which contains only the table.
     """
 
     name: str
@@ -63,7 +62,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """The state of a slot: the position up to which it was confirmed, and the bytes of the log that it retains."""
+    """The state of a slot: the confirmed position, and the bytes of the log that the server retains for it."""
 
     confirmed: int
     status: str
@@ -72,9 +71,9 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class SlotStart:
-    """A new slot.
+    """A new slot with its position, snapshot and time of creation.
 
-    Until the block of `create_slot` ends, `snapshot` sees exactly what was committed before `position`.
+    Within the block of `create_slot`, `snapshot` sees exactly what was committed before `position`.
     """
 
     slot: Slot
@@ -85,9 +84,9 @@ class SlotStart:
 
 @contextmanager
 def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[SlotStart]:
-    """Create a slot, and export its snapshot until the block ends. The slot remains, even if the block fails.
+    """Create a slot, and export its snapshot within the block. The slot remains, even if the block fails.
 
-    The server waits until all transactions that are open now have ended. `table` is the quoted name of the table.
+    The server first waits for the end of all open transactions. `table` is the quoted name of the table.
 
     Raises  E861 if the server is not configured for slots, or denies it; as UnfitDecoder if another plugin may work
     """
@@ -122,7 +121,7 @@ def read_clock(connection: Connection) -> datetime:
 
 
 def lock_of(name: str) -> int:
-    """Return the number of the advisory lock on a slot's name."""
+    """Return the number of the advisory lock for a slot's name."""
     return int.from_bytes(hashlib.sha256(f"waterclock slot {name}".encode()).digest()[:8], "big", signed=True)
 
 
@@ -199,10 +198,9 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
 
 
 def require_as_of(connection: Connection, table: str, where: str) -> None:
-    """Check that a snapshot still sees the table's rows.
+    """Check that a snapshot still sees the table's rows, and lock the table for the transaction.
 
-    TRUNCATE and rewrites of a table are visible to older snapshots.
-    The transaction locks the table from then on. `table` is the quoted name of the table.
+    TRUNCATE and rewrites of a table are visible to older snapshots. `table` is the quoted name of the table.
 
     Raises  E867 (transient) if the table was truncated or rewritten since
     """
@@ -228,7 +226,7 @@ def state_of(connection: Connection, slot: Slot) -> SlotState | None:
 
 
 def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
-    """Return the state of each named slot, and how much of the log the server retains for it."""
+    """Map each name to the state of its slot, with the size of the log that the server retains for it."""
     found = dict.fromkeys(names, RetainedLog(LogSafety.GONE))
     for name, status, held, behind, most in connection.execute(_KEPT, (list(names),)):
         limit = None if most < 0 else int(most)
@@ -239,7 +237,7 @@ def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping
 
 
 def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
-    """Check that a slot can still deliver all changes after a position.
+    """Check that a slot can still return all changes after a position.
 
     Raises  E860 if the slot was dropped, lost its log, or was advanced further
     """
@@ -263,7 +261,7 @@ def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -
 
 
 def removed_log_error(slot: Slot, said: str, where: str) -> WaterclockError:
-    """Build the error for a slot that was dropped, or lost its log, while it was read."""
+    """Build the error for a slot that was dropped or lost its log while it was read."""
     return WaterclockError(
         "E860",
         f"the log of the replication slot {slot.name} was removed while it was read",
@@ -296,7 +294,7 @@ def _untrusted_plugin_error(
 
 
 def untrusted_plugin_error(error: BaseException, slot: Slot, where: str) -> WaterclockError | None:
-    """Build the error for a slot that its server no longer decodes; None if it refused for another reason."""
+    """Build the error for a slot whose plugin the server no longer trusts; None if the error has another reason."""
     said = getattr(error, "diag", None)
     if said is None or not _is_distrust(said.sqlstate, said.message_hint):
         return None
@@ -309,7 +307,7 @@ def untrusted_plugin_error(error: BaseException, slot: Slot, where: str) -> Wate
 
 
 def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str | None:
-    """Return a text that changes if the slot's publication is altered; None if the publication does not exist."""
+    """Return a text that changes if the slot's publication is altered; None if there is no publication."""
     row = connection.execute(
         "SELECT p.xmin::text || ' ' || r.xmin::text FROM pg_publication AS p"
         " JOIN pg_publication_rel AS r ON r.prpubid = p.oid WHERE p.pubname = %s AND r.prrelid = %s",
@@ -319,7 +317,7 @@ def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str |
 
 
 def require_published(connection: Connection, slot: Slot, table: int, since: Mapping[str, Any], where: str) -> None:
-    """Check that the slot's publication is unchanged: only published changes are sent. Raises  E860."""
+    """Raise E860 if the slot's publication was changed, as only published changes are sent."""
     if slot.plugin != "pgoutput":
         return
     mark = mark_of_publication(connection, slot, table)
@@ -334,14 +332,14 @@ def require_published(connection: Connection, slot: Slot, table: int, since: Map
 
 
 def advance(connection: Connection, slot: Slot, position: int) -> None:
-    """Advance a slot to a position, so that the server may remove the log before it. A slot never goes back."""
+    """Advance a slot to a position, so that the server may remove the log before it. A slot never moves back."""
     state = state_of(connection, slot)
     if state is not None and state.status != "lost" and state.confirmed < position:
         connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (slot.name, position_text(position)))
 
 
 def drop(connection: Connection, name: str) -> bool:
-    """Drop a slot and its publication, unless a batch is using it. Return whether they are gone now."""
+    """Drop a slot and its publication, unless a batch is using it. Return whether it does not exist now."""
     row = connection.execute("SELECT pg_try_advisory_lock(%s)", (lock_of(name),)).fetchone()
     if row is None or not row[0]:
         return False
@@ -358,15 +356,15 @@ def drop(connection: Connection, name: str) -> bool:
 
 
 def has_lost_log(error: BaseException) -> bool:
-    """Return whether the server refused because the slot lost its log while it was read."""
+    """Return whether an error shows that the slot lost its log while it was read."""
     return getattr(error, "sqlstate", None) in _LOST
 
 
 def is_in_use(error: BaseException) -> bool:
-    """Return whether the server refused because the slot is being read by another connection."""
+    """Return whether an error shows that another connection is reading the slot."""
     return getattr(error, "sqlstate", None) == _IN_USE
 
 
 def is_option_unknown(error: BaseException) -> bool:
-    """Return whether an output plugin is too old for an option that it was given."""
+    """Return whether an error shows that an output plugin is too old for one of its options."""
     return getattr(error, "sqlstate", None) == _UNKNOWN_OPTION

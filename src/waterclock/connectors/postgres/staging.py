@@ -1,7 +1,7 @@
-"""Writes the rows of a slice to a table of a PostgreSQL database by COPY, and merges them by their keys.
+"""Writes the rows of a slice to a PostgreSQL table by COPY, and merges them by their keys.
 
-The server reports how many rows it stored. Fewer rows than were sent are refused, since a trigger may drop rows without
-an error.
+The server reports how many rows it stored. If it stored fewer than were sent, an error is raised, as a trigger may drop
+rows without an error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def put(
     *,
     is_filtered: bool,
 ) -> int:
-    """Write the slice's rows into the table, and return their number. The rows that they replace were deleted before.
+    """Write the slice's rows into the table, and return their number. Rows that they replace must be deleted before.
 
     Raises  E812 for a value that its column would not store exactly, E813 if not all rows were stored
     """
@@ -125,7 +125,7 @@ def merge(
 def _refuse_equal_keys(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> None:
-    """Raise E876 for different keys that the destination's types treat as equal, such as `a` and `A` of citext."""
+    """Raise E876 for different keys that the destination's types treat as equal, such as `a` and `A` in citext."""
     columns = [there[key.lower()] for key in delivery.keys]
     kinds = {name.lower(): kind.lower() for name, kind in delivery.columns}
     coarse = [column for column in columns if column.is_coarse]
@@ -159,7 +159,7 @@ def _copy(
     delivery: Delivery,
     there: Mapping[str, PostgresDestinationColumn],
 ) -> tuple[int, int]:
-    """Send the slice's rows by COPY, as CSV that Arrow writes. Return the numbers of rows sent and of rows stored."""
+    """Send the slice's rows by COPY, as CSV. Return the numbers of rows sent and of rows stored."""
     from pyarrow import csv
 
     rows, options = 0, csv.WriteOptions(include_header=False)
@@ -177,7 +177,7 @@ def _copy(
 def _batches(
     delivery: Delivery, there: Mapping[str, PostgresDestinationColumn], *, with_marks: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the slice's rows as text for PostgreSQL, with their labels; `with_marks` adds whether a row is deleted."""
+    """Yield the slice's rows as text for PostgreSQL, with labels; `with_marks` adds whether a row is deleted."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -214,7 +214,7 @@ def _to_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
 
 
 def _array_text(values: Sequence[Any]) -> str:
-    """Return an array in PostgreSQL's text format: `{1,NULL,"a, b"}`."""
+    """Format an array as PostgreSQL does: `{1,NULL,"a, b"}`."""
     return "{" + ",".join("NULL" if value is None else _element_text(value) for value in values) + "}"
 
 

@@ -1,4 +1,4 @@
-"""Describes the columns of a PostgreSQL destination: the values that each stores exactly, and how it compares texts.
+"""Describes the columns of a PostgreSQL destination: which values each stores exactly, and how it compares texts.
 
 The description comes from the catalog. A domain is described by its base type and an array by its elements.
 """
@@ -55,7 +55,7 @@ class PostgresDestinationColumn:
 
 
 def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, PostgresDestinationColumn]:
-    """Return the columns of the unit's table by their lower-case names; empty if the table does not exist."""
+    """Return the columns of the unit's table by lower-case name; empty if the table does not exist."""
     rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
     there: dict[str, PostgresDestinationColumn] = {}
     for name, said, kind, modifier, is_array, is_text, is_coarse, inexact_fields in rows:
@@ -75,7 +75,10 @@ def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, Postgre
 
 
 def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> StoredColumn:
-    """Describe what values a base type's column stores; `modifier` is that of the type, as in `numeric(10,2)`."""
+    """Describe which values a column of a base type stores exactly.
+
+    `modifier` encodes the parameters of the type, as in `numeric(10,2)`.
+    """
     if kind == "interval":
         return _interval(column, modifier)
     if kind in _FIXED:
@@ -91,7 +94,7 @@ def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> St
 
 
 def _composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
-    """Describe a composite column: its values are parsed from a text, and its fields may round them silently."""
+    """Describe a column of a composite type: the server parses its values from text, and its fields may round them."""
     refuses = f"has fields that may cut or round a value ({inexact_fields})" if inexact_fields else ""
     return replace(column, refuses=refuses, takes_json=False)
 
@@ -120,7 +123,7 @@ def _interval(column: StoredColumn, modifier: int) -> StoredColumn:
 
 
 def _money(connection: Connection, column: StoredColumn) -> StoredColumn:
-    """Describe the values that a money column stores; they depend on the server's locale (lc_monetary)."""
+    """Describe which values a money column stores, which depends on the server's locale (lc_monetary)."""
     row = connection.execute(_MONEY).fetchone()
     if row is None or not row[0]:
         return replace(column, refuses="reads numbers in the format of another locale (lc_monetary)")

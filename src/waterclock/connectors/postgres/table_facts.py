@@ -1,7 +1,7 @@
-"""Reads the catalog facts of a table that is collected by its changes: identity, columns, and replica identity.
+"""Reads from the catalog what the changes of a table depend on: its identity, its columns, and its replica identity.
 
-A table that cannot be collected in this way is refused before a slot is created. With a publication of a table without
-a replica identity, the server would refuse every UPDATE of it.
+A table that cannot be collected by its changes is refused before a slot is created, because with a publication of a
+table without a replica identity the server would refuse every UPDATE of the table.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _ALIKE = frozenset({"text", "varchar"})
 
 
 class UnfitDecoder(WaterclockError):
-    """This output plugin cannot decode the table's changes at this server; another one may."""
+    """Raised if an output plugin cannot decode the table's changes on this server, but another one may."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedColumn:
-    """A column of the table. `number` is assigned by the server and never changes.
+    """A column of a table that is collected by its changes.
 
-    `is_filled`: older rows have values in it.
-    `altered` is a text that changes if the column is altered in any way.
+    `number` is assigned by the server and never changes. `is_filled`: rows that existed before the column may have
+    values in it. `altered` is a text that changes if the column is altered in any way.
     """
 
     number: int
@@ -66,11 +66,11 @@ class FollowedColumn:
 
 @dataclass(frozen=True, slots=True)
 class PostgresTableFacts:
-    """The current state of a table. `is_whole`: its old rows are logged completely (REPLICA IDENTITY FULL).
+    """The current definition of a table. `is_whole`: its old rows are logged completely (REPLICA IDENTITY FULL).
 
     `file` is a number that changes if all rows are rewritten. `named` is a text that changes if the table is renamed or
-    its owner changes. `last_number` is the highest number of any column it ever had. `toast` is the table of its large
-    values: a number that changes if ALTER TABLE rewrites all rows, and 0 for a table without one. `changed_by` is the
+    its owner changes. `last_number` is the highest number that a column ever had. `toast` is the table of large values:
+    a number that changes if ALTER TABLE rewrites all rows, and 0 for a table without one. `changed_by` is the
     transaction that last changed the table's definition.
     """
 
@@ -86,10 +86,10 @@ class PostgresTableFacts:
     changed_by: int
 
     def to_record(self, before: Mapping[str, Any] | None = None, position: int = 0) -> dict[str, Any]:
-        """Return the facts to store with a batch, so that the next batch can detect changes of the table.
+        """Return the facts to store with a batch, by which the next batch detects changes of the table.
 
-        Dropped columns remain known from the previous record, so that a new column of the same name is recognized as
-        another one. `position` is a position of the log after all changes of the definition that these facts show.
+        Dropped columns are copied from the previous record, so that a new column with the same name is recognized as
+        another one. `position` is a log position after all changes of the definition that these facts show.
         """
         now = {each.number: (each.name, each.kind, each.altered) for each in self.columns}
         noted: dict[str, Any] = {
@@ -99,7 +99,7 @@ class PostgresTableFacts:
         return noted | {"file": self.file, "named": self.named, "toast": self.toast}
 
     def columns_since(self, before: Mapping[str, Any], low: int, wanted: Iterable[str]) -> LoggedColumns:
-        """Return the columns that the log may name from a position on."""
+        """Return the columns whose names may be in the log from the position `low` on."""
         now = {each.number: (each.name, each.is_generated) for each in self.columns}
         return columns_of_range(now, self.last_number, before, low, wanted)
 
@@ -151,7 +151,7 @@ def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
 def require_followable(
     facts: PostgresTableFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str
 ) -> None:
-    """Refuse a table whose log would not contain the keys or the values that the collect needs.
+    """Raise an error for a table whose log would not contain the keys or the values that the collect needs.
 
     `keys` and `taken` are columns as the table spells them.
 
@@ -182,11 +182,9 @@ def require_followable(
 def require_same(
     facts: PostgresTableFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str
 ) -> None:
-    """Refuse changes of the table's definition that the log does not show row by row, or that hid changes of rows.
+    """Raise E863 for changes of the table's definition that hide changes of rows, or change rows without a log entry.
 
     A new column that is NULL in all older rows is allowed, and so is a dropped one.
-
-    Raises  E863
     """
     wanted = set(taken)
     if facts.oid != before["oid"]:
@@ -227,7 +225,7 @@ def require_same(
 
 
 def _was_renamed_back(facts: PostgresTableFacts, before: Mapping[str, Any]) -> bool:
-    """Return whether the table was renamed and then renamed back; a change of its owner does not count."""
+    """Return whether the table was renamed and then renamed back. A change of its owner does not count."""
     (was, owner), (now, owner_now) = str(before.get("named", facts.named)).split(), facts.named.split()
     return was != now and owner == owner_now
 
@@ -235,16 +233,14 @@ def _was_renamed_back(facts: PostgresTableFacts, before: Mapping[str, Any]) -> b
 def require_logged(
     facts: PostgresTableFacts, before: Mapping[str, Any], unit: Unit, end: int, reached: int, truncated_by: int | None
 ) -> int | None:
-    """Refuse a table that may have been UNLOGGED for a while. pgoutput's publication prevents that; wal2json does not.
+    """Raise E863 for a table that may have been UNLOGGED for a while, which wal2json does not prevent.
 
-    For a table with large values this is visible: VACUUM FULL, CLUSTER and TRUNCATE keep their `toast`. Any other table
-    with a new file must have been emptied by the transaction that changed it last. `reached` is the position up to
-    which the log was read. `truncated_by` is the last transaction before it that emptied the table. `end` is a position
-    after all changes that `facts` show.
+    A table with large values shows it, as VACUUM FULL, CLUSTER and TRUNCATE keep its `toast`. Another table with a new
+    file must have been emptied by the transaction that changed it last. `reached` is the position up to which the log
+    was read, and `truncated_by` the last transaction before it that emptied the table. `end` is a position after all
+    changes that `facts` show.
 
-    Return the position up to which the log must be read before this is certain; None if there is no suspicion.
-
-    Raises  E863
+    Return the position up to which the log must be read to be certain; None if nothing is suspicious.
     """
     if before.get("file", facts.file) == facts.file:
         return None
@@ -259,10 +255,10 @@ def require_logged(
 
 
 def _altered_with_rows(facts: PostgresTableFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
-    """Return the columns that may have been altered while all rows were rewritten, so that their values differ.
+    """Return the columns that may have been altered while all rows were rewritten, so that their values may differ.
 
     VACUUM FULL, CLUSTER and TRUNCATE also write a new file, but alter no column. Servers since the minor releases of
-    late 2026 also mark the columns after an altered one, and these cannot be distinguished.
+    late 2026 also mark the columns after an altered one, so these are returned too.
     """
     if before.get("file", facts.file) == facts.file:
         return []

@@ -1,7 +1,7 @@
-"""Maps the types of PostgreSQL columns to Spark types, and refuses columns without a counterpart.
+"""Maps the types of PostgreSQL columns to Spark types, and refuses types without a counterpart.
 
-A type without a counterpart is refused by name, not guessed: a declaration must give the type. Every type has a text
-form, so a column that is declared STRING accepts any type.
+For a type without a counterpart, a type must be declared. Every type has a text form, so a column that is declared
+STRING can have any type.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _TEXTS = frozenset(
         *("inet", "cidr", "macaddr", "macaddr8", "ltree"),
     }
 )
-# without json: in the JSON of an array its elements are not texts
+# without json and jsonb: in an array's JSON, such elements are not texts
 _IN_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", *(_TEXTS - {"json", "jsonb"})})
 _MOST_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresColumn(SqlColumn):
-    """A column of a table or query. `kind` is the name of its base type; for an array, that of its elements."""
+    """A column of a table or query. `kind` is the name of its base type or, for an array, of its elements' type."""
 
     is_array: bool
 

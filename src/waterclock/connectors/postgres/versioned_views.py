@@ -1,4 +1,4 @@
-"""Finds and shows the tables behind a view in a PostgreSQL database."""
+"""Lists, creates and updates the tables and views of PUBLISH behind a view in a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class PostgresViewTables(SqlViewTables):
     connection: Connection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, or an empty text if the name is free."""
+        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
         row = self.session.first_of("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", (table_of(unit),))
         return _KINDS.get(str(row[0]), "table") if row else ""
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of the existing tables by path, with one statement."""
+        """Map the path of each table that exists to its columns. Cost: one statement."""
         paths = {table_of(part): part.path for part in parts}
         rows = self.session.rows_of(
             "SELECT said, attname::text, format_type(atttypid, atttypmod) FROM unnest(%s::text[]) AS said"
@@ -40,7 +40,7 @@ class PostgresViewTables(SqlViewTables):
         return group_columns(rows, paths)
 
     def _show(self, view: str, query: str) -> None:
-        """Change a view's query: in place if its columns stay, which keeps privileges and dependents, else drop it."""
+        """Replace a view's query, in place if its columns stay the same, which keeps privileges and dependent views."""
         import psycopg
 
         if not query:

@@ -1,7 +1,7 @@
 """Decodes the output of PostgreSQL's plugin wal2json, format version 2: a JSON object per begin, change and commit.
 
-It writes only numbers that JSON has: NaN and Infinity of a float or a numeric become null. So a table with such columns
-is decoded by pgoutput, unless the statement declares wal2json.
+JSON has no NaN and Infinity, so wal2json writes these values of a float or numeric as null. So a table with such
+columns is decoded by pgoutput, unless the statement declares wal2json.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ LOSES = frozenset({"float4", "float8", "numeric"})
 """Types of columns whose NaN and Infinity are written as null."""
 
 LEFT_OUT = "no tuple "
-"""The start of wal2json's warnings that it leaves out a change, because the row has no identity."""
+"""The start of wal2json's warning that it omits a change, because the row has no replica identity."""
 
 _OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE, "T": Op.TRUNCATE}
 _IGNORED = frozenset({"C", "M"})  # commits and messages
 
 
 def options(schema: str, table: str) -> dict[str, str]:
-    """Return the options of wal2json for reading one table, with positions and times, and without messages."""
+    """Return the options with which wal2json reads one table, with positions and times, and without messages."""
     return {
         "format-version": "2",
         "include-lsn": "1",
@@ -43,7 +43,7 @@ def _escape_name(name: str) -> str:
 def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
     """Yield the starts of all transactions, and the changes of one table, in log order.
 
-    The lines are one or more whole transactions.
+    `lines` are complete transactions.
 
     Raises  ValueError for a line that wal2json does not write
     """
@@ -63,7 +63,7 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
 
 
 def _event_of(line: str, begin: Begin | None, number: int, table: tuple[str, str]) -> Event | None:
-    """Parse a line. None for a commit, a message, and a change of another table."""
+    """Parse a line. Return None for a commit, a message, and a change of another table."""
     said = json.loads(line, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_object)
     action = said["action"]
     if action == "B":
@@ -111,7 +111,7 @@ def _values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None
 
 
 def _list_column_numbers(*rows: Iterable[Mapping[str, Any]] | None) -> tuple[tuple[str, int | None], ...]:
-    """Return the names of columns with their numbers, or None as the number: columns of an identity have none."""
+    """Return the names of columns with their numbers; columns of a replica identity have None as their number."""
     return tuple((each["name"], int(each.get("position", 0)) or None) for row in rows for each in row or ())
 
 

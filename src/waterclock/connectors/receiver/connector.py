@@ -36,7 +36,7 @@ _SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 
 def streams_of(flow: Flow) -> dict[str, list[Cadence]]:
-    """Return the streams that tables collect, as `connection/stream`, with the cadences of these tables."""
+    """Map each stream that tables collect, as `connection/stream`, to the cadences of these tables."""
     found: dict[str, list[Cadence]] = {}
     for table in flow.tables.values():
         unit = table.source.unit if table.source is not None else None
@@ -91,7 +91,7 @@ def _open_source(setting: Setting) -> ReceiverCollector:
 
 
 def _open_destination(setting: Setting) -> Deliverer:
-    """Raise an error: a receiver is no destination, and `check` refuses it as one."""
+    """Raise an error, as nothing can be published to a receiver. `check` refuses it before."""
     raise AssertionError(f"{setting.name} is a receiver: nothing is published to it")
 
 
@@ -100,7 +100,7 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 @dataclass(frozen=True, slots=True)
 class ReceiverCollector:
-    """Collects received events from files of JSON lines, into which sealing converts segments."""
+    """Collects received events from the files of JSON lines into which sealing converts segments."""
 
     setting: Setting
 
@@ -111,7 +111,7 @@ class ReceiverCollector:
         return seal(self._folder(unit), now)
 
     def find_pending(self, unit: Unit) -> Waiting:
-        """Return number, size and first label of segments and of files that are not archived yet."""
+        """Return the number, size and oldest label of the segments and files that are not archived yet."""
         folder = self._folder(unit)
         segments = spool.segments_in(folder)
         landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
@@ -132,7 +132,7 @@ class ReceiverCollector:
         return None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return an error that names the file, the line and the key that Spark failed to read."""
+        """Build an error that names the file, the line and the key that Spark failed to read."""
         explained = self._files().explain(_build_landed_unit(unit), columns, error)
         if explained is None or explained.code != "E806":
             return explained
@@ -146,7 +146,7 @@ class ReceiverCollector:
         return Listing(listing.items, (*listing.reports, *map(_report, self._find_damaged_segments(folder))))
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
-        """Return files of events by name, archived or not."""
+        """Return the files of events with these names, archived or not."""
         return self._files().find(_build_landed_unit(unit), names)
 
     def read_items(

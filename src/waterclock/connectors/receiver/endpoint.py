@@ -1,4 +1,4 @@
-"""The HTTP endpoint of streams: a bare ASGI and RSGI application, without a framework.
+"""The HTTP endpoint that receives events: an ASGI and RSGI application without a framework.
 
 `POST /<connection>/<stream>` is answered with 202 once its events are on disk. All requests that are pending when the
 disk is free are written together, by one write and one sync.
@@ -35,7 +35,7 @@ _MOST_KEPT = 16 << 20  # bytes of kept headers, which are stored with each event
 
 
 class Writer(Protocol):
-    """The writer of a stream: see `writing.SegmentWriter`."""
+    """Writes the requests of a stream to disk: see `writing.SegmentWriter`."""
 
     def append(self, bodies: Sequence[bytes]) -> None:
         """Write request bodies to disk."""
@@ -56,10 +56,10 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """The limits of a connection: its token or None, the bytes per request, and the headers to store, in lower case.
+    """The settings of a connection for requests: its token, if any, the limit of bytes, and the headers to store.
 
-    `has_raw`: the text of each event is stored, too. `needs_token`: without a token of the connection, senders need an
-    access token.
+    Names in `headers` are in lower case. `has_raw`: the text of each event is stored, too. `needs_token`: if the
+    connection has no token, senders need an access token.
     """
 
     token: str | None = None
@@ -70,14 +70,14 @@ class RequestLimits:
 
 
 class SendPermission(Enum):
-    """The answers to an access token that was sent with events. Only `EVERYWHERE` may learn which streams exist."""
+    """Where the sender of an access token may send events. Only with `EVERYWHERE` may it learn which streams exist."""
 
     HERE = auto()
     EVERYWHERE = auto()
     ELSEWHERE = auto()
     WRONG = auto()
     NOT_KNOWN = auto()
-    """The ledger does not answer now."""
+    """The token cannot be checked, as the ledger does not respond."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class EndpointCounts:
 
 
 class Stream:
-    """A stream of events: its pending requests, and the task that writes them to disk."""
+    """A stream of events, with its pending requests and the task that writes them to disk."""
 
     def __init__(self, limits: RequestLimits, writer: Writer) -> None:
         self.limits = limits
@@ -117,7 +117,7 @@ class Stream:
         return future
 
     def finish(self) -> None:
-        """Let `run` end once all pending requests are written."""
+        """Let `run` end after all pending requests are written."""
         self._is_ending = True
         self._woken.set()
 
@@ -164,12 +164,13 @@ def _fail_requests(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error:
 
 @dataclass(slots=True)
 class Endpoint:
-    """ASGI and RSGI application that receives events. `streams` are the streams by `connection/stream`.
+    """ASGI and RSGI application that receives events. `streams` maps `connection/stream` to the stream.
 
-    `is_ready` is False once it is shutting down. `patience` is the limit in seconds for the arrival of a body.
+    `is_ready` is False once the application is shutting down. `patience` is the limit in seconds for the arrival of a
+    body.
 
-    `max_waiting` limits the bytes of arriving and pending requests. In addition, each stream has an equal share of the
-    same amount for itself, so that senders of one stream cannot block another. `/metrics` names the streams, for
+    `max_waiting` limits the bytes of arriving and pending requests. In addition, an equal share of the same amount is
+    reserved for each stream, so that senders of one stream cannot block another. `/metrics` lists the streams, for
     requests with `metrics_token`.
     """
 
@@ -254,7 +255,7 @@ class Endpoint:
         return 200, {"streams": streams, "waiting_bytes": self.pending_bytes}, ()
 
     async def _authorize(self, path: str, headers: Mapping[str, str], client: str) -> Stream | _Answer:
-        """Return the stream of a path, or a refusal.
+        """Return the stream of a path, or the response that refuses the request.
 
         A wrong token is refused before an unknown path, so that the names of streams remain hidden.
         """
@@ -272,14 +273,14 @@ class Endpoint:
             if (refusal := await self._check_token(stream.limits.token, headers)) is not None:
                 return refusal
         elif "origin" in headers:
-            # without a token every page in a browser of this machine could send events
+            # without a token, any web page in a browser on this machine could send events
             return 403, {"error": "a web page cannot send events: the connection has no token"}, ()
         elif not self.hosts.allows(headers.get("host", "")):
             return _NOT_SERVED
         return stream or _NO_STREAM
 
     async def _check_scope(self, found: SendPermission, stream: Stream | None) -> Stream | _Answer:
-        """Return the stream if the access token of a request may send there, or a refusal."""
+        """Return the stream if the access token of a request may send events to it, else a response that refuses it."""
         if found is SendPermission.NOT_KNOWN:
             return 503, {"error": "the token cannot be checked now; send it again"}, _RETRY
         if found is SendPermission.WRONG:
@@ -289,7 +290,7 @@ class Endpoint:
         return stream or _NO_STREAM
 
     async def _check_token(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
-        """Check the bearer token of a request. Return None if it is `token`, or else a refusal.
+        """Check that the bearer token of a request is `token`. Return None if it is, else the response that refuses it.
 
         None as `token` never matches.
         """
@@ -324,7 +325,7 @@ class Endpoint:
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
     async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes) -> bytes:
-        """Return the body of a request; its bytes are counted as they arrive.
+        """Read the body of a request, and count its bytes as they arrive.
 
         Raises  RefusedError: 413 for a body that is too large, 408 for a slow one, 503 without space
         """
@@ -354,10 +355,10 @@ class Endpoint:
 
 @dataclass(slots=True, eq=False)
 class _ReservedBytes:
-    """The bytes that one request uses of the limit for arriving and pending requests, until it is answered.
+    """The bytes of one request that count towards the limit for arriving and pending requests, until it is answered.
 
-    If a stream's share is full, the request that has been arriving for longest is ended. So a sender that announces a
-    body and does not send it cannot block others.
+    If a stream's share is used up, the request that has been arriving for the longest time is ended. So a sender that
+    announces a body and does not send it cannot block others.
     """
 
     endpoint: Endpoint
@@ -373,12 +374,12 @@ class _ReservedBytes:
         self._release_bytes()
 
     def start_arrival(self, time: asyncio.Timeout) -> None:
-        """Record that the request's body is arriving, with the timeout `time`."""
+        """Record that the request's body is arriving; `time` is its timeout."""
         self._time = time
         self.stream.coming[self] = None
 
     def end_arrival(self) -> None:
-        """Record that the body has arrived, or is refused."""
+        """Record that the body has arrived or was refused."""
         self.stream.coming.pop(self, None)
 
     def add(self, size: int) -> None:
@@ -422,7 +423,7 @@ _NOT_SERVED: _Answer = (421, {"error": "this host name is not served"}, ())
 
 
 class _GoneError(Exception):
-    """The sender disconnected before its request was complete."""
+    """Raised if the sender disconnects before its request is complete."""
 
 
 async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
@@ -437,7 +438,7 @@ async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def _read_rsgi_body(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
-    """Yield the parts of an RSGI request body. A body that is known to be short is a single part."""
+    """Yield the parts of an RSGI request body. A body with a short declared length is a single part."""
     length = headers.get("content-length", "")
     if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _IN_THE_LOOP:
         yield await protocol()
@@ -451,7 +452,7 @@ def _too_large_error(most: int) -> RefusedError:
 
 
 async def _encode_in_loop(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
-    """Return the number of events in a body, and the bytes to store."""
+    """Parse a body in the event loop. Return the number of its events, and the bytes to store."""
     return _encode_events(body, headers, limits)
 
 

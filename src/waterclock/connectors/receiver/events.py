@@ -1,7 +1,7 @@
 """Parses the JSON objects of a request (one, an array, or one per line) and builds the lines that are stored.
 
-The checks accept only events that Spark can read later. The sender of a refused event can fix it at once; an unreadable
-event in a window would stop a table.
+The checks accept only events that Spark can read later. The sender of a refused event can fix it at once, whereas an
+event that Spark cannot read would stop a table.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _BETWEEN = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
 _BREAKS = str.maketrans("\r\n", "  ")
 _GZIP = 31
 MOST_LEVELS = 500
-"""The limit of nested objects and arrays in an event: half of Spark's limit, as other readers may have lower ones."""
+"""The maximum depth of objects and arrays in an event: half of Spark's limit, as other readers may have lower ones."""
 _LONG = 900  # a shorter text contains no number that is too long for Spark's reader
 _LONG_NAME = 40_000
 MOST_EVENTS = 10_000
-"""The limit of events in a request: each is checked on its own, and takes memory beyond its bytes."""
+"""The maximum number of events in a request, as each takes time and memory beyond its bytes."""
 MOST_KEYS = 1_000  # of an event, at all levels: each may become a column, and Spark takes minutes for thousands
 _MOST_EXPONENT = 400
 _EXPONENT = re.compile(r"[0-9.][eE][+-]?0*[0-9]{3}")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_SIMPLE: set[str] = set()  # keys that are their columns' names: most are, and all events have the same ones
+_SIMPLE: set[str] = set()  # cache of keys that are valid column names as they are: most are, and events repeat them
 _MOST_KNOWN = 10_000
 
 
 class RefusedError(ValueError):
-    """A request that is refused; `status` is the HTTP status."""
+    """Raised for a request that is refused; `status` is the HTTP status."""
 
     def __init__(self, said: str, status: int = 400) -> None:
         super().__init__(said)
@@ -51,18 +51,18 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StoredEvents:
-    """The events of a request as they are stored: the text of each event, on one line, as it was sent."""
+    """The events of a request as they are stored: the text of each event as it was sent, but on one line."""
 
     events: tuple[str, ...]
 
     def body(self, request: str | None, headers: Mapping[str, str] | None, *, has_raw: bool) -> bytes:
-        """Build the content of a frame: a line about the request, and a line for each event."""
+        """Build the content of a frame: a line of metadata about the request, then a line for each event."""
         said = json.dumps({"request": request, "headers": headers, "raw": has_raw}, separators=(",", ":"))
         return "\n".join((said, *self.events)).encode()
 
 
 def events_of(body: bytes) -> StoredEvents:
-    """Parse the events of a request: a JSON object, an array of them, or objects one after the other, as in NDJSON.
+    """Parse the events of a request: a JSON object, an array of objects, or consecutive objects, as in NDJSON.
 
     Raises  RefusedError with the number of the event, from 1, and the problem; then no event is accepted. 413 for more
             than `MOST_EVENTS`
@@ -94,7 +94,10 @@ def events_of(body: bytes) -> StoredEvents:
 
 
 def decode_body(body: bytes, encoding: str, most: int) -> bytes:
-    """Decode a Content-Encoding: none, or gzip. Raises  RefusedError: 413 above `most` bytes, 415 for others."""
+    """Decode a body by its Content-Encoding (none or gzip).
+
+    Raises  RefusedError: 413 above `most` bytes, 415 for others.
+    """
     if encoding in {"", "identity"}:
         return body
     if encoding not in {"gzip", "x-gzip"}:
@@ -112,9 +115,9 @@ def decode_body(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
-    """Yield the lines to collect from a frame: events with metadata.
+    """Yield the JSON lines to collect from a frame: its events with metadata.
 
-    `at` is when the request was received. `place` identifies a request without an idempotency key.
+    `at` is the time when the request was received. `place` identifies a request without an idempotency key.
     """
     first, *events = body.split(b"\n")
     said = json.loads(first)
@@ -130,7 +133,7 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
 
 
 def _one(text: str, at: int, number: int) -> int:
-    """Check the event that begins at an offset, and return the offset of its end.
+    """Check the event that begins at an index of the text, and return the index of its end.
 
     Raises  RefusedError for an invalid one.
     """
@@ -164,7 +167,7 @@ def _one(text: str, at: int, number: int) -> int:
 
 
 def _require_few_keys(event: Any, number: int) -> None:
-    """Refuse an event with too many keys. A key that several objects of an array have counts once. Cost: one pass."""
+    """Refuse an event with too many keys. A key of several objects in an array counts once. Cost: one pass."""
     places: dict[tuple[int, str], int] = {}
     left: list[tuple[int, Any]] = [(0, event)]
     while left:

@@ -1,7 +1,7 @@
-"""Reads and writes the frames of a segment: `length, crc32, instant, body`, one after the other, one per request.
+"""Reads and writes the frames of a segment. Each frame is one request: `length, crc32, instant, body`.
 
-An incomplete frame is ignored. After a crash the last frames may be cut off, or be zeros from the disk. A frame with a
-wrong checksum was never acknowledged.
+An incomplete frame is ignored: after a crash the last frames may be cut off or contain zeros. A frame with a wrong
+checksum was never acknowledged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 1 << 30  # far beyond any request: a larger length is from a torn fra
 
 @dataclass(frozen=True, slots=True)
 class EventFrame:
-    """A frame: the body of a request, the instant when it was written (UTC), and the frame's start and end offsets."""
+    """A frame: the body of a request, the time (UTC) when it was written, and the frame's start and end in the file."""
 
     at: datetime
     body: bytes
@@ -32,7 +32,7 @@ class EventFrame:
 
 
 def build_frame(at: datetime, body: bytes) -> bytes:
-    """Return the bytes of a frame, to be appended to a segment."""
+    """Return the bytes of a frame."""
     micros = (at - EPOCH) // _MICROSECOND
     return _HEAD.pack(len(body), crc32(body, crc32(_SUM.pack(micros))), micros) + body
 
@@ -53,9 +53,10 @@ def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
 
 
 def has_later_frame(file: IO[bytes], start: int) -> bool:
-    """Return whether a complete frame follows the one at `start`, which has a wrong checksum.
+    """Return whether a complete frame follows the frame at `start`, which has a wrong checksum.
 
-    Then that one was written completely, and was damaged later: a writer that dies cuts off its last frame.
+    If so, the frame at `start` was written completely and damaged later, as a writer that dies leaves only its last
+    frame incomplete.
     """
     file.seek(start)
     head = file.read(_HEAD.size)

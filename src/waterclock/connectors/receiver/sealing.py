@@ -1,7 +1,7 @@
-"""Seals a stream up to an instant: ends the segments of dead writers, and converts closed segments to files.
+"""Seals a stream up to an instant: closes the segments of dead writers, and converts closed segments to files.
 
-It neither waits for live writers nor ends their segments. A live writer in an earlier window keeps that window open
-until its own timer ends the segment.
+It neither waits for live writers nor closes their segments. A live writer whose segment belongs to an earlier window
+keeps that window open until its own timer closes the segment.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def seal(folder: Path, now: datetime) -> datetime:
 
 
 def _find_live_segments(folder: Path) -> Iterator[Segment]:
-    """Yield the segments of live writers. Close those of dead writers, after truncating an incomplete last frame."""
+    """Yield the segments of live writers. Close those of dead writers, without an incomplete last frame."""
     for segment in segments_in(folder):
         if segment.state != "open":
             continue
@@ -79,7 +79,7 @@ def _is_there(path: Path, file: IO[bytes]) -> bool:
 
 
 def _land(folder: Path, segment: Segment) -> None:
-    """Convert a closed segment to a sealed file, and remove the segment, or rename it if it is damaged."""
+    """Convert a closed segment to a sealed file, then remove the segment. A damaged segment is renamed instead."""
     path, aside = folder / segment.name, folder / f".{segment.landed_name}.part"
     with path.open("rb") as source, aside.open("wb") as sink:
         end, count = 0, 0

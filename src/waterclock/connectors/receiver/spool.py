@@ -66,24 +66,24 @@ def label_of_file(landed: str) -> datetime:
 
 
 def minute_of(at: datetime) -> datetime:
-    """Return the minute that contains an instant: no window begins or ends within it."""
+    """Return the start of the minute of an instant. No window begins or ends within a minute."""
     return at - (at - EPOCH) % _MINUTE
 
 
 def segments_in(folder: Path) -> list[Segment]:
-    """Return the segments of a stream, sorted by file name; none if there is no such folder."""
+    """Return the segments of a stream, sorted by file name; empty if its folder does not exist."""
     found = (_SEGMENT.fullmatch(name) for name in _names(folder))
     return [Segment(each[1], instant_of(each[2]), each[3]) for each in found if each]
 
 
 def find_seal_time(folder: Path) -> datetime | None:
-    """Return the instant of the newest marker: no segment begins before it. None before the first sealing."""
+    """Return the instant of the newest marker, before which no segment begins. None before the first sealing."""
     markers = _markers(folder)
     return instant_of(markers[-1].removeprefix(_MARKER)) if markers else None
 
 
 def mark_sealed(folder: Path, until: datetime) -> None:
-    """Create the marker of an instant, unless a newer one exists. Of older markers only the last one remains."""
+    """Create the marker of an instant, unless a newer one exists. Of the older markers only the last one is kept."""
     markers = _markers(folder)
     name = f"{_MARKER}{label_of(until)}"
     if not markers or markers[-1] < name:
@@ -95,7 +95,10 @@ def mark_sealed(folder: Path, until: datetime) -> None:
 
 @contextmanager
 def lock_sealing(folder: Path) -> Iterator[None]:
-    """Lock a stream for sealing within the block. Waits for another sealer; the lock of a dead process is free."""
+    """Lock a stream for sealing within the block, after waiting for another process.
+
+    The lock of a dead process is free.
+    """
     with (folder / _LOCK).open("ab") as lock:
         while not is_locked(lock.fileno()):
             fault("receiver.waits")
@@ -104,7 +107,7 @@ def lock_sealing(folder: Path) -> Iterator[None]:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Try to lock an open file. Return False if another process, or another descriptor of this one, has the lock."""
+    """Try to lock an open file. Return False if another process or descriptor has the lock."""
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -112,7 +115,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names of a folder to disk. Raises  OSError if the disk fails."""
+    """Flush the directory entries of a folder to disk. Raises  OSError if the disk fails."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

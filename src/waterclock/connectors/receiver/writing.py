@@ -1,6 +1,6 @@
-"""Writes requests to segments. They are appended and flushed to disk before they are answered.
+"""Appends requests to segments, and flushes them to disk before they are answered.
 
-Any number of writers, in any number of processes of one machine, write to one stream, each to its own segments.
+Any number of writers, in any number of processes of one machine, can write to one stream. Each has its own segments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEW = ".new-"
 
 
 class SyncFailedError(OSError):
-    """A sync to disk failed: it is unknown which data is on disk, so the process must end."""
+    """A sync to disk failed, so it is unknown which data is on disk, and the process must end."""
 
 
 @dataclass(slots=True)
@@ -36,10 +36,10 @@ class _Open:
 
 
 class SegmentWriter:
-    """Writes the segments of a stream, one thread at a time. `end_of` returns the end of the window with an instant.
+    """Writes the segments of a stream, from one thread at a time. `end_of` returns the end of the window of an instant.
 
-    The instants of its frames never decrease, however the machine's clock is set: they are never before an earlier
-    instant, nor before the sealed minute.
+    The times of its frames never decrease, even if the machine's clock is set back, and are never before the sealed
+    minute.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SegmentWriter:
         self._open: _Open | None = None
 
     def append(self, bodies: Sequence[bytes]) -> None:
-        """Write requests to disk by one write and one sync; when it returns they may be answered.
+        """Write requests to disk with one write and one sync. After that they may be answered.
 
         Raises  OSError if the disk fails; then none of them is stored, and they may be sent again
                 SyncFailedError if it is unknown which data is on disk: no more data may be written
@@ -91,7 +91,7 @@ class SegmentWriter:
         return None if self._open is None else max(0.0, (self._open.end - self._now()).total_seconds())
 
     def end_if_over(self) -> None:
-        """End the open segment if its window is over: an idle stream must not keep the window open."""
+        """End the open segment if its window is over, as an idle stream must not keep the window open."""
         if self._open is not None and self._now() >= self._open.end:
             self.end()
 
@@ -135,7 +135,7 @@ class SegmentWriter:
             label = sealed
 
     def _create_segment(self, segment: Segment) -> _Open | None:
-        """Create a segment that is locked before it is visible; None if a cleanup removed it in the meantime."""
+        """Create a segment, and lock it before it is visible; None if a cleanup removed it before."""
         aside, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
         descriptor = create_private_file(aside, os.O_APPEND)
         try:

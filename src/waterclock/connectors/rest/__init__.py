@@ -1,4 +1,4 @@
-"""The connection type `rest`: collects the records of an HTTP API page by page, and sends rows to it in requests.
+"""The connection type `rest`: collects the records of an HTTP API page by page, and sends rows to an API.
 
 `declared` defines the options. `client` sends requests and retries them, with `tokens` (OAuth), `rate_limit` and
 `response_headers` (time, Retry-After, links).

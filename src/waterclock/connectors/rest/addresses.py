@@ -1,8 +1,8 @@
-"""Builds the addresses of requests to one API, and refuses each address that is not below the connection's url.
+"""Builds the addresses of requests to an API, and refuses addresses that are not below the connection's url.
 
-The check is an allow list on the parsed address that is sent: the same scheme, host and port, no user, and a path below
-that of the url, however it is percent-encoded. Servers and proxies decode a path before they resolve `..`, some of them
-twice, and some treat a backslash as a slash. So the check decodes a path in the same way before it compares it.
+The parsed address that is sent must have the same scheme, host and port as the url, no user, and a path below that of
+the url. Servers and proxies decode a path before they resolve `..`, some of them twice, and some treat a backslash as a
+slash. So the check decodes a path in the same way before it compares it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ _DOTS = frozenset({".", ".."})
 
 
 class OutsideApiError(Exception):
-    """An address is not below the API's url. The message has the reason, but no address, which may contain a key."""
+    """Raised for an address that is not below the API's url.
+
+    The message contains no address, which may contain a key.
+    """
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replace names in braces by their values. Other braces remain, and braces in values are not replaced."""
+    """Replace names in braces by their values. Unknown names remain, and braces in values are not replaced."""
     parts = text.split("{")
     filled = [parts[0]]
     for part in parts[1:]:
@@ -33,7 +36,9 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
-    """Fill a path so that each value is part of one path segment; several values of a column are joined by commas.
+    """Insert values into a path so that each is part of one path segment.
+
+    Several values of a column are joined by commas.
 
     Raises  OutsideApi for values that lead to another path, such as `..` and `../x`, and for an empty one, whose
             segment servers would drop
@@ -50,7 +55,7 @@ def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
 
 
 def wrong_path(path: str) -> str:
-    """Return why a path below an API's url leads elsewhere, however a server decodes it; empty if it does not."""
+    """Return why a path may lead out of an API's url, however a server decodes it; empty if it cannot."""
     try:
         steps = decode_path(path).split("/")
     except OutsideApiError as error:
@@ -61,7 +66,7 @@ def wrong_path(path: str) -> str:
 
 
 def decode_path(path: str) -> str:
-    """Decode a path as the most lenient server does: until nothing changes, with backslashes as slashes.
+    """Decode a path as the most lenient server does: repeatedly, with backslashes as slashes.
 
     Raises  OutsideApi for control characters, for bytes that are not UTF-8, and for 8 or more levels of encoding
     """
@@ -81,18 +86,18 @@ def decode_path(path: str) -> str:
 
 
 def join(url: str, path: str) -> str:
-    """Return the address of a path below the API's url. A path is never treated as a complete address."""
+    """Return the address of a path below the API's url. The path is never treated as a complete address."""
     tail = quote(path.lstrip("/"), safe="/:@!$&'()*+,;=~-._%")
     return f"{url}/{tail}" if tail else url
 
 
 def with_params(address: str, params: Mapping[str, str]) -> str:
-    """Return an address with parameters added."""
+    """Add parameters to an address."""
     return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(params)}" if params else address
 
 
 def resolve_link(base: str, link: str, *, without: str) -> str:
-    """Resolve a link in a response to a full address, without the parameter `without`, which contains the key.
+    """Resolve a link of a response to a complete address, without the parameter `without`, which contains the key.
 
     Raises  OutsideApi for a link that is not a valid URL
     """
@@ -108,7 +113,7 @@ def resolve_link(base: str, link: str, *, without: str) -> str:
 
 
 def path_of_link(link: str) -> str:
-    """Return the path of a link. It is safe to show, while parameters may contain a key."""
+    """Return the path of a link, which is safe to show, as only the parameters may contain a key."""
     try:
         return urlsplit(link).path or "/"
     except ValueError:
@@ -116,7 +121,7 @@ def path_of_link(link: str) -> str:
 
 
 def parse_below(url: str, address: str) -> httpx2.URL:
-    """Parse an address into the form that is sent.
+    """Parse an address into the form that is sent, and check that it is below `url`.
 
     Raises  OutsideApi if it is not below `url`: another host, port or path.
     """

@@ -1,4 +1,4 @@
-"""Sends requests to one API: with credentials, within its rate limit, with retries, and in bounded memory.
+"""Sends requests to an API with credentials, within its rate limit, with retries, and in bounded memory.
 
 A request is retried after 408, 425, 429 and 5xx (except 501 and 505), and if there is no connection, no response in
 time, or a response that was cut off. The wait before a retry grows, or is the one that the server asks for. Any other
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 MOST_BYTES = 256 * 1024 * 1024
-"""The limit of one response, unpacked: a page is kept in memory as a whole."""
+"""The maximum size of a response, unpacked, as a page is kept in memory as a whole."""
 MOST_BYTES_OF_TOKEN = 1024 * 1024
 _TOLD = 300
 _LONGEST_WAIT = 30.0
 _SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
-"""Values of headers that every server reads alike: ASCII without control characters, and no blanks around it."""
+"""Matches header values that all servers read alike: ASCII without control characters or surrounding blanks."""
 
 
 _CODES = {HttpFailure.NO_CONNECTION: "E840", HttpFailure.LATE: "E841", HttpFailure.CUT_OFF: "E842"}
 
 
 class TransientFailure(Exception):
-    """A failed attempt that may succeed later: its error code, the reason, and the wait in seconds.
+    """Raised if an attempt fails that may succeed later. It has the error code, the reason, and the wait in seconds.
 
     The wait is None unless the server asks for one.
     """
@@ -71,7 +71,7 @@ class TransientFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request for a path with parameters, or for `link`, a complete address that a response contained.
+    """A request for a path with parameters, or for `link`, the address of a next page.
 
     `may_lack`: 404 and 410 are valid responses. `kind` is the media type of the content.
     """
@@ -92,7 +92,7 @@ class ApiRequest:
 
 
 class Api:
-    """Client of one API, shared by all threads of a process, with one connection pool."""
+    """A client of one API with one connection pool, shared by all threads of a process."""
 
     def __init__(self, setting: Setting, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self.name = setting.name
@@ -110,7 +110,7 @@ class Api:
         self._pace: Pace = pace_of(self._url, who, rate)
 
     def request(self, request: ApiRequest, *, where: str, read: Callable[[Response], Any] | None = None) -> Any:
-        """Send a request, with retries, and return the successful response, or the result of `read` for it.
+        """Send a request, with retries. Return the successful response, or the result of `read` for it.
 
         `read` raises ValueError for a response that was cut off.
         Raises  E840 if the server does not respond, E841 if it stays busy or fails, E842 if the response is incomplete:
@@ -152,7 +152,7 @@ class Api:
             ) from None
 
     def send_head(self, path: str) -> Response | None:
-        """Send one HEAD request for a path and return the response, whatever its status; None without a response."""
+        """Send one HEAD request for a path. Return the response, whatever its status; None if there is no response."""
         try:
             return self._send(ApiRequest("HEAD", path, {}), self._authorization())
         except (TransientFailure, TooBig, WaterclockError):
@@ -172,7 +172,7 @@ class Api:
             raise self._refusal_error(request, answer, self.name)
 
     def hide(self, text: str) -> str:
-        """Replace secrets in a text by ***, in every form in which a server may return them."""
+        """Replace secrets in a text by ***, in all the forms in which a server may return them."""
         for secret in sorted(self._secrets(), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
@@ -209,7 +209,7 @@ class Api:
         return Response(answer.status, answer.headers, answer.content)
 
     def _send_authorized(self, request: ApiRequest, where: str) -> Response:
-        """Send a request, and once more with a new token if an OAuth token is refused."""
+        """Send a request. If the OAuth token is refused, send it once more with a new token."""
         authorization = self._authorization(where)
         answer = self._send(request, authorization)
         if answer.status == 401 and self._tokens is not None:
@@ -338,7 +338,7 @@ class Api:
         return {form for secret in plain if secret for form in _forms(secret)}
 
     def _describe_answer(self, answer: Response) -> str:
-        # cut last: half a secret would not be found
+        # secrets are hidden before the text is cut, as a part of a secret would not be found
         body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
         return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
 
@@ -399,7 +399,7 @@ class Api:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return the forms in which an error may show a secret: plain, percent-encoded, in JSON, in HTML or escaped."""
+    """Return the forms in which an error may contain a secret: plain, percent-encoded, in JSON, in HTML or escaped."""
     escaped = (repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode())[2:-1])
     return secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret), *escaped
 

@@ -1,9 +1,8 @@
 """Reads an API page by page into files, which Spark then reads. Only one page is in memory at a time.
 
-Each window is requested separately, from its start to its end in the API's own parameters. After an interruption its
-pages are reused, even if other windows are collected together with it then. Records outside of the window (an API with
-an inclusive end, or with dates instead of times) are dropped: they belong to another window, which requests them
-itself.
+Each window is requested separately, with its start and end in the API's parameters. A collect that continues after an
+interruption reuses its pages, even if it collects other windows too. Records outside of the requested window are
+dropped (an API may have an inclusive end, or dates instead of times): the window to which they belong requests them.
 """
 
 from __future__ import annotations
@@ -43,7 +42,10 @@ _MOST_EMPTY = 1000
 
 @dataclass(frozen=True, slots=True)
 class RestSource:
-    """The source of a collect: the API, the unit and its resource. Pages are stored in the archive of `setting`."""
+    """The source of a collect: the API, the unit, and the resource to request.
+
+    `setting` has the archive that stores pages.
+    """
 
     api: Api
     setting: Setting
@@ -52,7 +54,7 @@ class RestSource:
 
     @property
     def columns_folder(self) -> Path:
-        """The folder that stores the columns seen so far, for this path, parameters and option `rows`."""
+        """The folder with the list of the columns that were seen in responses to the same request."""
         resource, archive = self.resource, entry_path(self.setting.archive)
         asked = [resource.method, resource.path, resource.params, resource.rows]
         return page_store.columns_folder(archive, self.setting.name, self.unit.path, asked)
@@ -61,7 +63,7 @@ class RestSource:
 def read_windows(
     spark: SparkSession, reading: RestSource, request: WindowRequest, columns: Columns, zone: str
 ) -> Collected:
-    """Collect the records of windows.
+    """Collect the records of windows from an API.
 
     Raises  E805 if the time column does not exist; E840 to E845
     """
@@ -85,7 +87,7 @@ def read_windows(
 
 
 def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zone: str) -> Collected:
-    """Collect all records. Pages are requested one after the other, each as of its own moment."""
+    """Collect all records of an API. Its pages are requested one after the other, so they are not of one moment."""
     found = [(_series_of(reading, None, goes_on_whole=False), None)]
     with _close_on_failure(found):
         read = _read(reading, found)
@@ -103,7 +105,7 @@ def columns_now(reading: RestSource) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _CollectedPages:
-    """The pages of a collect: files that contain records, the row count, the known columns, facts for the manifest."""
+    """The pages of a collect: their files, the row count, the known columns, and facts for the manifest."""
 
     paths: Sequence[str]
     rows: int
@@ -129,7 +131,7 @@ def _window_series(reading: RestSource, request: WindowRequest) -> _Found:
 
 
 def _common_series(reading: RestSource, newest: Window) -> Series:
-    """Return the one series that contains all windows. Its name contains the end of the newest window."""
+    """Return the series for all windows together. Its name contains the end of the newest window."""
     return _series_of(reading, None, until=newest.end.isoformat())
 
 
@@ -145,7 +147,7 @@ def _series_of(reading: RestSource, window: Window | None, *, until: str = "", g
 
 @contextmanager
 def _close_on_failure(found: _Found) -> Iterator[None]:
-    """Close the series if the block raises a permanent error, so that a retry requests all pages.
+    """Close the series of pages if the block raises a permanent error, so that a retry requests all pages again.
 
     After a transient error a retry continues the series.
     """
@@ -163,7 +165,7 @@ def _close(found: _Found) -> None:
 
 
 def _read(reading: RestSource, found: _Found) -> _CollectedPages:
-    """Read the stored pages of all series, and request the others."""
+    """Read the stored pages of all series, and request the missing ones."""
     read = [list(_collect(reading, series, window)) for series, window in found]
     rows = sum(page.rows for of_one in read for page in of_one)
     columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
@@ -183,7 +185,7 @@ def _read(reading: RestSource, found: _Found) -> _CollectedPages:
 
 
 def _collect(reading: RestSource, series: Series, window: Window | None) -> Iterator[Page]:
-    """Yield the stored pages of a series, then request the others.
+    """Yield the stored pages of a series, then request the missing ones.
 
     Raises  E843 for pages that do not end, E879 for a damaged page
     """
@@ -228,7 +230,7 @@ def _request_and_store_page(
 
 
 class NotFound(Exception):
-    """The resource does not exist. Raised only for requests that accept this as a response."""
+    """Raised if the resource does not exist, for a request that accepts this as a response."""
 
 
 def request_page(
@@ -292,13 +294,13 @@ def _body(resource: Resource, params: Mapping[str, str]) -> tuple[bytes] | tuple
 
 
 def _plain(value: str) -> Any:
-    """Return a JSON parameter as a number if it is one: JSON APIs reject page numbers in quotes."""
+    """Convert a parameter for a JSON body to a number if it is one, as JSON APIs reject page numbers in quotes."""
     is_number = value.isascii() and value.isdigit() and (value == "0" or not value.startswith("0"))
     return int(value) if is_number else value
 
 
 def _span_params(asked: WindowParams, window: Window | None) -> dict[str, str]:
-    """Return the parameters that request a window. They cover all of it: times are rounded outwards."""
+    """Return the parameters that request a window. Times are rounded outwards, so that they include all of it."""
     if window is None or not asked.since:
         return {}
     params = {asked.since: time_text(window.start, asked)}
@@ -308,7 +310,7 @@ def _span_params(asked: WindowParams, window: Window | None) -> dict[str, str]:
 
 
 def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -> str:
-    """Format an instant as the API expects it. With `is_end`, a pattern that would cut off a part rounds up instead."""
+    """Format an instant as the API expects it. With `is_end`, a pattern that omits seconds or hours rounds up."""
     if asked.format in {"seconds", "milliseconds"}:
         return str(int(instant.timestamp()) * (1000 if asked.format == "milliseconds" else 1))
     local = instant.astimezone(ZoneInfo(asked.zone))
@@ -329,10 +331,10 @@ def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -
 
 
 def _widen_bound(local: datetime, *, is_end: bool) -> datetime:
-    """Return a window's bound as a local time without an offset, such that the window is requested completely.
+    """Convert a window's bound to a local time without an offset, such that the whole window is requested.
 
-    In a repeated hour, the API may assume either of the two instants: neither is later than the start of the
-    window, or, with `is_end`, earlier than its end.
+    In a repeated hour the API may interpret the local time as either of two instants. Neither may be later than the
+    start of the window or, with `is_end`, earlier than its end.
     """
     offsets = [local.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
     if offsets[0] == offsets[1]:
@@ -341,10 +343,7 @@ def _widen_bound(local: datetime, *, is_end: bool) -> datetime:
 
 
 def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[SourceColumn]:
-    """Return the columns of the pages and those seen earlier.
-
-    Later pages may lack some, as records omit empty fields.
-    """
+    """Return the columns of the pages and of earlier collects, as records may omit empty fields."""
     if rows:
         page_store.add_seen_columns(reading.columns_folder, seen)
     earlier = page_store.read_seen_columns(reading.columns_folder)
@@ -359,7 +358,7 @@ def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[
 def _collect_nothing(
     spark: SparkSession, reading: RestSource, columns: Columns, read: _CollectedPages, *, has_label: bool
 ) -> Collected:
-    """Build a result without rows, with the known columns of the source, or else with the declared ones."""
+    """Build a result without rows. It has the known columns of the source or, if none are known, the declared ones."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
     if read.known:
@@ -370,7 +369,7 @@ def _collect_nothing(
 
 
 def endless_pages_error(reading: RestSource, why: str, where: str) -> WaterclockError:
-    """Build the error for pages that do not end, or whose next page is refused."""
+    """Build the error for pages that never end, or whose link to the next page is refused."""
     return WaterclockError(
         "E843",
         f"the pages of {reading.unit} do not end",

@@ -61,7 +61,7 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 class RestCollector:
-    """Collects from an API. Threads share its connections and its token."""
+    """Collects from an API. All threads share its connections and its token."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -74,9 +74,9 @@ class RestCollector:
         return Api(self.setting)
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the server's clock from the header Date of any response; None without one, or for clock 'machine'.
+        """Return the server's clock from the header Date of a response; None if there is none or with clock 'machine'.
 
-        The times in records are the server's. So its clock decides when a window is over, even if it is wrong.
+        The records' times are those of the server. So its clock decides when a window is over, even if it is wrong.
         Cost: one request
         """
         if self.setting.options.get("clock", "server") == "machine":
@@ -91,7 +91,7 @@ class RestCollector:
         return dict.fromkeys(columns_now(self._build_source(unit)), "STRING") or None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return an error that names the page and the record that Spark failed to read."""
+        """Build an error that names the page and the record that Spark failed to read."""
         from waterclock.connectors.rest.frames import explain
 
         del columns
@@ -120,13 +120,13 @@ class RestCollector:
         return read_snapshot(spark, self._build_source(unit), columns, zone)
 
     def reach_each(self, unit: Unit) -> None:
-        """Send a HEAD request for the part of the path before the first column. Raises  E840, E844."""
+        """Send a HEAD request for the part of the path before its first placeholder. Raises  E840, E844."""
         self.api.reach(self._build_source(unit).resource.path.partition("{")[0])
 
     def read_each(
         self, spark: SparkSession, unit: Unit, request: EachRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Send a request for each row of a table."""
+        """Request the API for each row of a table."""
         from waterclock.connectors.rest.for_each import read_each
 
         return read_each(spark, self._build_source(unit), request, columns, zone)

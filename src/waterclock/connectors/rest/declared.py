@@ -1,4 +1,4 @@
-"""Declares the options of a connection, of a COLLECT and of a PUBLISH, and parses them into values."""
+"""Declares the options of connections, collects and publishes, and parses their values."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ OF_PUBLISH = {
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How pages are requested.
+    """How the pages of a resource are requested.
 
-    `param` and `size_param` are names of parameters; `next`, `more`, `total` paths in a response.
-    `stops_short`: a page with fewer records than `size` is the last.
+    `param` and `size_param` are names of parameters; `next`, `more` and `total` are paths in a response. `stops_short`:
+    a page with fewer records than `size` is the last one.
     """
 
     style: str = "none"
@@ -106,7 +106,7 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class WindowParams:
-    """How windows are requested. `since` and `until` are names of parameters, empty if the API has none."""
+    """How windows are requested. `since` and `until` are names of parameters; empty if the API has none."""
 
     since: str = ""
     until: str = ""
@@ -131,7 +131,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class EachOptions:
-    """The options of FOR EACH. `match`: in a batch, the path in a record of the value to which the record belongs.
+    """The options of FOR EACH. `match`: in a batch, the path in a record of the value that identifies its row.
 
     `cache`: how long a response is reused for later labels; None if each label sends its own requests.
     """
@@ -146,7 +146,7 @@ class EachOptions:
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """How a PUBLISH sends rows. `idempotency` is empty if requests have no key."""
+    """How a PUBLISH sends rows. `idempotency` is the header of a request's key; empty if requests have no key."""
 
     method: str
     path: str
@@ -160,7 +160,7 @@ class SendOptions:
 
 
 def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[str, Any]) -> Resource:
-    """Build the resource of a unit from its own options, with those of its connection as defaults."""
+    """Build the resource that a unit reads from its options, with those of its connection as defaults."""
     said = {name: value for name, value in of_connection.items() if _is_known(name, OF_PAGES)} | dict(options)
     style = str(said.get("paging", "none"))
     following = str(said.get("next", "next_cursor" if style == "cursor" else ""))
@@ -206,7 +206,7 @@ def details_of(options: Mapping[str, Any]) -> EachOptions:
 
 
 def each_parameters(path: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns that a unit's path or parameters name in braces."""
+    """Return the columns whose names are in braces in a unit's path or parameters."""
     texts = [str(value) for name, value in sorted(options.items()) if name.startswith("params.")]
     return list_placeholders([str(options.get("path", path)), *texts])
 
@@ -228,7 +228,7 @@ def parse_sending(path: str, options: Mapping[str, Any]) -> SendOptions:
 
 
 def path_of(said: object) -> tuple[str, ...]:
-    """Return the steps of a path such as `data.items`."""
+    """Split a path such as `data.items` into its steps."""
     return tuple(step for step in str(said or "").split(".") if step)
 
 

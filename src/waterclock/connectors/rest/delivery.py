@@ -1,4 +1,4 @@
-"""Sends a sealed slice to an API, row by row or in chunks, and never sends accepted rows again.
+"""Sends the rows of sealed slices to an API, and never sends rows again that it accepted.
 
 1. The slices of the claim are checked. If one is missing, the delivery stops and nothing was sent.
 2. The claim's record is created, unless it exists. It names the slices and how they are split. From then on the claim
@@ -53,9 +53,9 @@ _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "row": "
 
 @dataclass(slots=True)
 class _Refusals:
-    """The refusals of a claim: the first error, the number of refused requests, and descriptions of the refused rows.
+    """What the API refused of a claim: the first error, the number of requests, and descriptions of the rows.
 
-    `entities` are the PER values of these rows: later rows with the same values are not sent.
+    `entities` are the values of PER in refused rows. Later rows with these values are not sent.
     """
 
     first: WaterclockError | None = None
@@ -65,7 +65,7 @@ class _Refusals:
 
 
 class RestDeliverer:
-    """Delivers rows to an API by requests."""
+    """Delivers rows to an API by HTTP requests."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -76,7 +76,7 @@ class RestDeliverer:
         return Api(self.setting)
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Send the slices of a claim, or their remaining rows if the claim was begun.
+        """Send the slices of a claim, or only the remaining rows if the claim was begun before.
 
         Raises  E822 for a missing slice, E847 if the API refuses rows; E848, transient, if it accepted only a part so
                 far; E840, E841, E844 if nothing was accepted
@@ -97,10 +97,9 @@ class RestDeliverer:
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim as killed.
+        """Record a claim as killed. If it was begun before, send its remaining rows instead, as accepted rows remain.
 
-        If it was begun, send the remaining rows instead: accepted rows cannot be taken back.
-        Raises  as `deliver` if the remaining rows cannot be sent now: the claim stays open
+        Raises  as `deliver` if the remaining rows cannot be sent now; the claim then stays open
         """
         journal = self._journal(project, publish)
         if journal.latch(claim, {"outcome": KILLED}):
@@ -123,13 +122,13 @@ class RestDeliverer:
         self.api.reach("")
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the outcome of a claim; None if it was never begun or is still being sent."""
+        """Return the outcome of a claim; None if it was not begun or is not completed."""
         del unit
         stands = self._load_delivered(self._journal(project, publish), claim)
         return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """Return the newest delivery of the newest label; None if nothing was delivered.
+        """Return the newest delivery of the newest label; None before the first delivery.
 
         Each completed claim records the newest delivery at the time of its own end.
         """
@@ -163,7 +162,7 @@ class RestDeliverer:
         return ()
 
     def _forward(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
-        """Send the remaining rows of a claim that was begun, record its end, and return its outcomes."""
+        """Send the remaining rows of a claim that was begun, record its completion, and return its outcomes."""
         record = journal.record(claim)
         if record is None or record["outcome"] != SENDING:
             raise AssertionError(f"claim {claim} was not begun")
@@ -187,7 +186,7 @@ class RestDeliverer:
 
 
 class _Sender:
-    """Sends the labels of one claim, with several concurrent requests if that is allowed."""
+    """Sends the labels of one claim, with concurrent requests if the options allow them."""
 
     def __init__(self, api: Api, journal: Journal, claim: int, sending: SendOptions, unit: Unit) -> None:
         self.api = api
@@ -204,7 +203,7 @@ class _Sender:
         self._lock = threading.Lock()
 
     def send(self, each: dict[str, Any], record: dict[str, Any]) -> None:
-        """Send the remaining rows of one label.
+        """Send the remaining rows of a label.
 
         Raises  E848 if some requests were accepted already; otherwise the original error
         """
@@ -253,7 +252,7 @@ class _Sender:
             return first is not None and (stops or first.code == "E844" or self.refusals.requests >= _MOST_REFUSED)
 
     def _find_pending_chunks(self, each: dict[str, Any], record: dict[str, Any]) -> Iterator[tuple[Chunk, str]]:
-        """Yield the chunks of a label that are not accepted yet, each with its idempotency key."""
+        """Yield the chunks of a label that are not accepted yet, with their idempotency keys."""
         label = each["label"]
         carried = self.journal.count_carried(label, each["carried"])
         identity = (record["project"], record["publish"], label, str(each["generation"]))
@@ -385,7 +384,7 @@ def _path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
 
 
 def _find_null_column(template: str, rows: Sequence[ChunkRow]) -> str | None:
-    """Return a column of the path that is NULL in the first row; None if there is none."""
+    """Return a column in the path template that is NULL in the first row; None if there is none."""
     values = (rows[0].values or {}) if rows else {}
     return next((name for name, value in values.items() if value is None and f"{{{name}}}" in template), None)
 

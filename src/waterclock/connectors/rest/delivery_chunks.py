@@ -1,8 +1,9 @@
-"""Splits the rows of a slice into requests. The split is deterministic, so accepted chunks are identified by number.
+"""Splits the rows of a slice into requests. The split is deterministic, so that each chunk is known by its number.
 
-Without an order, chunks follow the order of rows in the files. With `ORDER BY` the rows are sorted, nulls first. With
-`PER`, the first row of each value goes to bin 0, its second row to bin 1, and so on, and a request contains rows of one
-bin only. So two rows of the same value are never sent at the same time. A refused request delays only its own values.
+Without an order, chunks follow the order of rows in the files. With `ORDER BY` the rows are sorted, NULLs first. With
+`PER`, the first row of each PER value goes to bin 0, the second to bin 1, and so on, and a request contains rows of one
+bin only. So two rows with the same value are never sent at the same time, and a refused request delays only rows with
+its own values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A row to send: its JSON text and a digest of it, its PER values (`entity`), and values for path and messages."""
+    """A row to send: its JSON text, the text's digest, its PER values (`entity`), and values for path and messages."""
 
     text: str
     digest: str
@@ -33,7 +34,7 @@ class ChunkRow:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The rows of one request. `number` counts from 0 per label. Chunks of one `bin` may be sent concurrently."""
+    """The rows of one request. `number` counts from 0 per label. Chunks of the same `bin` may be sent concurrently."""
 
     number: int
     bin: int
@@ -49,7 +50,7 @@ def rows_of(
     per: Sequence[str] = (),
     placed: Sequence[str] = (),
 ) -> Iterator[ChunkRow]:
-    """Yield the rows of slice files as JSON objects, with the label as the last member if one is given.
+    """Yield the rows of slice files as JSON objects. The last member is the label, if `timelabel` is given.
 
     Cost: with `order_by` all rows of the label are sorted in memory at once; otherwise they are read in batches
     Raises  E822 as `slice_rows.batches_of`
@@ -73,10 +74,7 @@ def rows_of(
 
 
 def skip_accepted_rows(rows: Iterable[ChunkRow], carried: Counter[str]) -> Iterator[ChunkRow]:
-    """Yield the rows that were not accepted before.
-
-    `carried` counts accepted rows by digest: each is skipped as often.
-    """
+    """Yield the rows that were not accepted before. `carried` has the number of accepted rows by digest."""
     left = Counter(carried)
     for row in rows:
         if left[row.digest] > 0:
@@ -103,7 +101,7 @@ def chunks_of(rows: Iterable[ChunkRow], size: int, *, per: bool) -> Iterator[Chu
 
 
 def content_of(rows: Sequence[ChunkRow], kind: str, wrap: str) -> bytes:
-    """Build the body of a request: one object for `row`, lines for `ndjson`, else an array.
+    """Build the body of a request: an object for the format `row`, lines for `ndjson`, else an array.
 
     With `wrap`, the array is in an object with that key.
     """
@@ -116,9 +114,9 @@ def content_of(rows: Sequence[ChunkRow], kind: str, wrap: str) -> bytes:
 
 
 def key_of(identity: Sequence[str], rows: Sequence[ChunkRow], nth: int) -> str:
-    """Build the idempotency key of a request: the same rows under the same identity have the same key.
+    """Build the idempotency key of a request: a digest of its rows and their delivery.
 
-    `nth` distinguishes requests that contain the same rows, each of which must be delivered.
+    `nth` distinguishes requests with the same rows, each of which must be delivered.
     """
     said = json.dumps([*identity, *(row.digest for row in rows), nth])
     return hashlib.sha256(said.encode()).hexdigest()[:32]

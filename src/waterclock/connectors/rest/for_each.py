@@ -1,7 +1,7 @@
-"""Queries an API FOR EACH row of a table that has no stored response, within the rate limit, with parallel requests.
+"""Requests an API FOR EACH row of a table that has no stored response, with concurrent requests.
 
-The keys to request are first written to a file of this machine, so that no Spark job waits for the API. Responses are
-stored page by page (`response_store`), and Spark reads these pages. Only the requests in flight are kept in memory.
+The keys to request are first written to a temporary file, so that no Spark job waits for the API. Responses are stored
+page by page (`response_store`), and Spark reads these pages. Only the requests in flight are in memory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LINES = "_waterclock_lines"
 
 @dataclass(frozen=True, slots=True)
 class _EachContext:
-    """The context of one collect: unit, request, options and stored responses."""
+    """The inputs of one collect: source, request, options and stored responses."""
 
     reading: RestSource
     request: EachRequest
@@ -60,7 +60,7 @@ class _EachContext:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """By column, the member of a stored line that contains the value that was requested."""
+        """Maps each requested column to the JSON member of a stored line that contains the requested value."""
         return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
 
 
@@ -88,9 +88,9 @@ def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, co
 
 
 def _keys(rows: DataFrame, asking: _EachContext, window: Window) -> DataFrame:
-    """Return the distinct keys to request for a window, as `KEY`, with the label.
+    """Return the distinct keys to request for a window as the column `KEY`, with the label.
 
-    A key is a JSON array of the values of one row. Rows with an empty or NULL value have none.
+    A key is a JSON array of the requested values of a row. Rows with an empty or NULL value have none.
     """
     names = {name.lower(): name for name in rows.columns}
     texts = []
@@ -110,7 +110,7 @@ def _keys(rows: DataFrame, asking: _EachContext, window: Window) -> DataFrame:
 
 
 def _text(value: str, kind: str, asking: _EachContext, name: str) -> str:
-    """Return the SQL of a value as text for a request; an instant is in UTC.
+    """Return SQL that converts a value to the text for a request; an instant is in UTC.
 
     Raises  E392 for a nested or binary value.
     """
@@ -128,10 +128,10 @@ def _text(value: str, kind: str, asking: _EachContext, name: str) -> str:
 
 
 def _fetch_answers(spark: SparkSession, asking: _EachContext, window: Window, keys: DataFrame) -> tuple[Series, int]:
-    """Store the responses for all keys of a window, requesting those that are not stored yet.
+    """Request and store the responses for all keys of a window that have none yet.
 
-    Returns  the series that contains the responses, and the number of keys that were requested
-    Raises  the first failure, once the requests in flight are answered and stored
+    Returns  the series that contains all responses, and the number of keys that were requested
+    Raises  the first failure, after the other requests in flight are answered and stored
     """
     now = datetime.now(UTC)
     series = asking.answers.series(
@@ -166,10 +166,7 @@ def _fetch_answers(spark: SparkSession, asking: _EachContext, window: Window, ke
 def _open_keys(
     spark: SparkSession, asking: _EachContext, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
 ) -> Iterator[tuple[str, StoredResponse | None]]:
-    """Yield the keys without a response in the window's series, each with a cached response of an earlier label.
-
-    The response is None if none is cached.
-    """
+    """Yield the keys without a response in the window's series, with a cached response of an earlier label or None."""
     if known:
         stored = _lines_in(spark, [series.path_of(page) for page in known], KEY)
         keys = keys.join(stored.select(KEY).distinct(), KEY, "left_anti")
@@ -202,14 +199,14 @@ def _instant(instant: datetime) -> str:
 
 
 def _restore_response(lines: Sequence[str]) -> StoredResponse:
-    """Build a stored response from the lines of an earlier label."""
+    """Build a stored response from lines that were stored for an earlier label."""
     ours = "_waterclock_"
     columns = dict.fromkeys(name for line in lines for name in json.loads(line) if not name.startswith(ours))
     return StoredResponse(tuple(lines), tuple(columns), len(lines))
 
 
 def _request_all_keys(asking: _EachContext, window: Window, writer: ResponseWriter, waiting: IO[str]) -> None:
-    """Send all pending requests. After the first failure no new ones are sent; those in flight are still stored."""
+    """Request all pending keys. After the first failure no new requests are sent; those in flight are still stored."""
     batches = _batches(waiting, asking.details.batch, is_listed=not asking.reading.resource.is_in_body)
     most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, StoredResponse]]](), None
     with ThreadPoolExecutor(most, thread_name_prefix="each") as pool:
@@ -231,7 +228,7 @@ def _request_all_keys(asking: _EachContext, window: Window, writer: ResponseWrit
 
 
 def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[str]]:
-    """Yield the keys of each request. If keys are comma-separated (`is_listed`), one with a comma is sent alone."""
+    """Yield the keys of each request. A key with a comma is sent alone if a request separates keys by commas."""
     batch: list[str] = []
     for line in waiting:
         key = line.rstrip("\n")
@@ -247,7 +244,7 @@ def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[s
 
 
 def _request_keys(asking: _EachContext, window: Window, keys: Sequence[str]) -> Mapping[str, StoredResponse]:
-    """Send one request for some keys, and requests for its following pages. Return the response for each key."""
+    """Request some keys and the following pages of the response. Return the response for each key."""
     try:
         bodies = list(_bodies(asking, window, keys))
     except (NotFound, OutsideApiError) as error:
@@ -273,7 +270,7 @@ def _request_keys(asking: _EachContext, window: Window, keys: Sequence[str]) -> 
 
 
 def _bodies(asking: _EachContext, window: Window, keys: Sequence[str]) -> Iterator[Body]:
-    """Yield the pages of the response for some keys. Raises  E843 if they do not end."""
+    """Yield the pages of the response for these keys. Raises  E843 if they do not end."""
     values = [json.loads(key) for key in keys]
     resource = _resource_for(asking, values)
     reading = replace(asking.reading, resource=resource)
@@ -285,7 +282,7 @@ def _bodies(asking: _EachContext, window: Window, keys: Sequence[str]) -> Iterat
             where = f"{reading.unit}@{window.label}, page {number}"
             raise endless_pages_error(reading, "it names as the next page one that was read before", where)
         places.add(place_key)
-        # a 404 for a later page does not mean that the keys do not exist: their first page was found
+        # a 404 for a later page does not mean that the keys do not exist, as their first page was found
         adapt = partial(_adapt_request, asking, values, may_lack=number == 1)
         body, place = request_page(reading, place, window, number, before, adapt)
         yield body
@@ -293,7 +290,7 @@ def _bodies(asking: _EachContext, window: Window, keys: Sequence[str]) -> Iterat
 
 
 def _resource_for(asking: _EachContext, values: Sequence[Sequence[str]]) -> Resource:
-    """Return the resource with its column names replaced by values, joined by commas in a batch.
+    """Replace the column names in a resource's path and parameters by values, joined by commas in a batch.
 
     Raises  OutsideApi for a value that leads to another path
     """
@@ -307,7 +304,7 @@ def _resource_for(asking: _EachContext, values: Sequence[Sequence[str]]) -> Reso
 def _adapt_request(
     asking: _EachContext, values: Sequence[Sequence[str]], request: ApiRequest, *, may_lack: bool
 ) -> ApiRequest:
-    """Set whether a 404 is a valid response. In a JSON body, put a batch as a list of its values."""
+    """Set whether a 404 is a valid response. In a JSON body, replace the placeholder of a batch by a list of values."""
     if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
         body: dict[str, Any] = json.loads(request.content)
         place = f"{{{asking.request.parameters[0]}}}"
@@ -319,7 +316,7 @@ def _adapt_request(
 
 
 def _value_of(asking: _EachContext, window: Window, line: str) -> str:
-    """Return the requested value to which a record belongs. Raises  E868 if the record has none."""
+    """Return the requested value to which a record belongs. Raises  E868 if it does not contain one."""
     path = asking.details.match
     found = value_at(json.loads(line, parse_int=str, parse_float=str), path)
     if isinstance(found, bool):
@@ -386,7 +383,7 @@ def _collect_records(
     zone: str,
     count: int,
 ) -> Collected:
-    """Build the result of the collect: the records of all current keys, with their labels and requested values."""
+    """Build the result of the collect: the records for all current keys, with labels and requested values."""
     all_pages = [(series, page) for series, of_one in kept for page in of_one]
     paths = [series.path_of(page) for series, page in all_pages if page.rows]
     archive = str(entry_path(asking.reading.setting.archive))
@@ -423,14 +420,14 @@ def _collect_records(
 
 
 def _filter_requested_lines(keys: DataFrame, lines: DataFrame) -> DataFrame:
-    """Drop the lines whose key is no longer in the table, and those without a record."""
+    """Keep only lines with a record whose key is still in the table."""
     asked = keys.selectExpr(f"{KEY} AS _key", f"{TIMELABEL} AS _label")
     is_asked = _sql(f"_key = {KEY} AND _label = {frames.ASKED_BY}")
     return lines.where(f"{NOTHING} IS NULL").join(asked, is_asked, "left_semi")
 
 
 def _types(asking: _EachContext) -> Iterator[tuple[str, str]]:
-    """Yield the requested columns with their types in the table."""
+    """Yield the requested columns with their types in the FOR EACH table."""
     rows = next(iter(asking.request.rows.values()))
     names = {name.lower(): name for name in rows.columns}
     for name in asking.request.parameters:
@@ -446,7 +443,7 @@ def _collect_nothing(
     *,
     is_known: bool,
 ) -> Collected:
-    """Build a result without rows, with the columns that were seen before, or else with the declared ones."""
+    """Build a result without rows. It has the columns of earlier collects or, if there are none, the declared ones."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
     if is_known:

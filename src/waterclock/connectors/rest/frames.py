@@ -1,4 +1,4 @@
-"""Builds Spark frames from the records of pages: typed as declared, else text. Nested values become JSON text.
+"""Builds Spark frames from the records of stored pages: typed as declared, else as text. Nested values are JSON text.
 
 A type mismatch stops the batch with an error that names the page and the record.
 """
@@ -50,11 +50,11 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     inside: Mapping[str, str] | None = None,
     chosen: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
-    """Return the records of pages, with `TIME` if `time` names a column; `by_window` adds `ASKED_BY`, the label.
+    """Return the records of stored pages. It adds the data time `TIME` if `time` names its column.
 
-    `inside` maps columns to their member names, where these differ in the pages. `chosen` filters records before any
-    of their values is parsed; it gets those members, and `ASKED_BY`.
-    Cost: one scan; no job before it
+    `by_window` adds `ASKED_BY`, the label of the window that requested the record. `inside` maps columns to the names
+    of their members in the pages, where these differ. `chosen` filters records before their values are parsed; its
+    input has those members and `ASKED_BY`. Cost: one scan, and no job before it
     """
     inside = inside or {}
     by_source = {one.source: one for one in taken}
@@ -84,7 +84,10 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
 
 
 def keep_own_window(labelled: DataFrame) -> DataFrame:
-    """Keep only rows in the window that requested their page, and drop `ASKED_BY`. Other windows request the others."""
+    """Keep the rows that are in the window that requested them, and drop `ASKED_BY`.
+
+    Other windows request the others.
+    """
     return labelled.where(f"{ASKED_BY} = {TIMELABEL}").drop(ASKED_BY)
 
 
@@ -95,7 +98,7 @@ def empty_frame(spark: SparkSession, types: Mapping[str, str], *, has_label: boo
 
 
 def explain(error: BaseException, where: str) -> WaterclockError | None:
-    """Return an error that names the record that Spark failed to read; None if the error is not about a page."""
+    """Build an error that names the record that Spark failed to read; None if the error is not about a page."""
     text = str(error)
     match = _TOLD.search(text)
     if match:
@@ -164,7 +167,7 @@ def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch:
 
 
 def _instant(value: str, found: str, zone: str, epoch: str) -> str:
-    """Return the SQL of a value as an instant. A text of digits counts `epoch` units since 1970."""
+    """Return SQL that converts a value to an instant. A text of digits counts `epoch` units since 1970."""
     if found.lower() != "string":
         return instant(value, found, zone)
     number = f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN {_EPOCHS[epoch or 'seconds']}(CAST({value} AS BIGINT)) END"

@@ -43,7 +43,7 @@ _DONE, _REFUSED = "done", "refused"
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRequest:
-    """An accepted request: its label, its chunk, and the digests of its rows."""
+    """A request that the API accepted: its label, its chunk number, and the digests of its rows."""
 
     label: str
     chunk: int
@@ -52,18 +52,18 @@ class AcceptedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal of one publish."""
+    """The record of the requests of one publish."""
 
     folder: Path
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
     def latch(self, claim: int, record: Mapping[str, Any]) -> bool:
-        """Record the rows to send for a claim, or that it is killed. Return False if the claim has a record already."""
+        """Record the rows to send for a claim, or that it is killed. Return False if the claim already has a record."""
         make_folder(self.folder)
         return put_if_absent(self.folder / f"{claim}.json", json.dumps(record), is_flushed=True)
 
     def record(self, claim: int) -> dict[str, Any] | None:
-        """Return the record that `latch` created for a claim; None without one."""
+        """Return the record that `latch` created for a claim; None if there is none."""
         return read_json(self.folder / f"{claim}.json")
 
     def accept(self, claim: int, accepted: AcceptedRequest) -> None:
@@ -72,7 +72,7 @@ class Journal:
         # starts with a line feed too: a line that a crash cut off must not corrupt this one
         left = memoryview(f"\n{line}\n".encode())
         if is_remote(self.folder):
-            # parts of one chunk may be accepted one after the other: each has an object of its own
+            # parts of one chunk may be accepted one after the other: each has a separate object
             name = f"{accepted.label}-{accepted.chunk}-{hashlib.sha256(line.encode()).hexdigest()[:16]}.json"
             put_if_absent(self.folder / f"{claim}.accepted" / name, line)
             return
@@ -100,7 +100,7 @@ class Journal:
                 yield AcceptedRequest(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))
 
     def finish(self, claim: int, labels: Iterable[str], record: Mapping[str, Any]) -> dict[str, Any]:
-        """Record that all rows of a claim were accepted, and remove the list of accepted requests.
+        """Record that all rows of a claim were accepted, and remove its list of accepted requests.
 
         Return the record.
         """
@@ -125,7 +125,7 @@ class Journal:
         return read_json(self.folder / f"{claim}.{_REFUSED}.json")
 
     def claims_done(self) -> list[int]:
-        """Return the claims that were accepted completely, the newest first."""
+        """Return the claims whose rows were all accepted, newest first."""
         ending = f".{_DONE}.json"
         found = (name.removesuffix(ending) for name in names_in(self.folder, "") if name.endswith(ending))
         return sorted((int(name) for name in found if name.isdigit()), reverse=True)
@@ -138,7 +138,7 @@ class Journal:
         return done, tuple(claim for claim in refused if claim > done)
 
     def count_carried(self, label: str, claims: Sequence[int]) -> Counter[str]:
-        """Count by digest the rows of a label that the API accepted under these claims, which were refused in part."""
+        """Count, by digest, the rows of a label that the API accepted under these claims, which it refused in part."""
         counted: Counter[str] = Counter()
         for claim in claims:
             for one in self.read_accepted(claim):

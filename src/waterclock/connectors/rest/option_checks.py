@@ -1,6 +1,6 @@
-"""Finds invalid and contradictory options of connections, collects and publishes of APIs.
+"""Finds invalid and contradictory options of REST connections, collects and publishes.
 
-Pure functions: `check` calls `wrong_options` without opening anything, when secrets are not resolved yet.
+Pure functions: `check` calls `wrong_options` before secrets are resolved, and nothing is opened.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
 
 
 def _wrong_place(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
-    """Yield an error for a path that leaves the connection's url, to which credentials are sent, however encoded."""
+    """Yield an error for a path that leaves the connection's url, however it is encoded."""
     said = options.get("path", path)
     if not isinstance(said, str):
         return
@@ -164,7 +164,7 @@ def _wrong_params(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
 
 
 def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[InvalidOption]:
-    """Yield errors for options that contradict the paging. A connection's may be incomplete: a collect adds some."""
+    """Yield errors for options that contradict the paging. Those of a connection may be incomplete."""
     style = options.get("paging")
     if style is None:
         return

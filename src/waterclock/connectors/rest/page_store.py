@@ -6,11 +6,11 @@
         closed.json                     the collect is over: the next read of the window starts a new series
     <archive>/<connection>/<unit>/columns/<digest>/columns.json     the columns that were seen, by request and rows
 
-A page exists once its JSON does, which names the file of its records. The JSON is flushed, and created only if it does
-not exist. If two runners write the same page, the first wins, and both continue from its content. So a series is one
-chain of pages, even with several writers. A series continues at the next page that its last page names, unless it is
-closed or its last page is older than `resume` seconds. It contains no secret: the key is removed from links. Pages are
-originals: they are never changed or removed.
+A page exists once its JSON file does, which names the file of its records. The JSON file is flushed, and created only
+if it does not exist. If two runners write the same page, the first wins, and both continue with its content. So a
+series is one chain of pages, even with several writers. A series continues at the page that its last page names as the
+next, unless it is closed or its last page is older than `resume` seconds. It contains no secret: the key is removed
+from links. Pages are originals: they are never changed or removed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FAST = 1  # of gzip: pages are text that compresses well even at the fastest le
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A stored page. `place` is its position, `next` that of the page after it, None for the last page."""
+    """A stored page. `place` is its position; `next` is the position of the following page, None for the last page."""
 
     number: int
     file: str
@@ -63,19 +63,22 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The stored pages of one collect of one window, in order, in one folder."""
+    """The stored pages of one collect of a window, in order, in one folder."""
 
     folder: Path
 
     def pages(self) -> Iterator[Page]:
-        """Yield the stored pages, up to the first missing number."""
+        """Yield the stored pages, up to the first number that is missing."""
         number = 1
         while (page := self._read(number)) is not None:
             yield page
             number += 1
 
     def keep(self, page: Page, content: bytes) -> Page:
-        """Store a page with its records. Return the page of that number, which another runner may have stored first."""
+        """Store a page with its records.
+
+        Return the page with that number, which another runner may have stored first.
+        """
         make_folder(self.folder)
         name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
         path = self.folder / name
@@ -94,7 +97,7 @@ class Series:
         return stands
 
     def require_whole(self, page: Page, where: str) -> None:
-        """Check that the stored records of a page are those that were received. Cost: its file is read.
+        """Check that the stored records of a page are those that the API sent. Cost: its file is read.
 
         Raises  E879 for a missing or changed file
         """
@@ -143,9 +146,9 @@ class Series:
 
 
 def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> Series:
-    """Return the newest series of a request if it can be continued, or else a new one.
+    """Return the newest series of a request if it can be continued, else a new one.
 
-    Without `goes_on_whole`, a series that has its last page is not continued: a new series reads the current content.
+    Without `goes_on_whole`, a series that is complete is not continued, so that a new one reads the current content.
     """
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
@@ -156,12 +159,12 @@ def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> S
 
 
 def folder_of(archive: Path, connection: str, unit: str, label: str, asked: Any) -> Path:
-    """Return the folder of the series of a window; `label` is empty if one collect serves all windows."""
+    """Return the folder of the series of a window. `label` is empty if one collect is for all windows."""
     return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / _digest_of(asked)
 
 
 def columns_folder(archive: Path, connection: str, unit: str, asked: Any) -> Path:
-    """Return the folder that stores the seen columns of a request, which are the same for all windows."""
+    """Return the folder with the list of seen columns of a request, which is the same for all windows."""
     return unit_folder(archive, connection, unit) / "columns" / _digest_of(asked)
 
 
@@ -170,12 +173,12 @@ def _digest_of(asked: Any) -> str:
 
 
 def unit_folder(archive: Path, connection: str, unit: str) -> Path:
-    """Return the folder of all stored data of a unit."""
+    """Return the folder of all data that is stored for a unit."""
     return archive / connection / (re.sub(r"[^A-Za-z0-9_.-]+", "_", unit).strip(".") or "all")
 
 
 def read_seen_columns(folder: Path) -> tuple[str, ...]:
-    """Return the columns that earlier collects have stored with `add_seen_columns`; empty before the first."""
+    """Return the list of columns that earlier collects stored with `add_seen_columns`."""
     try:
         return tuple(json.loads(read_text(folder / _COLUMNS)))
     except (FileNotFoundError, ValueError):

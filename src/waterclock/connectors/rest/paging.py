@@ -1,7 +1,7 @@
 """Computes the position of the next page and the parameters that request it. Pure functions.
 
 The position of a page is a small JSON object with its number, offset, cursor or link. An interrupted collect continues
-with the position that is stored in its last page.
+at the position that its last page stores as the next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def first_position(paging: Paging) -> PagePosition:
 
 
 def params_at(paging: Paging, place: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that request the page at a position; none for a link, which contains its own."""
+    """Return the parameters that request the page at a position; empty for a link, which contains its parameters."""
     if "link" in place:
         return {}
     params = {} if paging.size is None else {paging.size_param: str(paging.size)}
@@ -36,10 +36,10 @@ def params_at(paging: Paging, place: Mapping[str, Any]) -> dict[str, str]:
 def next_position(
     paging: Paging, place: Mapping[str, Any], body: Body, *, before: int, link: str | None
 ) -> PagePosition | None:
-    """Return the position after a page; None if it was the last. `before`: the number of records on earlier pages.
+    """Return the position of the next page; None after the last page.
 
-    `link` is the next page in the header Link. An offset advances by the records received, not by those requested:
-    a server may return fewer.
+    `before` is the number of records on earlier pages; `link` is the next page in the header Link. An offset advances
+    by the records received, not by those requested, as a server may return fewer.
     Raises  NoRecords if the field that shows whether there are more pages is missing
     """
     if paging.style == "link":

@@ -1,13 +1,13 @@
-"""Keeps requests within the rate limit of an API, over all threads and processes of a machine.
+"""Keeps requests within the rate limit of an API, across all threads and processes of a machine.
 
 A SQLite file stores the times of recent requests. A request waits until the `count`-th request before it is older than
-the period. So no period, wherever it begins, contains more requests than the rate allows. This is guaranteed for all
-processes that share the file, which is on this machine's disk (SQLite's locks work between its processes). Runners on
-other machines count separately. A pause that the server asked for applies to all processes.
+the period. So no period contains more requests than the rate allows, wherever it begins. All processes that use the
+file share the limit. It is on a local disk, as SQLite's locks need one, so runners on other machines count separately.
+A pause that the server requests applies to all processes.
 
 pyrate-limiter (4.5) has buckets in SQLite, and was tried. It polls instead of reserving a time, so requests are in no
-order. Between processes it needs a separate lock file, which its own source calls fit for one thread each. It has no
-shared pause, and after the clock was set back, all requests wait until it has caught up.
+order. Between processes it needs a separate lock file, which its own source describes as fit for one thread each. It
+has no shared pause, and if the clock is set back, all requests wait until the old time is reached again.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ CREATE TABLE IF NOT EXISTS paused (until REAL NOT NULL);
 
 
 class Pace:
-    """Decides when a request may be sent. Without a rate limit it may be sent at once."""
+    """Decides when a request may be sent. This base class has no rate limit: a request is sent at once."""
 
     __slots__ = ()
 
     def reserve(self) -> float:
-        """Reserve a time for one request; return the seconds to wait before it is sent."""
+        """Reserve a time for one request. Return the seconds to wait before it is sent."""
         return 0.0
 
     def pause(self, seconds: float) -> None:
-        """Do nothing: each request that was asked to wait does so itself."""
+        """Do nothing: without a rate limit, only the request that the server asked to wait does so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class SharedPace(Pace):
     clock: Callable[[], float] = time.time
 
     def reserve(self) -> float:
-        """Reserve a time for one request, in one transaction; return the seconds to wait.
+        """Reserve a time for one request, in one transaction. Return the seconds to wait before it is sent.
 
-        An unused reservation is lost.
+        A reservation that is not used still counts.
         """
         with closing(self._open()) as database, database:
             database.execute("BEGIN IMMEDIATE")
             now = self.clock()
-            # after a clock was set back, all requests would wait until it has caught up
+            # otherwise, after the clock was set back, all requests would wait until the old time is reached again
             database.execute("DELETE FROM granted WHERE at > ?", (now + 100 * self.period,))
             (until,) = database.execute("SELECT coalesce(max(until), 0) FROM paused WHERE until > ?", (now,)).fetchone()
             found = database.execute(
@@ -76,7 +76,7 @@ class SharedPace(Pace):
         return float(max(0.0, at - now))
 
     def pause(self, seconds: float) -> None:
-        """Delay all requests that have not reserved a time yet."""
+        """Delay all requests that have no reserved time yet."""
         with closing(self._open()) as database, database:
             database.execute("INSERT INTO paused VALUES (?)", (self.clock() + seconds,))
 
@@ -90,7 +90,10 @@ class SharedPace(Pace):
 
 
 def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
-    """Return the rate limiter of an API. Its file is per user of this machine, url and credential."""
+    """Return the rate limiter of an API.
+
+    Its file is shared by this user's processes with the same url and credential.
+    """
     if rate is None:
         return Pace()
     name = hashlib.sha256(f"{url}\n{credential}".encode()).hexdigest()[:24]
@@ -105,6 +108,6 @@ def _folder() -> Path:
     why = "it stores the times of requests, and another user could replace its files"
     try:
         return require_private_folder(cache_folder() / "rates", why=why, fix="remove it")
-    except (OSError, RuntimeError):  # a read-only home, or none
+    except (OSError, RuntimeError):  # the home folder is read-only or missing
         folder = Path(tempfile.gettempdir()) / f"waterclock-rates-{os.geteuid()}"
         return require_private_folder(folder, why=why, fix="ask its owner to remove it, or set XDG_CACHE_HOME")

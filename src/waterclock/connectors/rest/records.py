@@ -1,4 +1,4 @@
-"""Extracts the records of a response as they were written: all digits and the order of members are preserved.
+"""Extracts the records of a response as they were written, with all digits and the order of members.
 
 Pure functions. The text of the records is parsed once; the remaining response is parsed separately.
 """
@@ -20,7 +20,10 @@ _LINES = str.maketrans("\n\r", "  ")  # between tokens only: a JSON string conta
 
 
 class NoRecords(ValueError):
-    """The records are not at their declared path in a response, or cannot be read. The message is the reason."""
+    """Raised if the records are not at their declared path in a response, or cannot be read.
+
+    The message is the reason.
+    """
 
 
 def _no_number(text: str) -> NoReturn:
@@ -32,9 +35,9 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A parsed response: the texts of its records, each on one line, and their columns.
+    """A parsed response: the text of each record, on one line, and the columns of the records.
 
-    `whole` is the document without the records.
+    `whole` is the JSON document without its records.
     """
 
     lines: tuple[str, ...]
@@ -47,7 +50,7 @@ class Body:
 
 
 def body_of(content: bytes, path: Sequence[str]) -> Body:
-    """Parse a response whose records are the array at `path`, or the single object there.
+    """Parse a response. Its records are the array at `path`, or the single object there.
 
     Raises  NoRecords if there is neither; ValueError for a text that is not JSON
     """

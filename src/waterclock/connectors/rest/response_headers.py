@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from waterclock.http.client import HttpResponse
 
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
-# possessive, so that a header of any text is parsed in linear time
+# the quantifiers are possessive, so that any header is parsed in linear time
 _LINK = re.compile(r"<([^<>]*+)>((?:\s*+;\s*+[\w*]++\s*+(?:=\s*+(?:\"[^\"]*+\"|[^\s,;\"]++))?+)*+)")
 _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^;,\s]+))", re.IGNORECASE)
 
@@ -21,12 +21,12 @@ class Response(HttpResponse):
 
     @property
     def is_good(self) -> bool:
-        """True for 2xx."""
+        """True if the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def is_not_found(self) -> bool:
-        """True if the resource does not exist: 404 and 410."""
+        """True if the resource does not exist (404 or 410)."""
         return self.status in {404, 410}
 
     @property
@@ -40,9 +40,10 @@ class Response(HttpResponse):
         return date_of(self.headers.get("date"))
 
     def seconds_to_wait(self, now: datetime) -> float | None:
-        """Return the seconds to wait according to Retry-After; None without that header.
+        """Return the seconds to wait according to Retry-After; None if the header is missing or invalid.
 
-        A date in Retry-After is of the server's clock, which may be off. It is compared with the server's own Date.
+        A date in Retry-After is compared with the header Date, since both are from the server's clock, which may be
+        wrong.
         """
         said = self.headers.get("retry-after", "").strip()
         if re.fullmatch(r"\d+(\.\d+)?", said):
@@ -52,7 +53,7 @@ class Response(HttpResponse):
 
     @property
     def next_link(self) -> str | None:
-        """The address of the next page in the header Link; None if it has none."""
+        """The address of the next page in the header Link; None if there is none."""
         for address, parameters in _LINK.findall(self.headers.get("link", "")):
             rels = " ".join(quoted or plain for quoted, plain in _REL.findall(parameters)).lower().split()
             if "next" in rels:

@@ -1,14 +1,14 @@
-"""Stores the responses of an API FOR EACH row of a table, in pages, and finds earlier ones.
+"""Stores the responses of an API FOR EACH row of a table, in pages, and finds stored responses.
 
     <archive>/<connection>/<unit>/each=<table>/
         w=<label>/<request digest>/000001/  a series of pages, as in `page_store`; `closed.json`: it is complete
         asked/<request digest>/<day>/       an empty file for each series that was written to that day, by its name
         columns.json                        the columns that were seen
 
-Each line of a page is a record as the source wrote it, preceded by the requested values and the time of the response.
-A response without records has a line without a record. A page is stored after 8 MiB, or after a second or a hundredth
-of the time that the collect has taken so far, whichever is longer. After a kill, the next run repeats the requests
-since the last page.
+Each line of a page is a record as the source wrote it, preceded by the requested values and the time of the response. A
+response without records is a line without a record. A page is stored once it has 8 MiB or after a second, or a
+hundredth of the time that the collect has taken so far if that is longer. After a kill, the next run repeats the
+requests since the last page.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DAY = "%Y%m%d"
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """One response as it is stored: its lines, and the columns and the number of its records."""
+    """A response as it is stored: its lines, the columns of its records, and their number."""
 
     lines: tuple[str, ...]
     columns: tuple[str, ...]
@@ -44,16 +44,16 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResponseStore:
-    """The stored responses of one table. `asked` is a digest of the requests' path, parameters and options."""
+    """The stored responses for one table. `asked` is a digest of the requests' path, parameters and options."""
 
     folder: Path
     asked: str
 
     def series(self, label: str, resume: float, now: datetime, *, is_done: bool, is_anew: bool) -> Series:
-        """Return the series that a label continues, or a new one.
+        """Return the series of pages to continue for a label, or a new one.
 
-        A label that is done keeps its responses, however old; an interrupted one continues for `resume` seconds. With
-        `is_anew` only an interrupted series is continued.
+        A label that is done keeps its responses, however old they are. An interrupted one continues for `resume`
+        seconds. With `is_anew` only an interrupted series is continued.
         """
         folder = self.folder / f"w={label}" / self.asked
         numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
@@ -84,7 +84,7 @@ class ResponseStore:
         return found
 
     def record_series(self, series: Series, now: datetime) -> None:
-        """Record that a series was written to today, so that later labels find it."""
+        """Record that a series was written to today, so that later labels find its responses."""
         folder = self._day_folder(now.strftime(_DAY))
         make_folder(folder)
         put_if_absent(folder / _name_of(series), "{}")
@@ -95,9 +95,9 @@ class ResponseStore:
 
 @dataclass(slots=True)
 class ResponseWriter:
-    """Writes the responses of one series, page by page. The pages of two writers form one chain with distinct keys.
+    """Writes the responses of one series, page by page. The pages of several writers form one chain with distinct keys.
 
-    If two writers request the same key, the response that was stored first is valid.
+    If two writers request the same key, the response that is stored first is valid.
     """
 
     answers: ResponseStore
@@ -111,7 +111,7 @@ class ResponseWriter:
     _noted: str = ""
 
     def add(self, key: str, answer: StoredResponse) -> None:
-        """Add a response, and store a page if it is time to. All lines of a response are in one page."""
+        """Add a response, and store a page if it is due. All lines of a response are in one page."""
         if key in self._of_others:
             return
         self._kept[key] = answer
@@ -123,7 +123,7 @@ class ResponseWriter:
     def flush(self) -> None:
         """Store the added responses as a page.
 
-        If another writer stored the page of that number first, the keys in its page are dropped here.
+        If another writer stored the page with that number first, responses for the keys in it are dropped.
         """
         while self._kept:
             now = datetime.now(UTC)
@@ -164,7 +164,7 @@ def _name_of(series: Series) -> str:
 
 
 def is_young(series: Series, resume: float, now: datetime) -> bool:
-    """Return whether a series was written to in the last `resume` seconds; one without pages counts as new."""
+    """Return whether a series was written to in the last `resume` seconds, or has no pages."""
     asked = [page.asked_at for page in series.pages()]
     return not asked or (now - datetime.fromisoformat(asked[-1])).total_seconds() <= resume
 

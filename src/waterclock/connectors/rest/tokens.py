@@ -1,4 +1,4 @@
-"""Manages the token of OAuth client credentials: fetched on demand, cached until it expires, never written to disk."""
+"""Manages the OAuth token of a client: requested when needed, cached until it expires, never written to disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIFE = 3600.0
 
 
 class Tokens:
-    """The token of one client, shared by all threads: one thread fetches it while the others wait."""
+    """The token of one client, shared by all threads: one thread requests it while the others wait."""
 
     def __init__(self, fetch: Callable[[], bytes]) -> None:
         self._fetch = fetch
@@ -23,7 +23,7 @@ class Tokens:
         self._until = 0.0
 
     def get(self) -> str:
-        """Return a token that stays valid for a while; fetch a new one if necessary.
+        """Return a token that remains valid for some time; request a new one if necessary.
 
         Raises  ValueError for a response without a token; as `fetch`
         """
@@ -41,7 +41,7 @@ class Tokens:
 
     @property
     def current(self) -> str:
-        """The current token, as it must be hidden in messages."""
+        """The current token, which must be hidden in messages."""
         return self._token
 
 

@@ -1,4 +1,4 @@
-"""Detects unescaped passwords in database addresses, so that no part of a password is ever shown."""
+"""Detects passwords in database addresses whose special characters are not escaped, so that none is ever shown."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 _AUTHORITY = re.compile(r"[^/?#]*")
 WRITTEN = "in a user or a password, / ? # @ % and blanks are written as %2F %3F %23 %40 %25 and %20"
-"""The notation of such an address. Errors show this instead of the parser's message, which contains parts of it."""
+"""The fix for such an address. Errors show it instead of the parser's message, which contains parts of the password."""
 
 
 def has_separator_in_password(url: str) -> bool:
-    """Return whether a `/`, `?` or `#` in the password ends it early: its parts would become port or database."""
+    """Return whether the password of an address contains an unescaped `/`, `?` or `#`."""
     after = url.partition("://")[2]
     authority = _AUTHORITY.match(after)
     return authority is not None and "@" in after[authority.end() :]

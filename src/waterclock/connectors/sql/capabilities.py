@@ -1,4 +1,4 @@
-"""The options and abilities that all connectors of databases have."""
+"""The options and abilities that all database connectors share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.flow.lookbacks import ChangeReporting
 CHANGE_SLACK = {
     "change_slack": Option("number", help="seconds by which a change may become visible after its time; default 3600"),
 }
-"""The option of a collect whose source reports changes by a column."""
+"""The option of a collect that finds changed rows by a column with the time of each row's last change."""
 
 LOGIN = {
     "certificate": Option(help="a client certificate instead of a password, a file below the project"),
@@ -19,13 +19,13 @@ LOGIN = {
     "ca": Option(help="the authorities that sign the server's certificate; with it the server is verified"),
     "trust_server": Option("flag", help="whether to send the password itself to an unverified server; default false"),
 }
-"""The options of a connection to a server that accepts certificates."""
+"""The options of a connection to a server that accepts client certificates."""
 
 LOCK_TIMEOUT = {"timeout": Option("number", help="seconds to wait for a lock; default 30")}
 
 
 def file_options(waits: str) -> dict[str, Option]:
-    """Return the options of a connection to a database file; `waits` describes what a timeout waits for."""
+    """Return the options of a connection to a database file. `waits` completes the help "seconds to wait while …"."""
     return {
         "path": Option(is_required=True, help="the database file"),
         "timeout": Option("number", help=f"seconds to wait while {waits}; default 5"),
@@ -42,7 +42,7 @@ def database_capabilities(
     changes: ChangeReporting | None = ChangeReporting.BY_COLUMN,
     more: frozenset[Batching] = frozenset(),
 ) -> Capabilities:
-    """Return the capabilities of a database; `more` are the ways to collect besides data time and snapshots."""
+    """Return the capabilities of a database type; `more` are the ways to collect besides data time and snapshots."""
     return Capabilities(
         type=type_name,
         driver=driver,

@@ -1,4 +1,4 @@
-"""Refuses deliveries that would delete rows to which other tables refer, if the database would change those tables."""
+"""Refuses deliveries that delete rows to which foreign keys refer, if the database would then change other tables."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def refuse_cascades(
     fix: str,
     limit: str = "LIMIT {}",
 ) -> None:
-    """Raise E820 if other tables refer to rows that a delivery would delete.
+    """Raise E820 if rows of other tables refer to rows that a delivery would delete.
 
     A MERGE of a regular table is not checked, as it deletes only rows that no longer exist. `replaced` is a SELECT of
-    the rows that the delivery replaces, and its values. `first_of` returns the first row of a query.
+    the rows that the delivery replaces, with its values. `first_of` runs a query and returns its first row.
     """
     if delivery.mode is Mode.MERGE and not delivery.is_by_label:
         return

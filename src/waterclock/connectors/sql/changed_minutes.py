@@ -1,7 +1,7 @@
-"""Finds the windows of a database server with changed rows. The server groups rows by the minute of their data time.
+"""Finds the windows with changed rows in a database server, which groups the rows by the minute of their data time.
 
-Minutes are assigned to windows here, with the zones that define windows. So the server returns at most one row for
-each minute of the windows and each bound, however many rows changed.
+This process assigns the minutes to windows, by the zone rules that define windows. The server returns at most one row
+for each minute and bound, however many rows changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ignores times after the clock, unless all are after it.
 
 @dataclass(frozen=True, slots=True)
 class MinuteAggregation:
-    """An aggregation that a server must compute. Times are numbers, in the unit in which the server counts the columns.
+    """The parameters of an aggregation that a server computes. Times are numbers in the unit of the server's columns.
 
     Rows are grouped by their data time in steps of `step`, and by how many of the ascending `limits` are at or below
     their time of change. Changes before `since` may be ignored; None: all changes count. `clock` is the current time.
@@ -47,9 +47,9 @@ class MinuteAggregation:
 
 @dataclass(frozen=True, slots=True)
 class MinuteChangeScan:
-    """Counts changed rows by window. `by_window` is the column of the data time, and `change` that of the last change.
+    """Counts changed rows by window. `by_window` filters by the data time; `change` is the column of the last change.
 
-    `ask` runs an aggregation on the server.
+    `ask` runs the aggregation on the server.
     """
 
     by_window: WindowFilter
@@ -58,7 +58,7 @@ class MinuteChangeScan:
     ask: Callable[[MinuteChangeScan, MinuteAggregation], Iterable[Row]]
 
     def tally(self, bounds: Bounds) -> Tallies:
-        """Return the tallies of the changes of each window at or above its bound."""
+        """Count the changes in each window at or above the window's bound."""
         windows = self.by_window.windows
         starts = [window.start for window in windows]
         limits = tuple(sorted({self._count(bound) for bound in bounds.values() if bound is not None}))
@@ -79,14 +79,14 @@ class MinuteChangeScan:
     def _build_aggregation(self, bounds: Bounds, limits: tuple[int, ...]) -> MinuteAggregation:
         step = _MINUTE // (EPOCH_UNITS[self.times.epoch] if self.by_window.is_number else _MICROSECOND)
         oldest = min((bound for bound in bounds.values() if bound is not None), default=None)
-        # for an index; a day wider, as local times do not ascend where a clock is set back: the limits are exact
+        # only lets the server use an index (the limits are exact): a day earlier, as local times can go back
         since = None if oldest is None or None in bounds.values() else oldest - _DAY
         return MinuteAggregation(limits, since, self._count(datetime.now(UTC)), step)
 
     def _instant(self, count: int, of: WindowFilter) -> datetime:
-        """Convert a number by which the server counts times to an instant.
+        """Convert a number that the server returned for a time to an instant.
 
-        Times without a zone are counted as if in UTC.
+        Times without a zone are counted by the server as if in UTC.
         """
         if of.is_number:
             return EPOCH + count * EPOCH_UNITS[self.times.epoch]
@@ -95,7 +95,7 @@ class MinuteChangeScan:
         return found or at
 
     def _count(self, at: datetime) -> int:
-        """Convert an instant to the number by which the server counts times of change."""
+        """Convert an instant to the number that the server uses for a time of change."""
         if self.change.is_number:
             return -(-(at - EPOCH) // EPOCH_UNITS[self.times.epoch])
         local = at.astimezone(nominal_zone(self.times.zone)).replace(tzinfo=UTC) if self.change.is_local else at

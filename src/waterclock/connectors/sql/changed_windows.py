@@ -1,9 +1,9 @@
-"""Finds the windows of a database that changed, by a column with the time of each row's last change. Pure functions.
+"""Finds windows with changed rows in a database, by a column with the time of each row's last change. Pure functions.
 
-A scan goes back to a bound. This is the newest change seen by the previous scan, less a slack: a change may become
-visible later than its own time, because of an open transaction or a clock that is behind. Rows between the bound and
-that scan were already seen. So each scan records the rows above its bound for every window: their number, and the sum
-of their times. A window with the same values has not changed. Rows without a time of change are all counted.
+A scan reads changes from a bound on: the newest change that the previous scan saw, less a slack. The slack is needed
+because a change may become visible later than its own time, by an open transaction or a slow clock. So a scan sees some
+rows again. To detect new changes, each scan records the number of rows above its bound and the sum of their times of
+change, for every window. A window with the same values has not changed. Rows without a time of change are all counted.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ _SLACK = 3600
 _NONE = (0, 0, 0)
 
 Tally = tuple[int, int, int]
-"""The rows of a window above a bound: their number, the sum of their times, and the number of rows without a time."""
+"""Counts for a window: rows at or above a bound, the sum of their times of change, and rows without such a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """The tallies of windows above their bounds, by window start, with the newest change of each and of all.
+    """The counts of each window above its bound (`of`), and the newest change in each window (`last`) and in all.
 
-    `newest` is not later than the clock: a time in the future would hide all changes before it. `unended` are windows
-    with a change in the same second, or day, as the scan: a further change of the same row would have the same time.
+    `newest` is not later than the current time: a time in the future would hide all changes before it. `unended` are
+    windows with a change in the same second, or day, as the scan. A further change of the same row would have the same
+    time.
     """
 
     of: Mapping[datetime, Tally]
@@ -49,10 +50,10 @@ Bounds = Mapping[datetime, datetime | None]
 def find_changed_windows(
     request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]
 ) -> ChangedWindows:
-    """Return the windows whose tallies differ from those that the last scan recorded, with new tallies to record.
+    """Return the windows whose counts differ from those that the last scan recorded, with new counts to record.
 
-    `tally` counts the changes at or above a bound for each window. The last scan recorded its bounds in the request's
-    marks; the new tallies use a newer bound.
+    `tally` counts the changes at or above a bound for each window. The marks in the request have the bounds and counts
+    of the last scan. The counts to record use a newer bound.
     """
     bounds: dict[datetime, datetime | None] = dict.fromkeys(window.start for window in request.windows)
     known: list[datetime] = []
@@ -101,7 +102,7 @@ def change_time_error(name: str, what: str, unit: Unit) -> WaterclockError:
 
 
 class TallyCounter:
-    """Accumulates the tallies of windows."""
+    """Accumulates the change counts of windows. `clock` is the current time."""
 
     def __init__(self, windows: Iterable[Window], clock: datetime) -> None:
         self._of: dict[datetime, list[int]] = {window.start: [0, 0, 0] for window in windows}
@@ -135,7 +136,7 @@ class TallyCounter:
 
 
 def _subtract_change_slack(newest: datetime, unit: Unit, zone: str) -> datetime:
-    """Subtract the slack of changes, plus a day near a change of the zone's clock, where local times repeat."""
+    """Subtract the option `change_slack`, plus a day if the zone's offset changes nearby, where local times repeat."""
     rules = nominal_zone(zone)
     is_set = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1
     slack = timedelta(seconds=float(str(unit.options.get("change_slack", _SLACK))))

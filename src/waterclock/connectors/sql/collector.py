@@ -1,4 +1,4 @@
-"""Base classes of collectors of databases: they match columns, choose windows and read as of one moment."""
+"""Base classes of database collectors: they match columns, select windows and read as of one moment."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from waterclock.connectors.sql.window_bounds import WindowFilter
 
 WINDOW_VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
-"""The placeholder of a window's value in the query of an AWAIT."""
+"""The placeholders for values of a window in the query of an AWAIT."""
 
 _Connection = TypeVar("_Connection")
 _Column = TypeVar("_Column", bound="SqlColumn")
 
 
 def is_true(value: object) -> bool:
-    """Return whether SQL treats a value as TRUE: a number other than 0, a text of one or `true`, or a BIT as bytes."""
+    """Return whether SQL treats a value as TRUE: a number other than 0, the text of one, `true`, or a BIT as bytes."""
     if isinstance(value, bytes):
         return any(value)
     if isinstance(value, str):
@@ -51,9 +51,9 @@ def is_true(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SqlReadRequest(Generic[_Column]):
-    """The columns of a unit to read, and the filter by windows, None for a snapshot.
+    """A request to read columns of a table or query. `by_window` selects the rows of windows; None reads all rows.
 
-    `left_out` are columns that are not read.
+    `wanted` pairs each requested column with its description in the database. `left_out` are columns that are not read.
     """
 
     unit: Unit
@@ -71,7 +71,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
     @property
     @abstractmethod
     def _source(self) -> ReadableDatabase[_Connection]:
-        """The database."""
+        """The database from which rows are collected."""
 
     @abstractmethod
     def _columns(self, connection: _Connection, unit: Unit) -> Sequence[_Column]:
@@ -79,7 +79,10 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
 
     @abstractmethod
     def _time_kind(self, column: _Column, unit: Unit) -> str:
-        """Return the kind of time for window bounds. Raises  E815 for a column that is not a time."""
+        """Return the kind of time of a column, as `WindowFilter` uses it.
+
+        Raises  E815 for a column that is not a time.
+        """
 
     @abstractmethod
     def _collect(
@@ -89,7 +92,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
         close: Callable[[], None],
         request: SqlReadRequest[_Column],
     ) -> Collected:
-        """Read the wanted columns. `close` ends the transaction; if the read fails, the caller ends it."""
+        """Read the wanted columns. `close` ends the transaction. If the read raises an error, the caller ends it."""
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
@@ -97,7 +100,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
             return {column.name: column.spark or "STRING" for column in self._columns(connection, unit)}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return the original error that a Python worker of Spark raised."""
+        """Return the Waterclock error that a Python worker of Spark raised; None if there is none."""
         from waterclock.connectors.worker_errors import decode_error
 
         del unit, columns
@@ -106,7 +109,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the rows of the windows; rows whose time is NULL or unreadable are counted."""
+        """Read the rows of the windows. Rows whose time is NULL or invalid are only counted."""
         return self._read(spark, unit, columns, zone, request)
 
     def read_snapshot(
@@ -168,7 +171,7 @@ class ChangedWindowsCollector(SqlCollector[_Connection, _Column]):
     def _tally(
         self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
     ) -> Callable[[Bounds], Tallies]:
-        """Return a function that tallies the rows of each window at or above its bound."""
+        """Return a function that counts the changed rows of each window at or above its bound."""
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
@@ -187,7 +190,7 @@ class ChangedWindowsCollector(SqlCollector[_Connection, _Column]):
 
 
 class ChangedMinutesCollector(ChangedWindowsCollector[_Connection, _Column]):
-    """Collects from a database server, which groups changed rows by the minute of their data time."""
+    """Collects from a database server, and lets the server count changed rows by the minute of their data time."""
 
     __slots__ = ()
 
@@ -195,25 +198,25 @@ class ChangedMinutesCollector(ChangedWindowsCollector[_Connection, _Column]):
     def _count_minutes(
         self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
     ) -> Iterable[MinuteRow]:
-        """Run the aggregation of changed rows on the server, and return its result."""
+        """Run the aggregation of changed rows on the server, and return the resulting rows."""
 
     def _tally(
         self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
     ) -> Callable[[Bounds], Tallies]:
-        """Return a function that tallies the rows of each window at or above its bound."""
+        """Return a function that counts the changed rows of each window at or above its bound."""
         from waterclock.connectors.sql.changed_minutes import MinuteChangeScan
 
         return MinuteChangeScan(by_window, change, times, partial(self._count_minutes, connection, unit)).tally
 
 
 def times_of(unit: Unit, zone: str) -> Times:
-    """Return the zone of times without a zone, and the unit of numeric times, as the unit declares them."""
+    """Return how a unit's time values are parsed: the zone of times without one, and the unit of numeric times."""
     from waterclock.connectors.arrow_values import Times
 
     return Times(zone, str(unit.options.get("epoch", "seconds")))
 
 
 def partitions_of(unit: Unit) -> int | None:
-    """Return in how many parts a big result is read; None if the unit declares no number."""
+    """Return the option `partitions`: the number of parts in which a big result is read. None if it is not set."""
     said: Any = unit.options.get("partitions")
     return None if said is None else max(1, int(str(said)))

@@ -1,4 +1,4 @@
-"""The columns of a database table or query, and a read of some of them."""
+"""Describes the columns of a database table or query, and a read of some of them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _Column = TypeVar("_Column", bound="SqlColumn")
 
 @dataclass(frozen=True, slots=True)
 class SqlColumn:
-    """A column of a table or query. `kind` is the database's name of its type.
+    """A column of a table or query. `kind` is its type as the database names it.
 
-    `spark` is the Spark type of the column if the statement declares none. If it is None and `why` has a reason, a type
-    must be declared; without a reason the column is STRING.
+    `spark` is the Spark type of the column if the statement declares none. If `spark` is None, the column is STRING,
+    unless `why` has the reason why a type must be declared.
     """
 
     name: str
@@ -37,34 +37,31 @@ class SqlColumn:
 
     @property
     def source_column(self) -> SourceColumn:
-        """The column in the form in which it is matched with declarations."""
+        """The column in the form that `column_matching.match` takes."""
         return SourceColumn(self.name, self.spark)
 
     @property
     def suggested_type(self) -> str:
-        """The type that an error suggests to declare."""
+        """The type that an error message suggests to declare."""
         return "STRING"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionColumn(SqlColumn):
-    """A column that is read by an SQL expression.
-
-    `asked` for its value, `text` for its text if it is declared STRING.
-    """
+    """A column that is read by an SQL expression: `asked` returns its value, `text` its value as text (for STRING)."""
 
     asked: str
     text: str
 
     @property
     def time_kind(self) -> str | None:
-        """The kind of time for window bounds; None for a column that is not a time."""
+        """The kind of time of the column, as `WindowFilter` uses it; None for a column that is not a time."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class SqlRequestedColumn(Generic[_Column]):
-    """A requested column: `taken` is its target, `column` its description in the database."""
+    """A column to read. `taken` has its name and type in the table, `column` its description in the database."""
 
     taken: CollectedColumn
     column: _Column
@@ -72,9 +69,9 @@ class SqlRequestedColumn(Generic[_Column]):
 
 @dataclass(frozen=True, slots=True)
 class SqlExtract(Generic[_Database, _Wanted]):
-    """A read of rows of a table or query, which this process or a Python worker of Spark can run.
+    """A query for rows of a table or query, which this process or a Python worker of Spark can run.
 
-    `source` is the table or query in SQL, `where` the unit's name for errors.
+    `source` is the table or query in SQL, `where` the name of the unit in error messages.
     """
 
     database: _Database
@@ -86,26 +83,26 @@ class SqlExtract(Generic[_Database, _Wanted]):
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        """The names and Spark types of the rows: the wanted columns, and the label if they are read by window."""
+        """The names and Spark types of the result: the wanted columns, and the label if rows are read by window."""
         fields = [(one.taken.name, one.taken.type) for one in self.wanted]
         return [*fields, (TIMELABEL, "STRING")] if self.by_window else fields
 
 
 def arrow_schema_of(extract: SqlExtract[Any, Any]) -> pa.Schema:
-    """Return the schema of the rows of an extract."""
+    """Return the Arrow schema of the rows of an extract."""
     import pyarrow as pa
 
     return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in extract.fields])
 
 
 def count_missing_times(row: Sequence[int] | None) -> dict[str, int]:
-    """Convert a query's count of rows without a data time to a dict: reason to number. Empty if there are none."""
+    """Convert the result of a query that counts rows without a data time to a dict of reason and number."""
     missing = int(row[0]) if row else 0
     return {NO_TIME: missing} if missing else {}
 
 
 def refuse_undeclared_types(matched: ColumnMatch, columns: Sequence[SqlColumn], unit: Unit) -> None:
-    """Raise E815 for all columns that need a declared type and have none."""
+    """Raise E815 if columns need a declared type and have none. The error lists all of them."""
     by_name = {column.name: column for column in columns}
     undeclared = [
         (taken, by_name[taken.source])

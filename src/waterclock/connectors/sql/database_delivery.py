@@ -1,4 +1,4 @@
-"""Base classes of the deliverers of databases, with the record of deliveries and tables behind a view.
+"""Base classes that deliver to databases, with a record of deliveries and, as an option, tables behind a view.
 
 The table `waterclock_deliveries` in the destination's own database has a row for each claim and label, written in the
 transaction that delivers the rows. It shows the outcome of each claim, and a claim with a row is not delivered again.
@@ -19,7 +19,7 @@ from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
-from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, find_label_tables, show
+from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, find_label_tables, update_view
 from waterclock.connectors.sql.replace_where import refuse_changed
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
 from waterclock.connectors.sql.versioned_views import is_behind, own_table_delivery, refuse_kind
@@ -38,11 +38,14 @@ class WritableDatabase(ReadableDatabase[_Opened_co], Protocol[_Opened_co]):
     """A database that can be opened for reading and for writing."""
 
     def open_for_writing(self, where: str) -> AbstractContextManager[_Opened_co]:
-        """Open for writing, in a transaction that commits if the block succeeds; MySQL and MariaDB open without one."""
+        """Open for writing, in a transaction that commits if the block succeeds.
+
+        MySQL and MariaDB start no transaction.
+        """
 
 
 class DatabaseDeliverer(ABC, Generic[_Connection]):
-    """Delivers to a database; the abstract methods are specific to the kind of database."""
+    """Delivers to a database. The abstract methods are specific to the kind of database."""
 
     __slots__ = ()
 
@@ -53,15 +56,15 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     @property
     @abstractmethod
     def _destination(self) -> WritableDatabase[_Connection]:
-        """The database."""
+        """The database to which rows are delivered."""
 
     @abstractmethod
     def _session(self, connection: _Connection) -> SqlSession:
-        """Return a session in an open connection."""
+        """Return an object that runs statements in an open connection."""
 
     @abstractmethod
     def _prepare(self, connection: _Connection, project: str, publish: str) -> None:
-        """Create the record of deliveries if it does not exist, and wait until no other runner delivers the publish."""
+        """Create the record of deliveries if it is missing, and wait until no other runner delivers this publish."""
 
     @abstractmethod
     def _has_record(self, connection: _Connection) -> bool:
@@ -69,16 +72,19 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     @abstractmethod
     def _tables(self, connection: _Connection) -> SqlViewTables:
-        """Return the tables and views of the database."""
+        """Return an object that creates, lists and drops tables and views."""
 
     @abstractmethod
     def _destination_names(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
-        """Return the destination's column names by their lower-case names; empty if the table does not exist."""
+        """Map the destination's column names in lower case to their spelling; empty if the table does not exist."""
 
     def _open_for_writing(
         self, where: str, *, called: tuple[str, int] | None = None
     ) -> AbstractContextManager[_Connection]:
-        """Open for writing, in a transaction that commits if the block succeeds; `called` is project and claim."""
+        """Open for writing, in a transaction that commits if the block succeeds.
+
+        `called` is the project and the claim.
+        """
         del called
         return self._destination.open_for_writing(where)
 
@@ -87,21 +93,21 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._session(connection).record
 
     def _find_missing_database(self) -> str | None:
-        """Return a message if the database does not exist and a delivery would create it; else None."""
+        """Return a message if the database file does not exist and a delivery would create it; else None."""
         return None
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
-        """Return the labels that have a table of their own behind the unit's view."""
+        """Return the labels that have a separate table behind the unit's view."""
         return self._read(unit, lambda opened: find_label_tables(self._tables(opened), unit, project, publish)) or ()
 
     def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
-        """Drop the tables of labels behind the unit's view; return their number."""
+        """Drop the tables of labels behind the unit's view. Return the number of dropped tables."""
         with self._open_for_writing(str(unit)) as connection:
             self._prepare(connection, project, publish)
             return drop_labels(self._tables(connection), unit, project, publish, labels)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record that a claim delivers nothing, unless it has an outcome already. Return the recorded outcome."""
+        """Record a claim as killed, unless it has an outcome already. Return the recorded outcome."""
         with self._open_for_writing(str(unit)) as connection:
             self._prepare(connection, project, publish)
             return self._record(connection).kill(project, publish, claim)
@@ -116,7 +122,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return the problem of a claim's delivery; None if it is intact.
+        """Describe the part of a claim's delivery that is missing in the database; None if it is intact.
 
         It checks the claim's row in `waterclock_deliveries`, the destination table, and the newest label's rows in it.
         """
@@ -133,7 +139,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, ask, otherwise=no_record(claim))
 
     def _clean(self, unit: Unit, delivery: Delivery) -> None:
-        """Drop the tables of replaced versions after the time of the option `keep`.
+        """Drop tables of versions that were replaced longer ago than the option `keep` allows.
 
         A table that a reader has locked is dropped by a later delivery.
         """
@@ -151,7 +157,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
 
 class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
-    """Delivers to a database with transactional DDL; `_Columns` are the facts about a table's columns."""
+    """Delivers to a database with transactional DDL. `_Columns` describes the columns of a table."""
 
     __slots__ = ()
 
@@ -159,7 +165,7 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
     def _prepare_table(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
         """Create or alter the destination table for the delivery's columns, and return its columns.
 
-        `is_ours`: this publish has delivered to it before. Otherwise a table with rows is refused.
+        `is_ours`: this publish has delivered to the table before. Otherwise a table with rows is refused.
         """
 
     @abstractmethod
@@ -167,7 +173,7 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
         """Write the rows of a slice into a prepared table, and return the outcome."""
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+        """Write the slices of a claim and their records in `waterclock_deliveries`, in one transaction.
 
         Raises  E820 for a table with rows that the project did not publish, E811 (transient) for a locked database,
                 E810, E812, E813, E821; nothing has changed then
@@ -202,9 +208,9 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
         return delivered
 
     def _deliver_behind_view(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
-        """Fill the table of a version or of a label, and make the view show it."""
+        """Write the rows to the table of a version or of a label, and add that table to the view."""
         part, is_ours = begin_part(self._tables(connection), unit, delivery)
         there = self._prepare_table(connection, part, own_table_delivery(delivery), is_ours=is_ours)
         delivered = self._deliver_rows(connection, part, own_table_delivery(delivery), there)
-        show(self._tables(connection), unit, delivery, part)
+        update_view(self._tables(connection), unit, delivery, part)
         return delivered

@@ -1,4 +1,4 @@
-"""Base class of the deliverers of databases in which a table must be created or altered before the transaction starts.
+"""Base class for databases in which a table must be created or altered before the transaction that delivers the rows.
 
 In some databases a statement that creates or alters a table commits the transaction, in others its effect cannot be
 used before a commit. So the table is altered first, and a view is switched after the commit. A later attempt that finds
@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.destination import NamedColumn, stored_names
-from waterclock.connectors.sql.parts import begin_part, find_label_tables, show
+from waterclock.connectors.sql.parts import begin_part, find_label_tables, update_view
 from waterclock.connectors.sql.replace_where import refuse_changed, replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
@@ -36,7 +36,10 @@ _MARK = re.compile(r"waterclock \w{16} \d+")
 
 @dataclass(frozen=True, slots=True)
 class ReadyDelivery(Generic[_Column]):
-    """A delivery whose table `into` has the columns `there`; None if the label is older than the delivered one."""
+    """A delivery with its prepared table `into` and the table's columns `there`, by lower-case name.
+
+    `into` is None if the destination has a newer label, so that this one is skipped.
+    """
 
     delivery: Delivery
     into: Unit | None
@@ -46,17 +49,18 @@ class ReadyDelivery(Generic[_Column]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdlWriter(Generic[_Connection, _Column]):
-    """How a kind of database is written.
+    """The functions with which a kind of database is written.
 
     - `session`, `tables` and `columns` return a session, the tables and views, and the columns of a table by their
       names in lower case.
     - `transaction` commits its block if that ends without an error; else it rolls it back.
-    - `prepare_table` makes the table fit the delivery, refuses a table of another owner, and returns its columns. The
-      text marks a new table.
-    - `stage` creates the table, with a number, for the rows that a MERGE brings. `merge` replaces the rows of their
-      keys, and returns the numbers of rows written and deleted.
-    - `put` writes the slice's rows to a table, and if wanted whether they are deleted; it returns their number.
-    - `mark_at` returns the text that marks a table.
+    - `prepare_table` creates or alters the table for the delivery, refuses a table of another owner, and returns its
+      columns. The text is the comment that marks a new table.
+    - `stage` creates a numbered table for the rows of a MERGE. `merge` replaces the rows of their keys, and returns the
+      numbers of rows written and deleted.
+    - `put` writes the slice's rows to a table, and returns their number. The last argument adds a column that marks
+      deleted rows.
+    - `mark_at` returns the comment that marks a table.
     """
 
     session: Callable[[_Connection], SqlSession]
@@ -71,14 +75,17 @@ class DdlWriter(Generic[_Connection, _Column]):
 
 
 class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Column]):
-    """Delivers to a database whose tables are altered before the transaction; `_Column` describes a column of them."""
+    """Delivers to a database whose tables are altered before the transaction.
+
+    `_Column` describes a column of a table.
+    """
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def _writer(self) -> DdlWriter[_Connection, _Column]:
-        """How the database is written."""
+        """The functions with which the database is written."""
 
     @abstractmethod
     def _take_claim(self, connection: _Connection, project: str, claim: int, where: str) -> None:
@@ -86,7 +93,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
 
     @abstractmethod
     def _end_other(self, where: str, project: str, claim: int) -> None:
-        """End another connection that delivers the claim, if there is one. Its uncommitted work is rolled back."""
+        """End another connection that delivers the claim, if there is one. Its uncommitted changes are rolled back."""
 
     def _session(self, connection: _Connection) -> SqlSession:
         return self._writer.session(connection)
@@ -98,7 +105,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         return stored_names(self._writer.columns(connection, unit))
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+        """Write the slices of a claim and their records in `waterclock_deliveries`, in one transaction.
 
         After an error no rows have changed, but the table may have been created, or columns added to it.
 
@@ -127,13 +134,16 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
                 raise
             for each in ready:
                 if is_behind(unit) and each.into is not None:
-                    show(self._tables(connection), unit, each.delivery, each.into)
+                    update_view(self._tables(connection), unit, each.delivery, each.into)
         self._clean(unit, first)
         fault("deliver.done")
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
+        """Record a claim as killed, unless it has an outcome already.
+
+        A connection that still delivers it is ended first.
+        """
         self._end_other(str(unit), project, claim)
         with self._open_for_writing(str(unit)) as connection:
             self._take_claim(connection, project, claim, str(unit))
@@ -149,7 +159,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
     def _make_ready(
         self, connection: _Connection, unit: Unit, delivery: Delivery, number: int
     ) -> ReadyDelivery[_Column]:
-        """Refuse invalid destinations, and create or alter the table, without a transaction."""
+        """Check the destination, and create or alter the table, without a transaction."""
         newest = self._record(connection).newest(delivery.project, delivery.publish)
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
             return ReadyDelivery(delivery, None, {})
@@ -169,7 +179,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         return ReadyDelivery(delivery, part, columns)
 
     def _deliver_one(self, connection: _Connection, unit: Unit, ready: ReadyDelivery[_Column]) -> Delivered:
-        """Write a delivery and its record, within the transaction."""
+        """Write the rows of a delivery and its record, within the transaction."""
         delivery = ready.delivery
         if ready.into is None:
             delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
@@ -195,7 +205,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
     def _drop_unrecorded(self, connection: _Connection, unit: Unit, project: str, claim: int) -> None:
-        """Drop the table of a version whose delivery was not completed."""
+        """Drop the table of a version if the record of deliveries does not show the claim as delivered."""
         part = part_of(unit, part_name(unit, claim=claim))
         if self._writer.mark_at(connection, part) == _comment_of(project, claim):
             stands = self._record(connection).find(project, claim)
@@ -203,7 +213,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
                 self._tables(connection).drop(part)
 
     def _show_newest(self, connection: _Connection, unit: Unit, project: str, publish: str) -> None:
-        """Make the view show the newest recorded delivery: its runner may have ended before it switched the view."""
+        """Switch the view to the newest recorded delivery: its runner may have ended before it could do so."""
         tables, newest = self._tables(connection), self._record(connection).newest(project, publish)
         if newest is None:
             return
@@ -219,5 +229,5 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
 
 
 def _comment_of(project: str, claim: int) -> str:
-    """Return the comment that marks a version's table, by which a table that was never shown is recognized."""
+    """Return the comment that marks the table of a version, by which a table of an incomplete delivery is found."""
     return f"waterclock {hashlib.sha256(project.encode()).hexdigest()[:16]} {claim}"

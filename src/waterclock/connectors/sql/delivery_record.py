@@ -21,7 +21,7 @@ INDEX = f"CREATE INDEX IF NOT EXISTS {DELIVERIES}_newest ON {DELIVERIES} (projec
 
 
 class DeliveryAnswer(Protocol):
-    """The result of an SQL statement."""
+    """The result of an SQL statement, with the methods of a DB-API cursor."""
 
     @property
     def rowcount(self) -> int:
@@ -36,7 +36,7 @@ class DeliveryAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """Reads and writes the record of deliveries in an open transaction. `execute` runs a statement with values."""
+    """Reads and writes the record of deliveries in an open transaction. `execute` runs a statement with its values."""
 
     execute: Callable[[str, Sequence[Any]], DeliveryAnswer]
     dialect: SqlDialect
@@ -72,13 +72,13 @@ class DeliveryRecord:
         return _parse_delivered(row) if row else None
 
     def put(self, delivery: Delivery, delivered: Delivered) -> None:
-        """Write the row of a delivery with its outcome."""
+        """Insert the record of a delivery with its outcome."""
         key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
         counts = (delivered.rows, delivered.deleted, delivery.note)
         self._insert(*key, delivered.outcome.value, delivery.mode_words, *counts)
 
     def kill(self, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim as killed, unless it was delivered. Return the outcome that is recorded."""
+        """Record a claim as killed, unless it has an outcome already. Return the recorded outcome."""
         stands = self.find(project, claim)
         if stands:
             return stands[-1]
@@ -88,9 +88,9 @@ class DeliveryRecord:
     def find_loss(
         self, unit: Unit, table: str, project: str, publish: str, claim: int, there: Mapping[str, str]
     ) -> str | None:
-        """Return a text that describes the missing part of a claim's delivery; None if it is intact.
+        """Describe the part of a claim's delivery that is missing in the database; None if it is intact.
 
-        `table` is the unit's table in SQL. `there` are its columns: their SQL names by their names in lower case.
+        `table` is the unit's table in SQL. `there` maps the names of its columns, in lower case, to their names in SQL.
         """
         newest = self.newest(project, publish)
         if newest is not None and newest.claim > claim:  # from a runner whose ledger entry is not written yet
@@ -116,7 +116,7 @@ class DeliveryRecord:
         return None if holds_some or not brought else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
-        """Return another project that delivered a publish of this name; None without one.
+        """Return another project that delivered a publish with the same name; None if there is none.
 
         Two projects may share a destination if both use REPLACE WHERE: each replaces the rows of its own condition.
         """
@@ -137,7 +137,7 @@ class DeliveryRecord:
         return [str(label) for (label,) in rows]
 
     def versions(self, project: str, publish: str) -> list[tuple[int, Any]]:
-        """Return the claims that delivered rows, oldest first, each with its time as the driver returns it."""
+        """Return the claims that delivered rows, oldest first, each with its delivery time as the driver returns it."""
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE {which} ORDER BY delivered_at, claim"
@@ -151,7 +151,7 @@ class DeliveryRecord:
 
 
 def no_record(claim: int) -> str:
-    """Return the message for a claim without a record."""
+    """Return the error message for a claim without a record."""
     return f"{DELIVERIES} has no row of claim {claim}"
 
 

@@ -1,4 +1,4 @@
-"""Creates and alters the destination table of a delivery, and refuses tables with rows of other owners."""
+"""Creates and alters the table to which a delivery writes, and refuses tables with rows that others wrote."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class DestinationIndex:
-    """The index that a destination needs: a unique one on its keys, or one on `timelabel`."""
+    """An index that a destination needs: a unique one on its keys, or one on `timelabel`."""
 
     columns: tuple[str, ...]
     is_unique: bool
 
     def is_served_by(self, members: Sequence[str], *, is_unique: bool) -> bool:
-        """Return whether a complete index on these columns serves the same purpose."""
+        """Return whether an existing index on the columns `members`, in their order, serves the same purpose."""
         wanted = [column.lower() for column in self.columns]
         there = [member.lower() for member in members]
         return set(there) == set(wanted) and is_unique if self.is_unique else there[:1] == wanted
 
 
 def is_indexed(wanted: DestinationIndex, rows: Iterable[Sequence[Any]]) -> bool:
-    """Return whether an index serves; `rows` have an index, whether it is unique, and a column, in their order."""
+    """Return whether an existing index serves.
+
+    `rows` are index name, whether it is unique, and column, in index order.
+    """
     members: dict[tuple[Any, bool], list[str]] = {}
     for index, is_unique, column in rows:
         members.setdefault((index, bool(is_unique)), []).append(str(column))
@@ -53,7 +56,7 @@ def stored_names(there: Mapping[str, NamedColumn]) -> dict[str, str]:
 
 
 def wanted_columns(delivery: Delivery, dialect: SqlDialect) -> dict[str, str]:
-    """Return the columns that a delivery writes, each with the SQL type for a new destination."""
+    """Map the columns that a delivery writes to their SQL types in a new table."""
     wanted = {name: dialect.sql_type(kind) for name, kind in delivery.columns}
     return {**wanted, TIMELABEL: dialect.text} if delivery.is_by_label else wanted
 
@@ -68,14 +71,14 @@ def wanted_index(delivery: Delivery) -> DestinationIndex | None:
 def create_table(session: SqlSession, unit: Unit, wanted: Mapping[str, str], more: str = "", ending: str = "") -> None:
     """Create the destination table with the wanted columns.
 
-    `more` is SQL after the columns, in the parentheses; `ending` is SQL after these.
+    `more` is SQL after the columns, within the parentheses; `ending` is SQL after the closing parenthesis.
     """
     listed = ", ".join(f"{session.dialect.quote_identifier(name)} {kind}" for name, kind in wanted.items())
     session.execute(f"CREATE TABLE {session.dialect.table_of(unit)} ({listed}{more}){ending}")
 
 
 def add_columns(session: SqlSession, unit: Unit, wanted: Mapping[str, str], known: Mapping[str, object]) -> bool:
-    """Add the wanted columns that the destination does not have. Return whether there were any."""
+    """Add the wanted columns that the destination does not have. Return whether any was added."""
     missing = {name: kind for name, kind in wanted.items() if name.lower() not in known}
     for name, kind in missing.items():
         quoted = session.dialect.quote_identifier(name)
@@ -86,9 +89,10 @@ def add_columns(session: SqlSession, unit: Unit, wanted: Mapping[str, str], know
 def refuse_foreign_rows(
     session: SqlSession, unit: Unit, delivery: Delivery, spelt: Mapping[str, str], *, is_ours: bool
 ) -> None:
-    """Raise E820 for a table to which another project publishes, or with rows that this publish did not write.
+    """Raise E820 for a table to which another project publishes, or which has rows that this publish did not write.
 
-    `is_ours`: this publish has delivered to the table before. `spelt` maps lower-case names to the destination's.
+    `is_ours`: this publish has delivered to the table before. `spelt` maps lower-case column names to the
+    destination's.
     """
     other = session.record.other_project(delivery)
     condition, values = rows_of(delivery, session.dialect, spelt)
@@ -102,7 +106,7 @@ def refuse_foreign_rows(
 
 
 def refuse_long_names(unit: Unit, delivery: Delivery, longest: int, why: str, *, is_in_bytes: bool = False) -> None:
-    """Refuse names that the server would truncate, so that two names could become one. Raises  E813."""
+    """Raise E813 for names that the server would truncate, as two names could become equal."""
     names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
     long = [name for name in names if len(name.encode() if is_in_bytes else name) > longest]
     if long:

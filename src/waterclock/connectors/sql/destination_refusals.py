@@ -1,4 +1,4 @@
-"""Builds the errors for deliveries that would change rows of others, lose own rows, or treat two keys as equal."""
+"""Builds errors for deliveries that would change rows of others, lose rows, or merge rows with different keys."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from waterclock.flow.declarations import Unit
 
 
 def foreign_rows_error(unit: Unit, delivery: Delivery, *, of: str | None) -> WaterclockError:
-    """Build the error for a table with rows that a delivery would change but did not write.
+    """Build the error for a delivery that would change rows of other publishes or owners.
 
-    `of`: their project, if known.
+    `of`: the project that wrote the rows, if known.
     """
     return WaterclockError(
         "E820",
@@ -22,7 +22,7 @@ def foreign_rows_error(unit: Unit, delivery: Delivery, *, of: str | None) -> Wat
 
 
 def cascade_error(unit: Unit, delivery: Delivery, table: str, rule: str, fix: str) -> WaterclockError:
-    """Build the error for a table whose rows refer to those that a delivery replaces, and would change with them."""
+    """Build the error for a delivery whose deletes would change the rows of `table` by its foreign key."""
     return WaterclockError(
         "E820",
         f"{table} refers to {unit} by ON DELETE {rule}",
@@ -48,7 +48,7 @@ def ambiguous_columns_error(unit: Unit, delivery: Delivery, one: str, other: str
 
 
 def lost_rows_error(unit: Unit, delivery: Delivery, sent: int, kept: int) -> WaterclockError:
-    """Build the error for a database that reports no error, but keeps fewer rows than it was sent."""
+    """Build the error for a database that reports no error, but stored fewer rows than it was sent."""
     return WaterclockError(
         "E813",
         f"the database kept {kept} of {sent} rows",

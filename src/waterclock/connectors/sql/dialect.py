@@ -1,4 +1,4 @@
-"""Defines the SQL dialects of databases: names, values of conditions, types of columns, and parts of a view."""
+"""Defines the SQL dialects of databases: quoting, literals, types of columns and other differences."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ _USUAL_TYPES = {
 class SqlDialect:
     """The SQL dialect of a database.
 
-    - `sign` encloses a name, and is doubled within it.
+    - `sign` is the quote character of a name, and is doubled within it.
     - `place` is the placeholder of a value. Where it is `%s`, a percent sign in a statement with values is doubled.
-    - `as_text` is a column as text, by which texts are equal if Spark treats them so; `{}` stands for its name.
+    - `as_text` converts a column to a text that compares as in Spark; `{}` stands for its name.
     - `bind` converts a value of a condition to one that the driver takes.
-    - `null` is the NULL of a type in a view and `label` a label as a text; `{}` stands for the type or the label.
+    - `null` is the NULL of a type in a view, and `label` a label as a text; `{}` stands for the type or the label.
     - `limit` limits the rows of a query; `{}` stands for their number.
     - `local` is the literal of a time, and `micros` a time in microseconds since 1970; `{}` stands for the time.
-    - `modulo` is the remainder of a division, and `fingerprint` an aggregate of times that changes if one changes.
+    - `modulo` is the remainder of a division, and `fingerprint` an aggregate of times that changes if one of them
+      changes.
     - `is_folded`: a name that is written in lower case is stored in upper case, as SQLAlchemy treats such databases.
-    - `types` are the types of columns by Spark type, where they are not those of most databases. `nested` is that of
-      nested values, `other` that of all other values, and `text` that of a label; `decimal` takes digits and scale.
+    - `types` maps Spark types to column types, where they differ from those of most databases. `nested` is the column
+      type of nested values, `text` that of labels, and `other` that of all other values. `decimal` returns the type for
+      a precision and a scale.
     """
 
     types: Mapping[str, str]
@@ -72,17 +74,17 @@ class SqlDialect:
         return sql.replace("%", "%%") if self.place == "%s" else sql
 
     def table_of(self, unit: Unit) -> str:
-        """Return the unit's table as a quoted SQL identifier, with its schema if the unit names one."""
+        """Return the unit's table as a quoted SQL identifier, with its schema if the path has one."""
         return ".".join(self.quote_identifier(part) for part in unit.path.split("."))
 
     def source_of(self, unit: Unit) -> str:
-        """Return the FROM item of the unit: its table, or its query in parentheses."""
+        """Return the SQL after FROM: the unit's table, or its query in parentheses."""
         if unit.query is None:
             return self.table_of(unit)
         return f"({unit.query.strip().rstrip(';')}\n) AS waterclock_query"
 
     def sql_type(self, spark_type: str) -> str:
-        """Return the type of a column for values of a Spark type."""
+        """Return the column type in which values of a Spark type are stored."""
         kind = spark_type.strip().lower()
         if decimal := _DECIMAL.fullmatch(kind):
             return self.decimal(int(decimal[1] or 10), int(decimal[2] or 0))

@@ -1,4 +1,4 @@
-"""Refuses values that a destination's column would not store exactly: databases round, cut and convert silently.
+"""Refuses values that a destination's column would not store exactly, as databases round, cut and convert silently.
 
 A connector describes each column from its catalog (`StoredColumn`). The check runs on the Arrow columns before they are
 sent. It costs nothing for a column whose type can store every value. Fractions are compared as they are written: 0.1 as
@@ -37,7 +37,7 @@ _CLOCK = re.compile(r"(?:[0-9]T|[0-9]\s+)([0-9]+(?::[0-9:.]+)?)")
 
 
 class ValueKind(StrEnum):
-    """The kind of values that a column stores."""
+    """The kind of values that a column stores; it selects the check."""
 
     DECIMAL = "decimal"
     FLOAT = "binary fraction"
@@ -53,16 +53,16 @@ class ValueKind(StrEnum):
 class StoredColumn:
     """A column of a destination, as its catalog describes it. `type_name` is the type as the database writes it.
 
-    - `holds`: without it, the column stores every value exactly, or the database refuses the value.
+    - `holds`: the kind of values to check. None: the column stores every value exactly, or the database refuses it.
     - `is_array`: all other attributes describe the elements.
     - `places`: digits after the point, of a number or of a second (None: no limit).
     - `bits`: the bits of a binary fraction's significand, 24 or 53.
     - `has_zone`: a time keeps the offset of its text.
     - `length`: the maximum length of a text, in characters or in bytes (`is_in_bytes`); longer texts are cut.
     - `forgets_blanks`: blanks at the end of a text are dropped.
-    - `digits`: how many digits of a DOUBLE a text keeps.
+    - `digits`: the number of digits of a DOUBLE that are kept if it is stored as text.
     - `unknown`: which of `nan` and `inf` the column does not support.
-    - `refuses`: the reason why no value can be stored exactly.
+    - `refuses`: the reason why no value can be stored exactly; empty if some can.
     - `takes_json`: nested values, which are sent as JSON, can be stored.
     """
 
@@ -83,7 +83,10 @@ class StoredColumn:
 
 
 def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
-    """Raise E812 for the first value that the column would not store exactly. Array elements are checked singly."""
+    """Raise E812 for the first value that the column would not store exactly.
+
+    The elements of arrays are checked too.
+    """
     import pyarrow as pa
 
     if into.holds is None and not into.unknown and not into.refuses and into.takes_json:
@@ -163,7 +166,7 @@ def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
-    """Return whether Arrow can cast values to another type without loss."""
+    """Return whether Arrow can cast the values to another type without loss."""
     import pyarrow as pa
 
     try:
@@ -213,7 +216,7 @@ def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _find_wider_double(values: pa.Array, why: str) -> _Found | None:
-    """Return the first DOUBLE that is not exactly a FLOAT."""
+    """Return the first DOUBLE that a FLOAT cannot store exactly, with the reason `why`; None if there is none."""
     import numpy as np
 
     doubles = values.drop_null().to_numpy(zero_copy_only=False)
@@ -223,9 +226,9 @@ def _find_wider_double(values: pa.Array, why: str) -> _Found | None:
 
 
 def _is_float(value: Any, bits: int) -> bool:
-    """Return whether a binary fraction of so many bits equals a number.
+    """Return whether a binary fraction with this many bits can represent a number.
 
-    A whole number must be equal exactly, any other number as it is written.
+    A whole number must be equal exactly. Another number must have the same decimal notation.
     """
     import numpy as np
 
@@ -250,7 +253,7 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
-    """Return the first number that would be written to a column of times, and why it is refused; None without one.
+    """Return the first number that would be written to a column of times, with the reason for refusing it, or None.
 
     Databases read 1.005 as a day of the year 1.
     """
@@ -311,9 +314,9 @@ def _interval(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | None:
-    """Return the first text of a time that the column would change, with the reason; None without one.
+    """Return the first text of a time that the column would change, with the reason, or None.
 
-    It has more digits of a second than `places`, or an offset or a zone that the column does not keep.
+    Such a text has more digits of a second than `places`, or an offset or a zone that the column does not store.
     """
     found = _filter_matching(values, rf"[.,][0-9]{{{places}}}[0-9]*[1-9]")
     if len(found):
@@ -334,7 +337,7 @@ def _of_second(places: int) -> str:
 
 
 def _find_unaligned_time(values: pa.Array, unit: int, why: str) -> _Found | None:
-    """Return the first time that is not a multiple of `unit` microseconds, with the reason `why`; None without one."""
+    """Return the first time that is not a multiple of `unit` microseconds, with the reason `why`, or None."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -369,7 +372,7 @@ def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
-    """Check a column that converts number-like texts to numbers: the text must be the number's own notation."""
+    """Return the first value that a column would change which converts texts of numbers to numbers, or None."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -385,7 +388,7 @@ def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _texts_of(value: str, *, is_float: bool) -> Iterable[str]:
-    """Yield the notations of the number that a text is converted to."""
+    """Yield the texts that the database may return for a number that it converted from a text."""
     number = Decimal(value.strip())
     is_whole = number == number.to_integral_value()
     if is_whole and not is_float and abs(number) < _MOST_WHOLE:

@@ -1,4 +1,4 @@
-"""Reads the address and the login of a database from a connection's options."""
+"""Reads the address and the credentials of a database from the options of a connection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from waterclock.errors import WaterclockError
 
 
 def require_option(setting: Setting, name: str, kind: str, fix: str) -> str:
-    """Return the `url` or `path` of a connection; `kind` describes what the connection is. Raises  E803 without one."""
+    """Return a required option of a connection, `url` or `path`. Raises  E803 if it is missing.
+
+    `kind` describes what such a connection is, `fix` is an example of the option.
+    """
     value = setting.options.get(name)
     if not value:
         raise WaterclockError(
@@ -39,13 +42,13 @@ def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
 
 
 def url_of(setting: Setting, type_name: str, example: str) -> str:
-    """Return the address of a database at a server. Raises  E803 without a url."""
+    """Return the URL of a database on a server. Raises  E803 if it is missing."""
     return require_option(setting, "url", f"a connection of type {type_name} is a database on a server", example)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """The parts of the address of a database at a server; `more` are its parameters."""
+    """The parts of a database server's URL; `more` are its query parameters."""
 
     host: str
     port: int
@@ -58,7 +61,7 @@ class ServerAddress:
 def parse_address(
     setting: Setting, schemes: tuple[str, ...], port: int, parameters: frozenset[str] = frozenset()
 ) -> ServerAddress:
-    """Return the parts of a connection's url. Raises  E803 for a missing or invalid one."""
+    """Parse the URL of a connection. Raises  E803 if it is missing or invalid."""
     example = f"{schemes[0]}://user@host:{port}/database"
     url = url_of(setting, schemes[0], example.replace(f":{port}", ""))
     if has_separator_in_password(url):
@@ -80,7 +83,7 @@ def parse_address(
 
 
 def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
-    """Build the error for an address that cannot be parsed."""
+    """Build the error for a URL that cannot be parsed. `why` contains no part of a password."""
     return WaterclockError(
         "E803",
         f"the url of the connection {setting.name} cannot be read",
@@ -91,7 +94,7 @@ def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
 
 
 def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the paths of certificate, key and authorities, by the driver's parameters for them.
+    """Return the paths of the certificate, its key and the CAs, by the names of the driver's parameters.
 
     Raises  E803 for a certificate without its key, and for a key without its certificate
     """

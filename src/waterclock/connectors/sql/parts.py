@@ -1,4 +1,4 @@
-"""Creates, shows, lists and drops the tables behind a publish's view, in a transaction of their database."""
+"""Creates, lists and drops the tables behind a publish's view, and updates the view, in one transaction."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from waterclock.connectors.sql.versioned_views import (
     part_name,
     part_of,
 )
-from waterclock.connectors.sql.view_tables import Shown, SqlViewTables
+from waterclock.connectors.sql.view_tables import SqlViewTables, ViewPart
 from waterclock.flow.declarations import Unit
 
 
 def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
-    """Return the table behind the view that a delivery fills, and whether this publish may replace its rows.
+    """Return the table behind the view to which a delivery writes, and whether this publish may replace its rows.
 
     Raises  E829 if the table of a version exists already
     """
@@ -31,8 +31,8 @@ def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[U
     return part, True
 
 
-def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
-    """Change the view to the version that was delivered, or to all labels including the delivered one."""
+def update_view(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
+    """Update the view to show the version that was delivered, or all labels including the delivered one."""
     if not delivery.is_by_label:
         tables.show(unit, {"": (part, tables.columns([part])[part.path])})
         return
@@ -41,7 +41,7 @@ def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> N
 
 
 def find_label_tables(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
-    """Return the delivered labels that have a table behind the view."""
+    """Return the delivered labels that have a separate table behind the view."""
     return tuple(_find_parts(tables, unit, tables.labels(project, publish)))
 
 
@@ -64,7 +64,7 @@ def drop_old_versions(tables: SqlViewTables, unit: Unit, project: str, publish: 
             tables.drop(part_of(unit, part_name(unit, claim=claim)))
 
 
-def _find_parts(tables: SqlViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
+def _find_parts(tables: SqlViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, ViewPart]:
     parts = {label: part_of(unit, part_name(unit, label=label)) for label in labels}
     columns = tables.columns(list(parts.values()))
     return {label: (part, columns[part.path]) for label, part in parts.items() if part.path in columns}

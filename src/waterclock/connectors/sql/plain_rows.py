@@ -1,4 +1,4 @@
-"""Yields the rows of a sealed slice as plain values, for drivers that take rows of values."""
+"""Yields the rows of a sealed slice as tuples of Python values, for drivers that take such rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 def rows_of_slice(
     delivery: Delivery, convert: Callable[[pa.Array, str, str], list[Any]], *, with_marks: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows with their labels, if the destination has a column for labels, and `with_marks` whether they are gone.
+    """Yield rows as tuples of the columns' values.
 
-    `convert` returns the values of a column of this name, in lower case, and Spark type.
+    If the destination stores labels, the label follows; with `with_marks`, so does whether the row is deleted.
+    `convert` takes a column, its name in lower case and its Spark type, and returns its values.
     """
     names = [name for name, _ in delivery.columns]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]

@@ -1,4 +1,4 @@
-"""Builds the result of a collect from a database: few rows are read in this process, many by Spark's workers."""
+"""Builds the result of a collect from a database, whose rows were read in this process or are read by Spark workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def collect_in_driver(
     left_out: tuple[str, ...],
     source: Mapping[str, Any],
 ) -> Collected:
-    """Build the result of rows that were read in this process; `counts` are rows without a window, by reason."""
+    """Build the result from rows that were read in this process. `counts` are rows without a window, by reason."""
     import pyarrow as pa
 
     table = pa.Table.from_batches(read, schema)
@@ -35,7 +35,7 @@ def collect_while_open(
     left_out: tuple[str, ...],
     source: Mapping[str, Any],
 ) -> Collected:
-    """Build the result of rows that workers read while a transaction is open.
+    """Build the result from a frame whose rows Spark's workers read while a transaction is open.
 
     `close` ends the transaction, once the counts are requested or the frame is discarded. `counts` are rows without a
     window, by reason.

@@ -1,4 +1,4 @@
-"""Builds the errors of databases that do not respond, are locked, have changed, or refuse a statement."""
+"""Builds the errors for databases that do not respond, are locked, changed meanwhile, or refuse a statement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def missing_database_file_error(path: str, where: str) -> WaterclockError:
 
 
 def damaged_database_file_error(path: str, where: str, text: str) -> WaterclockError:
-    """Build the error for a file that is no database, or a damaged one."""
+    """Build the error for a file that is not a database or is damaged."""
     return WaterclockError(
         "E810", "the database cannot be opened", where=where, why=f"{path}: {text}", fix="repair or restore the file"
     )
@@ -42,7 +42,10 @@ def unreachable_server_error(name: str, where: str, text: str) -> WaterclockErro
 
 
 def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
-    """Build the error for a lock that was not released in time; `by` is its holder: a process, a transaction."""
+    """Build the error for a lock that was not released in time.
+
+    `by` is the kind of its holder: process or transaction.
+    """
     return WaterclockError(
         "E811",
         "the database is locked",
@@ -54,7 +57,7 @@ def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
 
 
 def changed_database_error(where: str, why: str) -> WaterclockError:
-    """Build the error for a database that changed while its parts were read one after another."""
+    """Build the error for a database that changed between the reads of its parts."""
     return WaterclockError(
         "E814",
         "the database changed while it was read in parts",
@@ -73,7 +76,7 @@ def unwritable_database_error(where: str, why: str, what: str, fix: str) -> Wate
 
 
 LONGEST_QUERY_SECONDS = 6 * 3600
-"""The limit for reading a database file: a view of a file from elsewhere may recurse without an end."""
+"""The time limit for reading a database file: a view in a file of unknown origin may recurse without end."""
 
 
 def refused_statement_error(
@@ -86,9 +89,10 @@ def refused_statement_error(
 def missing_table_error(
     unit: Unit, known: Sequence[str], meant: tuple[str, Sequence[str]] | None = None
 ) -> WaterclockError:
-    """Build the error for a table that does not exist. `meant` is the name to compare with, and the names to compare.
+    """Build the error for a table that does not exist. `known` are existing tables.
 
-    A server may have very many tables, so with `meant` only the first ones are listed.
+    `meant` is a name and the names to compare it with for a suggestion; by default the unit's path and `known`. A
+    server may have very many tables, so with `meant` only the first ones are listed.
     """
     shown = known if meant is None else known[:_SHOWN]
     listed = f"{', '.join(shown)}{', …' if len(known) > len(shown) else ''}"
@@ -103,6 +107,6 @@ def missing_table_error(
 
 
 def describe_missing_file(path: str, *, may_create: bool) -> str | None:
-    """Return a message if a database file does not exist and a delivery may create it; else None."""
+    """Return a message if a database file is missing and a delivery may create it; else None."""
     file = Path(path)
     return f"the file {file.name} is gone" if may_create and not file.exists() else None

@@ -1,4 +1,4 @@
-"""Builds the errors for a database server that responds but refuses the connection: these are not retried."""
+"""Builds the errors for a database server that responds but refuses the connection. Such errors are not retried."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def login_error(connection: str, where: str, why: str) -> WaterclockError:
 
 
 def no_database(connection: str, where: str, why: str) -> WaterclockError:
-    """Build the error for a database that the server does not have."""
+    """Build the error for a database that does not exist on the server."""
     return WaterclockError(
         "E810",
         f"the database of the connection {connection} does not exist",

@@ -1,4 +1,4 @@
-"""Writes the condition of REPLACE WHERE in a database's SQL, and checks that it is that of the last delivery."""
+"""Converts the condition of REPLACE WHERE to a database's SQL, and compares it with that of the last delivery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "fl
 
 
 def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
-    """Return a delivery's WHERE condition in SQL and its values; `TRUE` without a condition.
+    """Return a delivery's WHERE condition in SQL, and its values; `TRUE` for a delivery without one.
 
     `spelt` maps lower-case names to the destination's names.
     Raises  E830 for a column that is not published, or that is compared with a value of another kind
@@ -55,9 +55,9 @@ def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | 
 def replaced_rows(
     verb: str, unit: Unit, delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str]
 ) -> tuple[str, list[Any]]:
-    """Return a statement about the rows that a delivery replaces, and its values.
+    """Return a statement on the rows that a delivery replaces, and its values.
 
-    `verb` is its start, such as `DELETE`.
+    `verb` is the start of the statement, such as `DELETE`.
     """
     rows = f"{verb} FROM {dialect.escape(dialect.table_of(unit))}"
     if delivery.is_by_label:
@@ -70,10 +70,9 @@ def replaced_rows(
 
 
 def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
-    """Refuse a delivery whose condition differs from that of the last delivery.
+    """Raise E831 if a delivery's condition differs from that of the last delivery, unless the option `adopt` is set.
 
-    Otherwise old rows would remain, or rows of others would be deleted.
-    Raises  E831, unless the option `adopt` is set
+    With another condition, old rows would remain, or rows of others would be deleted.
     """
     before = newest.note if newest is not None and newest.note.startswith(_WHERE) else ""
     now = condition_text(delivery.where)
@@ -91,7 +90,7 @@ def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> 
 
 
 def condition_text(where: Condition | None) -> str:
-    """Return the text of a condition in the record of deliveries."""
+    """Return the text of a condition for the record of deliveries; empty without a condition."""
     return f"{_WHERE}{where.text}" if where else ""
 
 

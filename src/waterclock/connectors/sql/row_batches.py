@@ -1,4 +1,4 @@
-"""Turns the rows of a database's cursor into Arrow batches of declared types, each row with its window's label."""
+"""Converts the rows of a database cursor to Arrow batches of declared types, each row with the label of its window."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def batches_of_rows(
     label: Callable[[Sequence[Any]], tuple[pa.Array, pa.Array]],
     came: list[int] | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield fetched rows in batches of up to `BATCH_ROWS`, by window with labels.
+    """Yield fetched rows in batches of up to `BATCH_ROWS`, with labels if they are read by window.
 
-    `label` returns, for the last values of rows, their labels and whether they are in a window. `came` counts the
+    `label` takes the last value of each row, and returns labels and whether the rows are in a window. `came` counts all
     fetched rows, including those that belong to no window.
 
     Raises  E812 for a value that does not fit its column's type
@@ -57,7 +57,7 @@ def _array(values: Sequence[Any], taken: CollectedColumn, extract: SqlExtract[An
 
 
 def labels_of_counts(extract: SqlExtract[Any, Any]) -> Callable[[Sequence[Any]], tuple[pa.Array, pa.Array]]:
-    """Return the function that labels rows by their times as the database counts them."""
+    """Return the function that labels rows by their times, which are numbers as the database counts them."""
 
     def label(counts: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
         import numpy as np

@@ -1,4 +1,4 @@
-"""Base class of the collectors of database servers whose rows are read by expressions of a dialect."""
+"""Base class of the collectors for database servers. They read columns by SQL expressions of a dialect."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _Extract = PartialExtract[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServerReader(Generic[_Connection]):
-    """How a kind of server is read.
+    """The functions and texts with which a kind of server is read.
 
     - `session` returns a session in a connection, and `batches` yields the rows of an extract.
-    - `times` are the types of times, for messages.
-    - `sign_time` is the literal of a time in an AWAIT, in `sign_zone`, or else in the table's zone.
+    - `times` lists the types of times, for messages.
+    - `sign_time` is the literal of a time in an AWAIT. Its zone is `sign_zone`, or else that of the table.
     - `extract` is the class of its extracts. `parts` splits a big one; without it, one worker reads all rows.
-    - `count_excluded` counts the rows that belong to no window, where not only those without a time do.
+    - `count_excluded` counts the rows that belong to no window. It is needed only if more than rows without a time do.
     - `check` raises an error for a part that changed since it was split off.
-    - `place` names the attribute of the database by which the manifest shows it.
+    - `place` is the key under which the manifest stores the name of the database.
     - `stays_open`: the transaction ends only after the workers have read.
     """
 
@@ -66,7 +66,7 @@ class ServerReader(Generic[_Connection]):
     stays_open: bool = False
 
     def count_excluded_rows(self, connection: _Connection, extract: _Extract) -> Mapping[str, int]:
-        """Count the rows that belong to no window."""
+        """Count the rows that belong to no window, by reason."""
         if self.count_excluded is not None:
             return self.count_excluded(connection, extract)
         if extract.by_window is None:
@@ -76,7 +76,7 @@ class ServerReader(Generic[_Connection]):
         return count_missing_times(self.session(connection).first_of(sql))
 
     def read_part(self, extract: _Extract) -> Iterator[pa.RecordBatch]:
-        """Read a part in a worker, in a transaction of its own."""
+        """Read a part in a Spark worker, in a separate transaction."""
         with extract.database.open_for_reading(extract.where) as connection:
             if self.check is not None:
                 self.check(connection, extract)
@@ -91,12 +91,12 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
     @property
     @abstractmethod
     def _reader(self) -> ServerReader[_Connection]:
-        """How the server is read."""
+        """The functions and texts with which the server is read."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the first value of AWAIT's query is TRUE or a number other than 0: the window is complete.
+        """Return whether the query of AWAIT shows a complete window: its first value is TRUE or a number other than 0.
 
-        :window_start and :window_end are times without a zone; :timelabel is the label.
+        In the query, :window_start and :window_end are times without a zone, and :timelabel is the label.
         """
         reader = self._reader
         query = fill_sign_query(awaits.text, window, reader.sign_zone or zone, reader.sign_time)
@@ -124,7 +124,7 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         close: Callable[[], None],
         request: SqlReadRequest[_Column],
     ) -> Collected:
-        """Read the rows in the open transaction if they are few; else Spark's workers read them in parts."""
+        """Read the rows in the open transaction if they are few; else let Spark's workers read them in parts."""
         unit, reader = request.unit, self._reader
         columns = tuple(reader.requested(*each) for each in request.wanted)
         of_unit = (str(unit), reader.dialect.source_of(unit), columns, request.times, request.by_window)
@@ -136,13 +136,13 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         source: dict[str, Any] = {reader.place: extract.database.name}
         if read is not None:
             close()
-            if read:  # with the schema of what was read, which may have nested types
+            if read:  # with the schema of the batches, which may have nested types
                 return collect_in_driver(spark, read, read[0].schema, counts, request.left_out, source)
             empty = spark.createDataFrame([], ddl_of(extract.fields))
             return Collected(empty, lambda: counts, request.left_out, {**source, "rows": 0}, is_empty=True)
         parts = [extract] if reader.parts is None else reader.parts(connection, unit, extract)
         if not reader.stays_open:
-            close()  # the workers have transactions of their own
+            close()  # the workers open separate transactions
         frame = read_by_workers(spark, parts, reader.read_part, extract.fields)
         said = {**source, "parts": len(parts)}
         if reader.stays_open:

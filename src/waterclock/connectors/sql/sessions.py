@@ -17,7 +17,7 @@ class ReadableDatabase(Protocol[_Opened_co]):
     """A database that can be opened for reading, in one transaction."""
 
     def open_for_reading(self, where: str) -> AbstractContextManager[_Opened_co]:
-        """Open a read transaction. All reads see one moment."""
+        """Open a read transaction. All reads see the same state of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class SqlResult:
 
 @dataclass(frozen=True, slots=True)
 class SqlSession:
-    """An open connection. `run` runs a statement; with values, `dialect.place` is the placeholder of each."""
+    """An open connection. `run` runs a statement; `dialect.place` is the placeholder of each value."""
 
     dialect: SqlDialect
     run: Callable[[str, Sequence[Any] | None], DeliveryAnswer]
 
     def execute(self, sql: str, values: Sequence[Any] | None = None) -> None:
-        """Run a statement without a result."""
+        """Run a statement whose result is not needed."""
         self.run(sql, values)
 
     def first_of(self, sql: str, values: Sequence[Any] | None = None) -> Any:
@@ -56,7 +56,7 @@ class SqlSession:
         return self.run(sql, values).rowcount
 
     def rows_of(self, sql: str, values: Sequence[Any] | None = None) -> Sequence[Any]:
-        """Run a statement and return its result."""
+        """Run a query and return all its rows."""
         return self.run(sql, values).fetchall()
 
     @property

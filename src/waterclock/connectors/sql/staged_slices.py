@@ -1,4 +1,4 @@
-"""Merges the rows of a slice that are staged in a table of their own, and refuses keys that the database equates."""
+"""Merges the rows of a slice from a staging table, and refuses different keys that the database treats as equal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GONE = "waterclock_gone"
 
 @dataclass(frozen=True, slots=True)
 class StagedSlice:
-    """A table with the rows of a slice. `name` is written in SQL.
+    """A staging table with the rows of a slice. `name` is its name in SQL.
 
     `columns` maps the delivery's columns, in lower case, to their names in the table and in the destination, in SQL.
     """
@@ -26,17 +26,17 @@ class StagedSlice:
     columns: Mapping[str, tuple[str, str]]
 
     def same_keys(self, delivery: Delivery) -> str:
-        """Return the condition that a row `s` of the slice and a row `t` of the destination have the same key."""
+        """Return the SQL condition that a row `s` of the slice and a row `t` of the destination have the same key."""
         keys = (self.columns[key.lower()] for key in delivery.keys)
         return " AND ".join(f"s.{own} = t.{its}" for own, its in keys)
 
     def changed_columns(self, delivery: Delivery) -> list[tuple[str, str]]:
-        """Return the columns that are not keys."""
+        """Return the columns that a MERGE updates: those that are not keys."""
         keys = {key.lower() for key in delivery.keys}
         return [pair for name, pair in self.columns.items() if name not in keys]
 
     def label_guard(self, delivery: Delivery) -> str:
-        """Return the condition, after AND, by which a row of a newer label stays; empty where labels are no matter."""
+        """Return the SQL condition, after AND, that protects rows of newer labels; empty if rows have no label."""
         if not delivery.is_by_label or TIMELABEL in {key.lower() for key in delivery.keys}:
             return ""
         own, its = self.columns[TIMELABEL]
@@ -46,19 +46,22 @@ class StagedSlice:
 def stage_of(
     session: SqlSession, name: str, delivery: Delivery, spelt: Mapping[str, str], own: Mapping[str, str] | None = None
 ) -> StagedSlice:
-    """Return a staged slice; `spelt` are the destination's names by lower-case names, `own` those of the slice."""
+    """Describe a staging table.
+
+    `spelt` maps lower-case names to the destination's names, `own` to those of the staging table, if they differ.
+    """
     quote = session.dialect.quote_identifier
     names = [each.lower() for each in names_of(delivery)]
     return StagedSlice(name, {each: (quote((own or spelt)[each]), quote(spelt[each])) for each in names})
 
 
 def names_of(delivery: Delivery) -> list[str]:
-    """Return the names of the columns of a delivery."""
+    """Return the names of the columns that a delivery writes."""
     return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
 
 
 def merge(session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSlice) -> tuple[int, int]:
-    """Delete the rows of deleted keys, and replace the rows of the slice's keys, by the MERGE of standard SQL.
+    """Delete the rows of deleted keys, then update or insert the other rows, with the MERGE of standard SQL.
 
     Return the numbers of rows written and deleted.
     """
@@ -82,7 +85,7 @@ def merge(session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSli
 def refuse_equal_keys(
     session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSlice, texts: Sequence[str], better: str
 ) -> None:
-    """Raise E876 for different keys that the destination's columns treat as equal, such as `a` and `A`.
+    """Raise E876 if the destination's columns treat different keys of the slice as equal, such as `a` and `A`.
 
     `texts` are the keys whose columns contain text.
     """

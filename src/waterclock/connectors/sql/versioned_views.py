@@ -1,7 +1,7 @@
-"""Names and queries of the tables behind a view in a database (OPTIONS (behind 'view')).
+"""Defines the names and queries of tables behind a view in a database (OPTIONS (behind 'view')).
 
-For a table that is delivered by label, each label has a table of its own, `_<table>_<timelabel>`, under a UNION ALL
-view. For any other table, each delivery has one, `_<table>_v<claim>`, which is written once; the view shows the newest.
+If a table is delivered by label, each label has a separate table, `_<table>_<timelabel>`, under a UNION ALL view.
+Otherwise each delivery has one, `_<table>_v<claim>`, which is written once, and the view shows the newest.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ Columns = Sequence[tuple[str, str]]
 
 
 def is_behind(unit: Unit) -> bool:
-    """Return whether a unit is published behind a view."""
+    """Return whether a unit is published to tables behind a view."""
     return unit.options.get("behind") == "view"
 
 
 def part_name(unit: Unit, *, label: str = "", claim: int = 0) -> str:
-    """Return the name of the table of a label, or else of the version that a claim delivers."""
+    """Return the name of the table of a label or, without a label, of the version that a claim delivers."""
     return f"_{unit.path.rpartition('.')[2]}_{label or f'v{claim}'}"
 
 
 def part_of(unit: Unit, name: str) -> Unit:
-    """Return a table behind the unit's view, in its schema, as a unit of its own."""
+    """Return a unit for a table behind the unit's view, in the same schema."""
     schema, dot, _ = unit.path.rpartition(".")
     return replace(unit, path=f"{schema}{dot}{name}", options={})
 
 
 def own_table_delivery(delivery: Delivery) -> Delivery:
-    """Return the delivery for a table of its own: it replaces all rows, and has no column for the label."""
+    """Return the delivery adapted to a separate table: it replaces all rows, and has no column for the label."""
     return replace(delivery, is_from_partitioned=False, mode=Mode.REPLACE)
 
 
 def compute_retention_start(unit: Unit, now: datetime) -> datetime:
-    """Return the instant before which a version must have been replaced to be dropped."""
+    """Return the earliest time of replacement that the option `keep` protects; older versions are dropped."""
     return parse_duration(str(unit.options.get("keep", _KEPT))).subtract_from(now, "UTC")
 
 
@@ -81,9 +81,9 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> s
 
 
 def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
-    """Raise E829 if a delivery's name is used by another kind of object.
+    """Raise E829 if the name of a publish is in use by another kind of object.
 
-    That is a table instead of a view, or a view that this publish did not create.
+    The object is a table instead of a view, or a view that this publish did not create.
     """
     was_behind = newest is not None and newest.note == BEHIND
     if not is_behind(unit):
@@ -101,7 +101,7 @@ def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | N
 
 
 def existing_version_error(unit: Unit, delivery: Delivery, name: str) -> WaterclockError:
-    """Build the error for a version whose table exists already: a version is never written again."""
+    """Build the error for a version whose table exists already. A version is written only once."""
     return _name_in_use_error(
         unit, delivery, f"a table {name} exists that no delivery of this publish created", f"{name}"
     )

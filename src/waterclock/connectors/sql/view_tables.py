@@ -12,7 +12,7 @@ from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.versioned_views import Columns, query_of
 from waterclock.flow.declarations import Unit
 
-Shown = tuple[Unit, Columns]
+ViewPart = tuple[Unit, Columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +23,21 @@ class SqlViewTables(ABC):
 
     @abstractmethod
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, or an empty text if the name is free."""
+        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
 
     @abstractmethod
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of those tables that exist, by the path of the table. Cost: one statement."""
+        """Map the path of each table that exists to its columns. Cost: one statement."""
 
     def labels(self, project: str, publish: str) -> list[str]:
         """Return the labels that were delivered, in order."""
         return self.session.record.labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
-        """Return the claims that delivered rows and their times, oldest first."""
+        """Return the claims that delivered rows and their times of delivery, oldest first."""
         return [(claim, self._instant(at)) for claim, at in self.session.record.versions(project, publish)]
 
-    def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
+    def show(self, unit: Unit, parts: Mapping[str, ViewPart]) -> None:
         """Replace the unit's view by one over these tables, by label ("" for a version).
 
         Without tables, drop the view.
@@ -51,13 +51,13 @@ class SqlViewTables(ABC):
         self.session.execute(f"DROP TABLE IF EXISTS {self.session.dialect.table_of(part)}")
 
     def _show(self, view: str, query: str) -> None:
-        """Drop the view, and create it again with the query, if there is one."""
+        """Drop the view, and create it again if there is a query."""
         self.session.execute(f"DROP VIEW IF EXISTS {view}")
         if query:
             self.session.execute(f"CREATE VIEW {view} AS {query}")
 
     def _instant(self, delivered_at: Any) -> datetime:
-        """Convert the time of a delivery from the database's format."""
+        """Convert the time of a delivery from the database's format to an instant."""
         at: datetime = delivered_at
         return at
 

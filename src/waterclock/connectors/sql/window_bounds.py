@@ -1,6 +1,7 @@
 """Builds SQL conditions for the rows of windows, for PostgreSQL and similar databases, so that an index can be used.
 
-The conditions may match more rows. This process then determines the window of each row by its time in microseconds.
+The conditions may also match rows outside of the windows. This process then determines the window of each row by its
+time in microseconds.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class WindowFilter:
-    """Selects the rows whose `time_column`, of the database's type `kind`, is in one of the windows, which ascend.
+    """Selects the rows whose `time_column` is in one of the ascending windows.
 
-    `kind` is `timestamptz`, `timestamp`, `date`, or begins with `int`.
+    `kind` is the kind of the column: `timestamptz`, `timestamp`, `date`, or a text that begins with `int`.
     """
 
     time_column: str
@@ -44,12 +45,12 @@ class WindowFilter:
 
     @property
     def is_number(self) -> bool:
-        """True if the times are numbers since 1970."""
+        """True if the times are numbers that count from 1970."""
         return self.kind.startswith("int")
 
 
 def window_range_condition(name: str, by_window: WindowFilter, times: Times) -> str:
-    """Return the SQL condition for a range of times that contains all windows; `name` is the time column in SQL."""
+    """Return the SQL condition for the times from the first to the last window; `name` is the time column in SQL."""
     start, end = by_window.windows[0].start, by_window.windows[-1].end
     if not by_window.is_local:
         first, last = (format_time_literal(bound, by_window.kind, times) for bound in (start, end))
@@ -59,10 +60,9 @@ def window_range_condition(name: str, by_window: WindowFilter, times: Times) -> 
 
 
 def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]:
-    """Return ascending times that split the rows of the windows into `count` parts, to be read in parallel.
+    """Return ascending times that split the rows of the windows into about `count` parts, to be read in parallel.
 
-    For a column without a zone these are local times. Where an hour repeats, local times do not ascend with instants:
-    any ascending times divide the rows.
+    For a column without a zone these are local times.
     """
     start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
     cuts = [start + (end - start) * at / count for at in range(1, count)]
@@ -73,7 +73,7 @@ def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]
 
 
 def part_conditions(name: str, cuts: Sequence[str]) -> Iterator[str]:
-    """Yield the SQL conditions of the parts into which the values `cuts` divide the rows by a column."""
+    """Yield the SQL condition of each part into which the values `cuts` split the rows; `name` is the column."""
     if not cuts:
         return
     yield f"{name} < {cuts[0]}"
@@ -83,7 +83,7 @@ def part_conditions(name: str, cuts: Sequence[str]) -> Iterator[str]:
 
 
 def format_time_literal(at: datetime, kind: str, times: Times) -> str:
-    """Format an instant as an SQL literal for a time column of a kind."""
+    """Format an instant as an SQL literal for a time column of this kind."""
     if kind.startswith("int"):
         return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))
     if kind == "timestamptz":
@@ -92,12 +92,12 @@ def format_time_literal(at: datetime, kind: str, times: Times) -> str:
 
 
 def local_literal(at: datetime) -> str:
-    """Format a local time as an SQL literal."""
+    """Format a local time as an SQL timestamp literal."""
     return f"'{at:%Y-%m-%d %H:%M:%S.%f}'::timestamp"
 
 
 def labels_of(instants: npt.NDArray[np.int64], windows: Sequence[Window]) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label by its instant in microseconds since 1970, and whether the row is in any window."""
+    """Return the label of each row by its instant in microseconds since 1970, and whether the row is in any window."""
     import numpy as np
     import pyarrow as pa
 
@@ -110,7 +110,7 @@ def labels_of(instants: npt.NDArray[np.int64], windows: Sequence[Window]) -> tup
 
 
 def instants_of_counts(counts: npt.NDArray[np.int64], by_window: WindowFilter, times: Times) -> npt.NDArray[np.int64]:
-    """Return instants in microseconds since 1970, from times as a database counts them.
+    """Convert times that a database returned as numbers to instants in microseconds since 1970.
 
     A database counts a time without a zone as if it were in UTC, and a number in its own unit.
     """
@@ -124,9 +124,9 @@ def _micros_of(at: datetime) -> int:
 
 
 def local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
-    """Return the bounds of a span in local times; a day wider if the zone's offset may change nearby."""
+    """Convert the bounds of a span to local times, a day wider if the zone's offset may change nearby."""
     rules = nominal_zone(zone)
     offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
     margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
-    # a date is the midnight of its day: the first instant of a window is at or after it
+    # a date counts as midnight of its day: the first instant of a window is at or after it
     return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))

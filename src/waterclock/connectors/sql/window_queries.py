@@ -1,7 +1,7 @@
-"""Builds the queries of a batch from a database server, in the SQL of a dialect: rows of windows, and their changes.
+"""Builds the queries of a collect from a database server: for rows of windows, and for their changes.
 
-A query uses bounds that contain all wanted rows, so that the server can use an index. The window of each row is then
-determined in this process, by its time in microseconds.
+A query uses bounds that contain all requested rows, so that the server can use an index. This process then determines
+the window of each row by its time in microseconds.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _Column = TypeVar("_Column", bound=ExpressionColumn)
 
 @dataclass(frozen=True, slots=True)
 class RequestedExpression(SqlRequestedColumn[_Column]):
-    """A requested column that is read by an expression, with its description in the database."""
+    """A column to read by an SQL expression, with its description in the database."""
 
     @property
     def is_text(self) -> bool:
-        """Whether the column is read as the text of its values."""
+        """Whether the column is read as text, because its declared type is one."""
         kind = self.taken.type.strip().lower()
         return kind == "string" or kind.startswith(("char", "varchar"))
 
@@ -43,7 +43,7 @@ class RequestedExpression(SqlRequestedColumn[_Column]):
 
 @dataclass(frozen=True, slots=True)
 class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]):
-    """The rows to read. `part` is an SQL condition that selects a part, and `most` limits the number of rows."""
+    """A query for rows. `part` is an SQL condition that selects a part of them, and `most` limits their number."""
 
     part: str | None = None
     most: int | None = None
@@ -56,13 +56,13 @@ class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]
         )
 
     def select_list(self, dialect: SqlDialect) -> list[str]:
-        """Return the expressions of the query."""
+        """Return the expressions after SELECT."""
         return [one.sql for one in self.wanted] + (
             [microseconds_sql(self.by_window, dialect)] if self.by_window else []
         )
 
     def where_sql(self, dialect: SqlDialect) -> str:
-        """Return the condition of the rows, with WHERE; empty if all rows are wanted."""
+        """Return the WHERE clause; empty if all rows are requested."""
         conditions = [self.part] if self.part else []
         if self.by_window:
             conditions.append(window_condition(self.by_window, self.times, dialect))
@@ -70,13 +70,16 @@ class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]
 
 
 def microseconds_sql(by_window: WindowFilter, dialect: SqlDialect) -> str:
-    """Return SQL for a time in microseconds since 1970, as if in UTC without a zone; NULL for an invalid date."""
+    """Return SQL for a row's time as a number: microseconds since 1970, or the column itself if it contains numbers.
+
+    A time without a zone counts as if in UTC. An invalid date is NULL.
+    """
     name = dialect.quote_identifier(by_window.time_column)
     return name if by_window.is_number else dialect.micros.format(name)
 
 
 def window_condition(by_window: WindowFilter, times: Times, dialect: SqlDialect) -> str:
-    """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
+    """Return an SQL condition that matches all rows of the windows, and maybe more, and that an index can serve."""
     name, windows = dialect.quote_identifier(by_window.time_column), by_window.windows
     start, end = windows[0].start, windows[-1].end
     if by_window.is_local:
@@ -87,19 +90,19 @@ def window_condition(by_window: WindowFilter, times: Times, dialect: SqlDialect)
 
 
 def format_bound(at: datetime, of: WindowFilter, times: Times, dialect: SqlDialect) -> str:
-    """Return an instant as a literal of a column's type."""
+    """Format an instant as an SQL literal of a column's type."""
     if of.is_number:
         return format_time_literal(at, of.kind, times)
     return local_literal(at.astimezone(nominal_zone(times.zone) if of.is_local else UTC), dialect)
 
 
 def local_literal(at: datetime, dialect: SqlDialect) -> str:
-    """Return a time as a literal, without its zone."""
+    """Format a time as an SQL literal, without its zone."""
     return dialect.local.format(f"{at:%Y-%m-%d %H:%M:%S.%f}")
 
 
 def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
-    """Return the query of an AWAIT with the values of a window, whose times are literals in a zone."""
+    """Insert the values of a window into the query of an AWAIT. `literal` formats a time, which is in `zone`."""
     rules = nominal_zone(zone)
     said = {
         name: literal.format(f"{at.astimezone(rules):%Y-%m-%d %H:%M:%S.%f}")
@@ -109,7 +112,7 @@ def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
 
 
 def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, dialect: SqlDialect) -> str:
-    """Return the query for the changes of the rows, by minutes of their times."""
+    """Return the query that aggregates changed rows by the minute of their data time."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed, own = (
         dialect.quote_identifier(change.time_column),
@@ -131,5 +134,8 @@ def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, 
 
 
 def minute_of(time: str, step: int, modulo: str = "({} % {})") -> str:
-    """Return the SQL of a time's minute; `step` is a minute in its unit. A quotient would be rounded to four digits."""
+    """Return SQL that rounds a time down to its minute; `step` is the length of a minute in the unit of the time.
+
+    It uses remainders, as a quotient would be rounded to four digits.
+    """
     return f"{time} - {modulo.format(f'({modulo.format(time, step)} + {step})', step)}"

@@ -1,8 +1,8 @@
-"""Reads the state of a SQLite database file, without SQLite.
+"""Reads the state of a SQLite database file without SQLite, to detect commits.
 
-Several connections cannot share a read transaction. If they see the same state before and after they read, they have
-read the same rows. Closing a file releases all locks of the process on it, including SQLite's. So this module must run
-in a process that has no open connection to the database.
+Several connections cannot share a read transaction. If they find the same state before and after they read, they have
+read the same rows. When a process closes a file, it loses all its locks on the file, including those of SQLite. So this
+module must run in a process that has no open connection to the database.
 
 Source  SQLite's file format: "file change counter", "WAL-index header"
 """
@@ -17,10 +17,10 @@ from pathlib import Path
 def state_of(path: str) -> str:
     """Return a text that differs after every commit, from counters and times of the file and of the WAL index.
 
-    In WAL mode, a commit need not change the counter, and the index is deleted with the last connection. In that case a
-    checkpoint has written the file, which changes its modification time. The text may also differ without a commit,
-    for example after a checkpoint. It is the same after a commit only if both fall within one tick of the file system's
-    clock, which lasts a few milliseconds.
+    In WAL mode, a commit may leave the counter unchanged, and the index is deleted with the last connection. In that
+    case a checkpoint has written the file, which changes its modification time. The text may also differ without a
+    commit, for example after a checkpoint. It can only miss a commit within the same tick of the file system's clock,
+    which lasts a few milliseconds.
     """
     with Path(path).open("rb") as file:
         head = file.read(100)
@@ -40,7 +40,7 @@ def _times_of(path: Path) -> list[str]:
 
 
 def state_seen_from_outside(path: str) -> str:
-    """Return the state of a database file as read by a separate process, in about 50 ms."""
+    """Return the state of a database file, read by a separate process. Cost: about 50 ms."""
     command = [sys.executable, "-P", "-m", "waterclock.connectors.sqlite.change_counter", path]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 

@@ -1,4 +1,4 @@
-"""Scans a SQLite database for windows with changed rows: one pass over the times of rows, without storing them."""
+"""Finds the windows of a SQLite database with changed rows, in one pass over their times, without storing them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SINCE = (
 
 @dataclass(frozen=True, slots=True)
 class SqliteChangeScan:
-    """A scan for changed rows: the columns with a row's data time and its last change, and the ascending windows."""
+    """A scan for changed rows: the columns with a row's data time and its last change, and the windows in order."""
 
     unit: Unit
     source: str
@@ -42,9 +42,9 @@ class SqliteChangeScan:
     times: Times
 
     def tally(self, connection: sqlite3.Connection, bounds: Bounds) -> Tallies:
-        """Return the tallies of the changes of each window at or above its bound.
+        """Count the changes in each window at or above the window's bound.
 
-        Raises  E827 for a time of change that is not a time
+        Raises  E827 for a value in the change column that is not a time
         """
         starts = [window.start for window in self.windows]
         counting = TallyCounter(self.windows, datetime.now(UTC))

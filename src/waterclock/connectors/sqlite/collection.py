@@ -45,9 +45,9 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class SqliteExtract(SqlExtract[SqliteFile, SqlRequestedColumn[SqlColumn]]):
-    """A read of rows from a SQLite table or query.
+    """A query for rows of a SQLite table or query.
 
-    With `rowids` it reads a part, `low <= rowid < high`. All parts must see the same state `seen` of the database.
+    `rowids` selects a part, `low <= rowid < high`. `seen` is the state of the database in which all parts must be read.
     """
 
     rowids: tuple[int, int] | None = None
@@ -62,7 +62,7 @@ def collect_rows(
     *,
     partitions: int = 1,
 ) -> Collected:
-    """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them."""
+    """Read the rows of `extract` in the open transaction if they are few; else let Spark's workers read them."""
     counts = count_excluded_rows(connection, extract)
     read = None if _seem_many(connection, extract) else read_if_few(batches(connection, extract))
     source = {"path": extract.database.path}
@@ -74,8 +74,8 @@ def collect_rows(
 def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
     """Return whether a table seems to have too many rows to be read in this process.
 
-    Queries are not counted, since that would run them twice. Times are compared as they are written, in the table's
-    zone: this is accurate enough, at a tenth of the cost of parsing them.
+    Queries are not counted, as that would run them twice. Times are compared as they are written, in the table's zone,
+    which is accurate enough and costs a tenth of parsing them.
     """
     if extract.source.startswith("("):
         return False
@@ -98,7 +98,7 @@ def _read_by_workers(
 
 
 def _read_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
-    """Read a part in a worker, which has no other connection to the database."""
+    """Read a part in a Spark worker, which has no other connection to the database."""
     _require_same_state(extract)
     with extract.database.open_for_reading(extract.where) as connection:
         yield from batches(connection, extract)
@@ -126,7 +126,10 @@ def _rowid_ranges(
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches, by window with labels. Raises  E812 for type mismatches."""
+    """Yield the rows of an extract in batches, with labels if they are read by window.
+
+    Raises  E812 for type mismatches.
+    """
     names = [one.taken.source for one in extract.wanted]
     names += [extract.by_window.time_column] if extract.by_window else []
     conditions, bound = _conditions(extract)
@@ -137,7 +140,7 @@ def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator
 
 
 def _labels(values: Sequence[Any], windows: Sequence[Window], times: Times) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label by its time, and whether the row is in any window."""
+    """Return the label of each row by its time, and whether the row is in any window."""
     import pyarrow as pa
 
     micros = instants(values, times).cast(pa.int64()).fill_null(FIRST_MICROS - 1)
@@ -158,7 +161,7 @@ def _conditions(extract: SqliteExtract) -> tuple[str, Mapping[str, Any]]:
 
 
 def window_conditions(time_column: str, windows: Sequence[Window], times: Times) -> tuple[str, Mapping[str, Any]]:
-    """Return an SQL condition that matches all rows of the windows, and maybe more, with its values."""
+    """Return an SQL condition that matches all rows of the windows, and maybe more, and its values."""
     return f"({_NUMBERS} OR {_TEXTS})".format(t=quote_identifier(time_column)), _bounds(windows, times)
 
 
@@ -196,7 +199,7 @@ def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
 
 
 def count_excluded_rows(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping[str, int]:
-    """Count the rows that belong to no window. Unreadable times are counted only in tables of up to a million rows.
+    """Count the rows that belong to no window. Invalid times are counted only in tables of up to a million rows.
 
     Cost: a count of the rows without a data time, with an index, and one scan of up to a million rows (0.2 s)
     """
@@ -222,12 +225,13 @@ class SqliteCollector(ChangedWindowsCollector["sqlite3.Connection", "SqlColumn"]
     database: SqliteFile
 
     def clock(self, unit: Unit) -> None:
-        """Return None: a database file has no clock of its own."""
+        """Return None: a database file has no clock."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the first value of the query's first row is TRUE: a number other than 0.
+        """Return whether the query of AWAIT shows a complete window: its first value is a number other than 0.
 
-        :window_start and :window_end are texts in the table's zone, `2013-01-01 05:00:00`; :timelabel is the label.
+        In the query, :window_start and :window_end are texts in the table's zone (`2013-01-01 05:00:00`), and
+        :timelabel is the label.
         """
         local = nominal_zone(zone)
         values = {

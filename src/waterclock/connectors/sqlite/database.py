@@ -29,7 +29,7 @@ from waterclock.flow.declarations import Unit
 
 @dataclass(frozen=True, slots=True)
 class SqliteFile:
-    """The path of a database file and how to open it."""
+    """The path of a database file, and how to open it."""
 
     path: str
     timeout: float = 5.0
@@ -37,7 +37,7 @@ class SqliteFile:
 
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[sqlite3.Connection]:
-        """Open a read transaction. All reads see one moment."""
+        """Open a read transaction. All reads see the same state of the database."""
         with self._open_connection("ro", where) as connection:
             connection.execute("BEGIN")
             yield connection
@@ -77,7 +77,7 @@ class SqliteFile:
 
 
 def database_of(setting: Setting) -> SqliteFile:
-    """Return the connection's database; a relative path is below the project's folder. Raises  E803 without a path."""
+    """Build the database of a connection. A relative path is below the project's folder. Raises  E803 without one."""
     path, timeout, may_create = file_of(setting, "sqlite")
     return SqliteFile(path, timeout, may_create)
 
@@ -98,15 +98,15 @@ def describe(connection: sqlite3.Connection, unit: Unit) -> list[SqlColumn]:
 
 
 def split_table_name(unit: Unit) -> tuple[str, str]:
-    """Return the schema of a unit as an SQL prefix, empty without one, and the name of its table."""
+    """Return the unit's schema as an SQL prefix, which is empty if there is none, and the table's name."""
     *schema, name = unit.path.split(".")
     return (f"{quote_identifier(schema[0])}." if schema else "", name)
 
 
 def spark_type(declared: str) -> str | None:
-    """Return the Spark type for a column's declared type, by SQLite's affinity rules; None if no type is declared.
+    """Return the Spark type for a declared column type, by SQLite's affinity rules; None if no type is declared.
 
-    SQLite has no types for dates, times, booleans and decimals. They are recognized by their usual names.
+    SQLite has no types for dates, times, booleans and decimals, so these are recognized by their usual names.
     """
     text = declared.upper()
     if decimal := re.search(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", text):
@@ -128,7 +128,7 @@ _AFFINITIES = (
 
 
 def translate_error(error: sqlite3.Error, path: str, where: str) -> WaterclockError:
-    """Build the error for an error of SQLite; it is `transient` if waiting can help."""
+    """Convert an error of SQLite to a Waterclock error, which is `transient` if waiting can help."""
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

@@ -1,4 +1,4 @@
-"""Delivers a sealed slice to a SQLite database: in one transaction, once per claim.
+"""Delivers sealed slices to a SQLite database in one transaction, once per claim.
 
 `sql/database_delivery` describes the modes. `destination` creates or alters the table first.
 """
@@ -131,8 +131,8 @@ def _refuse_equal_keys(
 def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:
     """Create a temporary table for the keys of the slice. Return the SQL that inserts keys into it.
 
-    Its columns have the affinities of the destination's columns. With other affinities, SQLite could not use its index,
-    and would scan all of its rows for each row of the destination.
+    Its columns have the affinities of the destination's columns. Otherwise SQLite could not use its index, and would
+    scan all its rows for each row of the destination.
     """
     listed = ", ".join(quote_identifier(key) for key in delivery.keys)
     connection.execute(f"CREATE TEMP TABLE {_KEPT} AS SELECT {listed} FROM {table} WHERE false")
@@ -171,7 +171,7 @@ def _insert_sql(table: str, delivery: Delivery) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A batch of a slice: rows to write with their keys, and deleted keys. No key is in both."""
+    """A batch of a slice: the rows to write with their keys, and the keys to delete. No key is in both."""
 
     rows: list[tuple[Any, ...]]
     keys: list[tuple[Any, ...]]

@@ -1,4 +1,4 @@
-"""Creates or alters the destination table in a SQLite database, and refuses tables with rows of other owners.
+"""Creates or alters the destination table in a SQLite database, and refuses tables with rows that others wrote.
 
 The first delivery creates the destination, with an index on its keys or on `timelabel`. Missing columns are added.
 Types: whole numbers INTEGER, floats REAL, DECIMAL(p,s) up to 15 digits (beyond: TEXT), BOOLEAN as 0 and 1, DATE and
@@ -33,7 +33,7 @@ _DIGITS_AS_TEXT = 15  # digits of a number that is written to a text column
 def prepare_table(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> Mapping[str, StoredColumn]:
-    """Create the destination, or add missing columns and the index that it needs.
+    """Create the destination, or add missing columns, and create the index that it needs.
 
     Return its columns by lower-case name.
     Raises  E820 for a table with rows of other owners
@@ -51,14 +51,14 @@ def prepare_table(
 
 
 def read_stored_columns(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
-    """Return the columns of the unit's table by their lower-case names; empty if the table does not exist."""
+    """Return the columns of the unit's table by lower-case name; empty if the table does not exist."""
     prefix, name = split_table_name(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(name)})")
     return {str(row[1]).lower(): _resolve_stored_column(str(row[1]), str(row[2])) for row in rows}
 
 
 def _resolve_stored_column(name: str, declared: str) -> StoredColumn:
-    """Describe the values that a column stores exactly, by the affinity of its declared type.
+    """Describe which values a column stores exactly, by the affinity of its declared type.
 
     NaN always becomes NULL.
     """
@@ -75,7 +75,7 @@ def _resolve_stored_column(name: str, declared: str) -> StoredColumn:
 
 
 def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> bool:
-    """Return whether an index treats different keys as equal by its collation, as NOCASE does with `a` and `A`."""
+    """Return whether an index has a collation that treats different keys as equal, as NOCASE does with `a` and `A`."""
     prefix, table = split_table_name(unit)
     keys = {key.lower() for key in delivery.keys}
     for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quote_identifier(table)})").fetchall():

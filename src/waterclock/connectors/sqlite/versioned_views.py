@@ -1,4 +1,4 @@
-"""Finds the tables behind a view in a SQLite database."""
+"""Lists the tables behind a view in a SQLite database."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class SqliteViewTables(SqlViewTables):
     __slots__ = ()
 
     def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`, or an empty text if the name is free."""
+        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
         prefix, name = split_table_name(unit)
         sql = f"SELECT type FROM {prefix}sqlite_master WHERE lower(name) = lower(?)"
         row = self.session.first_of(sql, (name,))
         return str(row[0]) if row else ""
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of the existing tables by path, with one statement."""
+        """Map the path of each table that exists to its columns. Cost: one statement."""
         paths = {part.path.rpartition(".")[2].lower(): part.path for part in parts}
         schema = parts[0].path.rpartition(".")[0] or "main" if parts else "main"
         rows = self.session.rows_of(

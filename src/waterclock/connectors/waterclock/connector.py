@@ -6,7 +6,7 @@ Unit            A table by its name in the other project, `schema.table`.
 Data time       BY DATA TIME timelabel of a PARTITIONED or an APPEND table: each window reads the slices in it.
 Without a BY    A REPLACE, MERGE or TEMPORAL table: its state as of its last boundary at or before the window's end.
 
-Nothing of the other project is ever written; see `waterclock.ledger.store.read_only` for how its ledger is read.
+Nothing is ever written to the other project; see `waterclock.ledger.store.read_only` for how its ledger is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Span = tuple["datetime", "datetime"]
 _HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is down: a retry may succeed
-# errors that values of unexpected types cause: others write to that ledger
+# errors caused by values of unexpected types, as other programs may write to that ledger
 _ODD_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 CAPABILITIES = Capabilities(
     type="waterclock",
@@ -57,7 +57,7 @@ def _open_source(setting: Setting) -> WaterclockCollector:
 
 
 def _open_destination(setting: Setting) -> Deliverer:
-    """Raise an error: only another project itself writes its tables, and `check` refuses it as a destination."""
+    """Raise an error, as only the other project writes its tables. `check` refuses it as a destination before."""
     raise AssertionError(f"{setting.name} takes no publishes, which check refuses")
 
 
@@ -78,17 +78,17 @@ class WaterclockCollector:
         return locate_project(self.setting)
 
     def clock(self, unit: Unit) -> None:
-        """Return None: the ledger shows which windows may be read."""
+        """Return None: the ledger of the other project shows which windows may be read."""
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return an error if a file of the other project is gone that a pin lists; else None."""
+        """Return an error if Spark did not find or could not read a file of the other project; else None."""
         from waterclock.connectors.waterclock.rows import missing_file_error
 
         del columns
         return missing_file_error(str(unit), error)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return the columns of the table as of its last batch; None before its first batch."""
+        """Return the columns of the table after its last batch; None before its first batch."""
         from waterclock.connectors.waterclock.rows import columns_of
 
         facts = self.facts(unit)
@@ -97,9 +97,9 @@ class WaterclockCollector:
         return columns_of(self._folder(unit))
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return the progress of a table.
+        """Return the progress of a table in the other project.
 
-        Cost: some milliseconds if its project has written nothing since the last call.
+        Cost: some milliseconds if the other project has written nothing since the last call.
         """
         known = self._facts.get(unit.path)
         try:
@@ -112,12 +112,12 @@ class WaterclockCollector:
         return found[1]
 
     def contents(self, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
-        """Return a text for each interval, which identifies the current content of the table there."""
+        """Return for each interval a text that identifies the current content of the table."""
         found = self._read_ledger(lambda ledger: _contents(ledger, unit, spans)) or ()
         return list(found)
 
     def pins(self, unit: Unit, spans: Sequence[Span]) -> Sequence[Pin]:
-        """Return pins of a table for intervals, all as of one moment."""
+        """Return the versions and slices of a table to read for each interval, as of one moment."""
         found = (
             self._read_ledger(lambda ledger: ledger.reads.pins([(_name(ledger, unit), *span) for span in spans])) or []
         )
@@ -127,15 +127,16 @@ class WaterclockCollector:
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
         """Read the pinned data. The other table's own column `timelabel` is left out of the columns."""
-        from waterclock.connectors.waterclock.rows import collect_pinned_rows
+        from waterclock.connectors.waterclock.rows import Read, collect_pinned_rows
 
         folds = self.facts(unit).mode in FOLDS
-        return collect_pinned_rows(spark, self._folder(unit), unit, pins, columns, by_label=by_label, folds=folds)
+        read = Read(spark, self.place().storage, self._folder(unit), unit)
+        return collect_pinned_rows(read, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Return a table of this project in `reading` that the unit's table reads, directly or not; None without one.
+        """Return a table in `reading` (tables of this project) that the unit's table reads, directly or indirectly.
 
-        Then each of the two would wait for the other.
+        Return None if there is none. With such a table, each of the two would wait for the other.
         """
         from waterclock.connectors.waterclock.place import leads_to
 
@@ -154,17 +155,24 @@ class WaterclockCollector:
         return next((ours for name, ours in sorted(collected.items()) if name in above and ours in reading), None)
 
     def _folder(self, unit: Unit) -> str:
-        """Return the storage folder of the table. A renamed table keeps its old folder."""
+        """Return the storage folder of the table. A renamed table keeps its old folder.
+
+        Raises  E838 if it leads out of the storage
+        """
+        from waterclock.connectors.waterclock.outside_links import require_folder_within
         from waterclock.storage.lake import Lake
 
         place = self._read_ledger(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (
             unit.path,
             {},
         )
-        return Lake(self.place().storage, folders=place[1]).folder(place[0])
+        storage = self.place().storage
+        folder = Lake(storage, folders=place[1]).folder(place[0])
+        require_folder_within(storage, folder)
+        return folder
 
     def _read_ledger(self, ask: Callable[[Ledger], R]) -> R | None:
-        """Call `ask` with the other project's ledger; None if that project has not run yet.
+        """Call `ask` with the ledger of the other project; None if that project has not run yet.
 
         Raises  E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read
         """
@@ -231,13 +239,13 @@ class WaterclockCollector:
 
 
 def _query_unmoved(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
-    """Call `ask`. Raises an error if the ledger was moved elsewhere, as the old copy is outdated."""
+    """Call `ask`. Raises an error if the ledger was moved, as the old copy is outdated."""
     ledger.keeping.refuse_moved()
     return ask(ledger)
 
 
 def _name(ledger: Ledger, unit: Unit) -> str:
-    """Return the current name of a table, which may have been renamed since it was declared here."""
+    """Return the current name of a table, which may have been renamed in the other project."""
     if ledger.reads.find_table(unit.path) is not None:
         return unit.path
     return ledger.declared.former().tables.get(unit.path, unit.path)

@@ -1,4 +1,4 @@
-"""Reads the declarations of another project's tables from its ledger, as far as a collect of the tables needs them."""
+"""Reads the declarations of another project's tables from its ledger, as far as a collect needs them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WORDS = re.compile(r"[\w.]+")
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The tables of another project, as its ledger stores them."""
+    """The tables of another project, as they are stored in its ledger."""
 
     said: Declarations
 
     def table(self, name: str, where: str) -> Table:
-        """Return a table. Raises  E834 if the project has no table of this name, with the nearest name."""
+        """Return a table. Raises  E834, with the most similar name, if the project has no table with this name."""
         known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
         if name not in known:
             raise WaterclockError(
@@ -48,11 +48,11 @@ class Upstream:
         return not self.said.tables[name].is_declared
 
     def flow(self) -> Flow:
-        """Return a flow of all tables without their queries; the ledger's records contain which tables they read."""
+        """Return a flow of all tables without their queries. The ledger's records show which tables they read."""
         return Flow(project=self.said.project or "", tables={name: _table(it) for name, it in self.said.tables.items()})
 
     def find_upstream_tables(self, name: str) -> set[str]:
-        """Return the tables from which a table is made, directly or not: those named in the texts of statements."""
+        """Return the tables that a table reads, directly or indirectly, by the names in the texts of statements."""
         found: set[str] = set()
         waiting = [name]
         while waiting:
@@ -63,7 +63,7 @@ class Upstream:
         return found
 
     def find_collected_tables(self, connections: Iterable[str]) -> Mapping[str, str]:
-        """Return by table the `schema.table` of another project that it collects through one of these connections."""
+        """Map each table that collects through one of these connections to the `schema.table` that it collects."""
         found: dict[str, str] = {}
         for connection in connections:
             said = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
@@ -72,7 +72,7 @@ class Upstream:
 
 
 def graph_of(flow: Flow) -> FlowGraph:
-    """Return a graph in which any table may read any other, because the texts of queries are not parsed."""
+    """Return a graph in which any table may read any other, as the texts of queries are not parsed."""
     together = frozenset(flow.tables)
     return FlowGraph({
         name: Node(

@@ -1,7 +1,8 @@
-"""Finds the ledger and the storage of another project, from the options of a connection."""
+"""Finds the ledger and the storage of another project by the options of a connection."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,25 +18,25 @@ _OF_A_FILE = "sqlite:///"
 
 
 def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace) -> bool:
-    """Return whether a connection that another project declares leads to this project.
+    """Return whether a connection that another project declares refers to this project.
 
-    `place` is the other project, `options` are the connection's, and `own` is this project.
+    `place` is the other project, `options` are those of its connection, and `own` is this project.
     """
     said = {key: value for key, value in options.items() if isinstance(value, str)}
     root = place.root or Path()
-    is_path = "path" in said and own.root is not None and (root / said["path"]).resolve() == own.root.resolve()
+    is_path = "path" in said and own.root is not None and real_path(root / said["path"]) == real_path(own.root)
     is_storage = "storage" in said and resolve_location(root, said["storage"]) == resolve_location(root, own.storage)
     return is_path or is_storage or said.get("ledger") == own.ledger
 
 
 def locate_project(setting: Setting) -> ProjectPlace:
-    """Return the location of the project that a connection names.
+    """Return the location of the project to which a connection refers.
 
     Raises  E833 if there is none, E838 for an unreadable file
     """
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
-        return _locate_in_folder(setting, (setting.folder / options["path"]).resolve(), options)
+        return _locate_in_folder(setting, real_path(setting.folder / options["path"]), options)
     if "storage" not in options:
         raise _missing_project_error(
             setting,
@@ -46,9 +47,14 @@ def locate_project(setting: Setting) -> ProjectPlace:
     return ProjectPlace(_ledger(setting.folder, options, storage), storage)
 
 
+def real_path(path: Path) -> Path:
+    """Return a path with all links followed. Of links that lead to each other, it is left: opening it is an error."""
+    return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for them
+
+
 def resolve_location(folder: Path, said: str) -> str:
     """Return a URL unchanged, and a path resolved from a folder."""
-    return said if is_remote(said) else str((folder / said).resolve())
+    return said if is_remote(said) else str(real_path(folder / said))
 
 
 def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> ProjectPlace:
@@ -87,15 +93,24 @@ def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) 
             f"the ledger of {root} is given by a secret of that project",
             f'set ledger = {{ secret = "..." }} to a secret of this project in connection {setting.name}',
         )
-    if "ledger" not in options and not ledger.startswith(_OF_A_FILE):
-        _require_own(setting, file, root)
+    if "storage" not in options and not _is_within(storage, root):
+        _require_own(setting, file, root, f"the storage {storage}", "storage")
+    if "ledger" not in options and not _is_within(ledger.removeprefix(_OF_A_FILE), root):
+        where = "a ledger outside of its folder" if ledger.startswith(_OF_A_FILE) else "a ledger at a server"
+        _require_own(setting, file, root, where, "ledger")
     return ProjectPlace(ledger, storage, root, config.environment.connections)
 
 
-def _require_own(setting: Setting, file: Path, root: Path) -> None:
-    """Refuse a ledger's server that another user of this machine can choose: it would get this user's passwords.
+def _is_within(location: str, root: Path) -> bool:
+    """Return whether a path leads into a folder, with all links followed. A URL never does."""
+    return "://" not in location and real_path(Path(location)).is_relative_to(root)
 
-    libpq would send the passwords that it finds in the environment and in files, whatever host the URL names.
+
+def _require_own(setting: Setting, file: Path, root: Path, what: str, option: str) -> None:
+    """Refuse locations that another user of this machine can choose, if that user may not be able to read them.
+
+    This user's own storage would be read for that user. To a ledger's server, libpq would send the passwords that it
+    finds in the environment and in files, whatever host the URL names.
     Raises  E833
     """
     try:
@@ -104,8 +119,8 @@ def _require_own(setting: Setting, file: Path, root: Path) -> None:
     except WaterclockError as error:
         raise _missing_project_error(
             setting,
-            f"{file} names a ledger at a server, and another user can change the file: {error.why}",
-            f"set ledger in connection {setting.name} of this project",
+            f"{file} names {what}, and another user can change the file: {error.why}",
+            f"set {option} in connection {setting.name} of this project",
         ) from error
 
 
@@ -125,7 +140,7 @@ def _missing_project_error(setting: Setting, why: str, fix: str) -> WaterclockEr
 
 
 def unreadable_project_error(where: str, error: BaseException) -> WaterclockError:
-    """Build the error for a file of the other project that this user cannot read."""
+    """Build the error for a file of the other project that cannot be read."""
     owner = "this user" if sys.platform != "win32" else "this account"
     return WaterclockError(
         "E838",
@@ -138,7 +153,7 @@ def unreadable_project_error(where: str, error: BaseException) -> WaterclockErro
 
 
 def invalid_value_error(where: str, error: BaseException) -> WaterclockError:
-    """Build the error for a ledger of the other project with a value that Waterclock never writes."""
+    """Build the error for a value in the other project's ledger that Waterclock never writes."""
     return WaterclockError(
         "E838",
         "the other project cannot be read",

@@ -1,14 +1,16 @@
-"""Reads the rows of another project's table from its storage: sealed slices, or a version of its Delta table."""
+"""Reads rows of another project's table from its storage: sealed slices, or a version of its Delta table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import NO_VERSION, Pin
 from waterclock.connectors.interface import Collected
+from waterclock.connectors.waterclock.outside_links import require_no_links
 from waterclock.connectors.waterclock.place import unreadable_project_error
 from waterclock.connectors.windowing import TIME, label_sql, literal
 from waterclock.errors import WaterclockError
@@ -29,7 +31,7 @@ _DENIED = ("Permission denied", "AccessControlException")
 
 
 def columns_of(folder: str) -> Mapping[str, str] | None:
-    """Return the names and types of a table's columns, without Spark; None before its first batch."""
+    """Return the names and types of a table's columns, without Spark; None before the table's first batch."""
     from waterclock.storage.log.open_tables import has_columns
     from waterclock.storage.slices.read import table_schema
 
@@ -42,15 +44,18 @@ def columns_of(folder: str) -> Mapping[str, str] | None:
     return {each.name: each.dataType.simpleString().upper() for each in fields if each.name != TIMELABEL}
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read of a table of another project: the project's storage and the table's folder."""
+
+    spark: SparkSession
+    storage: str
+    folder: str
+    unit: Unit
+
+
 def collect_pinned_rows(
-    spark: SparkSession,
-    folder: str,
-    unit: Unit,
-    pins: Sequence[tuple[Window, Pin]],
-    columns: Columns,
-    *,
-    by_label: bool,
-    folds: bool,
+    read: Read, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool, folds: bool
 ) -> Collected:
     """Read the pinned data of each window, each row with its label.
 
@@ -59,39 +64,56 @@ def collect_pinned_rows(
     from waterclock.storage.log.open_tables import has_columns
 
     try:
-        if not has_columns(folder):
-            return Collected(_empty_frame(spark, unit, columns), is_empty=True)
-        frame = _read_slices(spark, folder, unit, pins) if by_label else _states(spark, folder, unit, pins, folds=folds)
+        if not has_columns(read.folder):
+            return Collected(_empty_frame(read.spark, read.unit, columns), is_empty=True)
+        frame = _read_slices(read, pins) if by_label else _states(read, pins, folds=folds)
     except OSError as error:
-        raise unreadable_project_error(folder, error) from error
+        raise unreadable_project_error(read.folder, error) from error
+    except WaterclockError as error:
+        if error.code != "E643":
+            raise
+        raise unreadable_project_error(read.folder, ValueError(f"{error.what}: {error.why}")) from error
     is_empty = by_label and not any(piece.rows for _, pin in pins for piece in pin.slices)
     seen = {each.name: each.dataType.simpleString() for each in frame.schema if each.name != TIMELABEL}
     return Collected(frame, is_empty=is_empty, seen=seen)
 
 
-def _read_slices(spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
+def _read_slices(read: Read, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
     """Read the slices of all windows by one scan, each row with the label of its window."""
-    from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, no_rows, table_schema
+    from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_at, no_rows, table_schema
 
-    schema = table_schema(folder)
-    manifests = [_manifest(folder, piece.slice_path, unit) for _, pin in pins for piece in pin.slices]
+    manifests = [_manifest(read, piece.slice_path) for _, pin in pins for piece in pin.slices]
     if not manifests:
-        return no_rows(spark, schema)
+        return no_rows(read.spark, table_schema(read.folder))
     windows = [window for window, _ in pins]
     if sum(len(each.files) for each in manifests) <= FILES_READ_DIRECTLY:
-        frame = frame_of_slices(spark, folder, manifests, schema)
+        frame = _frame_of_slices(read, manifests)
     else:
         low, high = windows[0].start, windows[-1].end
         version = max(pin.version for _, pin in pins)
-        frame = frame_at(spark, folder, version, low=low, high=high, is_partitioned=_is_partitioned(folder))
+        is_partitioned = _refuse_links_of_version(read, version)
+        frame = frame_at(read.spark, read.folder, version, low=low, high=high, is_partitioned=is_partitioned)
     return _by_window(frame, windows)
 
 
-def _is_partitioned(folder: str) -> bool:
+def _frame_of_slices(read: Read, manifests: Sequence[Manifest]) -> DataFrame:
+    from waterclock.storage.slices.read import frame_of_slices, table_schema
+
+    require_no_links(read.storage, read.folder, [file.path for manifest in manifests for file in manifest.files])
+    return frame_of_slices(read.spark, read.folder, manifests, table_schema(read.folder))
+
+
+def _refuse_links_of_version(read: Read, version: int) -> bool:
+    """Raise E838 for links among the files of a version. Return whether the table is partitioned."""
+    from waterclock.storage.log.live_files import live_files, open_kept_version
     from waterclock.storage.log.open_tables import open_table
 
-    with open_table(folder) as table:
-        return bool(table.partition_columns)
+    with open_table(read.folder) as table:
+        paths = list(table.files)
+        is_newest, is_partitioned = table.version == version, bool(table.partition_columns)
+    kept = None if is_newest else open_kept_version(read.folder, version)
+    require_no_links(read.storage, read.folder, paths if kept is None else [each.path for each in live_files(kept)])
+    return is_partitioned
 
 
 def _by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
@@ -103,49 +125,46 @@ def _by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
     return labelled.where(f"{TIMELABEL} IS NOT NULL") if has_gaps else labelled
 
 
-def _states(
-    spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]], *, folds: bool
-) -> DataFrame:
+def _states(read: Read, pins: Sequence[tuple[Window, Pin]], *, folds: bool) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     frames = [
-        _state(spark, folder, unit, pin, folds=folds).drop(TIMELABEL).withColumn(TIMELABEL, F.lit(window.label))
+        _state(read, pin, folds=folds).drop(TIMELABEL).withColumn(TIMELABEL, F.lit(window.label))
         for window, pin in pins
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def _state(spark: SparkSession, folder: str, unit: Unit, pin: Pin, *, folds: bool) -> DataFrame:
+def _state(read: Read, pin: Pin, *, folds: bool) -> DataFrame:
     """Read the state of a table at a pin: the slice of a REPLACE table, or else the Delta version."""
     from waterclock.storage.log.open_tables import is_readable
-    from waterclock.storage.slices.read import frame_of_slices, frame_of_version, no_rows, table_schema
+    from waterclock.storage.slices.read import frame_of_version, no_rows, table_schema
 
     if not pin.slices:
-        return no_rows(spark, table_schema(folder))
+        return no_rows(read.spark, table_schema(read.folder))
     if not folds:
-        return frame_of_slices(
-            spark, folder, [_manifest(folder, each.slice_path, unit) for each in pin.slices], table_schema(folder)
-        )
-    if pin.version == NO_VERSION or not is_readable(folder, pin.version):
+        return _frame_of_slices(read, [_manifest(read, each.slice_path) for each in pin.slices])
+    if pin.version == NO_VERSION or not is_readable(read.folder, pin.version):
         raise WaterclockError(
             "E836",
-            f"the state of {unit} as of {label_of(pin.high)} is not kept in the other project",
-            where=str(unit),
+            f"the state of {read.unit} as of {label_of(pin.high)} is not kept in the other project",
+            where=str(read.unit),
             why="a MERGE or TEMPORAL table keeps the version of each tick for a while, until older labels are restated",
             fix="only its own project can make it again; to continue without it, `waterclock skip` this label",
         )
-    return frame_of_version(spark, folder, pin.version)
+    _refuse_links_of_version(read, pin.version)
+    return frame_of_version(read.spark, read.folder, pin.version)
 
 
-def _manifest(folder: str, slice_path: str, unit: Unit) -> Manifest:
+def _manifest(read: Read, slice_path: str) -> Manifest:
     from waterclock.storage.slices.manifest import read_manifest
 
     try:
-        return read_manifest(folder, slice_path)
+        return read_manifest(read.folder, slice_path)
     except WaterclockError as error:
         if isinstance(error.__cause__, PermissionError):
-            raise unreadable_project_error(folder, error.__cause__) from error
-        raise _missing_slice_error(str(unit), f"{error.what}: {error.why}") from error
+            raise unreadable_project_error(read.folder, error.__cause__) from error
+        raise _missing_slice_error(str(read.unit), f"{error.what}: {error.why}") from error
 
 
 def _missing_slice_error(where: str, why: str) -> WaterclockError:
@@ -160,7 +179,7 @@ def _missing_slice_error(where: str, why: str) -> WaterclockError:
 
 
 def missing_file_error(unit: str, error: BaseException) -> WaterclockError | None:
-    """Return the error for a file of the other project that Spark did not find or could not read; else None."""
+    """Return an error if Spark did not find or could not read a file of the other project; else None."""
     said = str(error)
     if any(word in said for word in _DENIED):
         return unreadable_project_error(unit, PermissionError(said.partition("\n")[0]))

@@ -25,7 +25,7 @@ _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 @dataclass(frozen=True, slots=True)
-class WindowWise:
+class MultiWindowRewrite:
     """The parts of a query's text to rewrite, by their offsets.
 
     `joined`: for each read on the right of a left, semi or anti join, its alias and the offset after the join's ON.
@@ -36,7 +36,7 @@ class WindowWise:
     columns: Mapping[int, str] = field(default_factory=dict)
 
 
-def window_wise(query: Query, *, is_whole: bool) -> WindowWise:
+def window_wise(query: Query, *, is_whole: bool) -> MultiWindowRewrite:
     """Return the parts of a query's text to rewrite; `is_whole` is False for the query of a view.
 
     Uncertain parts are not included: Spark then refuses the combined query, and each window runs a query of its own.
@@ -50,7 +50,7 @@ def window_wise(query: Query, *, is_whole: bool) -> WindowWise:
         if reference.read is not None and (found := _match_join(tokens, depths, at, reference)) is not None
     }
     columns = dict(_columns(tokens, depths, at, query.values)) if is_whole else {}
-    return WindowWise(joined, columns)
+    return MultiWindowRewrite(joined, columns)
 
 
 def _depths(tokens: Sequence[Token]) -> Iterator[int]:

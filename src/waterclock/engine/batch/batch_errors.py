@@ -34,6 +34,15 @@ def batch_error(work: RunContext, table: Table, raised: Exception, where: str) -
     """Convert an exception of a batch into a `WaterclockError`. `where` is the table and label of the batch."""
     if work.sessions.has_ended():
         return ended_jvm_error(raised, where=where)
+    try:
+        return _convert(work, table, raised, where)
+    except Exception:
+        if work.sessions.has_ended():  # while its exception was read
+            return ended_jvm_error(raised, where=where)
+        raise
+
+
+def _convert(work: RunContext, table: Table, raised: Exception, where: str) -> WaterclockError:
     raised = damage_error(work, raised) or raised
     if isinstance(raised, WaterclockError):
         return add_batch_place(raised, table.name, where, table.place)

@@ -44,7 +44,7 @@ def measure_offline(
     offline, kept = _offline(table), work.ledger.offline
     claims = {label: piece.claim for label, piece in current.items()}
     labels = to_measure(table, claims, kept.list_measured_labels(table.name), _MOST_LABELS)
-    if not kept.take_look(table.name, seen=None if look is None else look.looked_at, lease=_LEASE):
+    if not kept.reserve_measurement(table.name, seen=None if look is None else look.looked_at, lease=_LEASE):
         return
     begun, error, spans = time.perf_counter(), None, list[SpanMeasures]()
     try:
@@ -52,7 +52,7 @@ def measure_offline(
     except Exception as raised:  # noqa: BLE001 - any failure is reported, and fails no batch
         error = to_error(raised, where=table.name)
     newest = max((cadence_of(table).floor(label) for label in current), default=None)
-    kept.end_look(
+    kept.finish_measurement(
         table.name,
         offline.code,
         looked_at=now,
@@ -81,7 +81,7 @@ def _measure_labels(
             rows = _rows(spark, work.folder(table), manifests) if manifests else None
             own = [] if rows is None else counts_of(_offline(table), rows, is_merging=merges(table))
             found = [*_count_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
-            work.ledger.offline.keep_found(table.name, _offline(table).code, found)
+            work.ledger.offline.record_measurements(table.name, _offline(table).code, found)
             counts = counts or own
         return list(_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
     finally:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import Slice
 from waterclock.dpl.query.splice import MARKERS, SplicedQuery, list_reads, splice_with
-from waterclock.dpl.query.window_wise import WindowWise, window_wise
+from waterclock.dpl.query.window_wise import MultiWindowRewrite, window_wise
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
 from waterclock.engine.run_context import RunContext
@@ -116,7 +116,7 @@ class _WindowReplacements:
 
     query: Query
     reads: Mapping[Read, tuple[str, Sequence[str]]]
-    found: dict[int, WindowWise] = field(default_factory=dict)
+    found: dict[int, MultiWindowRewrite] = field(default_factory=dict)
 
     def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:
         if isinstance(read, Flat):
@@ -149,7 +149,7 @@ class _WindowReplacements:
         names = {value.start: MARKERS[value.name] for value in self.query.values}
         return {name: names[start] for start, name in self._analyse_query(self.query).columns.items()}
 
-    def _analyse_query(self, query: Query) -> WindowWise:
+    def _analyse_query(self, query: Query) -> MultiWindowRewrite:
         return self.found.setdefault(id(query), window_wise(query, is_whole=query is self.query))
 
 

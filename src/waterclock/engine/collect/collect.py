@@ -170,7 +170,7 @@ def _arrivals(
     # items that an earlier batch took, and whose runner died before it could archive them
     left_behind = [item for item in present if item.name in taken and not item.is_archived]
     to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
-    return CollectResult(collected, source, partial(_archive, collector, unit, to_archive))
+    return CollectResult(collected, source, partial(_archive, table, collector, unit, to_archive))
 
 
 def _ranges(
@@ -183,7 +183,7 @@ def _ranges(
         for label, items in by_label.items()
     }
     taken = [item for items in by_label.values() for item in items]
-    return CollectResult(collected, source, partial(_archive, collector, unit, taken))
+    return CollectResult(collected, source, partial(_archive, table, collector, unit, taken))
 
 
 def _find_older_open_windows(work: RunContext, table: Table, windows: Sequence[Window]) -> list[Window]:
@@ -203,6 +203,7 @@ def _read(source: Mapping[str, Any]) -> dict[str, Any]:
     return {"read" if name == "items" else name: value for name, value in source.items()}
 
 
-def _archive(collector: ItemReader, unit: Unit, items: Sequence[Item], _: RunContext) -> None:
+def _archive(table: Table, collector: ItemReader, unit: Unit, items: Sequence[Item], work: RunContext) -> None:
     """Move the taken items to the archive once their batch is recorded. After a crash, the next batch moves them."""
-    collector.archive(unit, items)
+    for report in collector.archive(unit, items):
+        work.report_once(f"{table.name}: {report.path}: {report.problem}; {report.detail}")

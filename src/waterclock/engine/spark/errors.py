@@ -155,10 +155,21 @@ def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
         _JVM_IS_GONE,
         "Spark's JVM has ended",
         where=where,
-        why=_short(str(error)) or type(error).__name__,
-        fix="`waterclock run` again: it makes the lost batches again",
+        why=_short(_text_without_jvm(error)) or type(error).__name__,
+        fix="`waterclock run` again: it makes the lost batches again. If this one fails again, its rows or files need "
+        "more memory: increase `memory` below [spark], or split or correct its input",
         transient=True,
     )
+
+
+def _text_without_jvm(error: BaseException) -> str:
+    """Return the text of an exception, or none for one of Py4J whose text is in the JVM that has ended."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # published without types
+
+    try:
+        return str(error)
+    except (OSError, Py4JError):
+        return ""
 
 
 def lost_spark(error: WaterclockError | None) -> bool:

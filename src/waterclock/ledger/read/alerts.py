@@ -76,7 +76,7 @@ def list_outgoing_messages(database: LedgerDatabase) -> tuple[Outgoing, ...]:
 
 
 def find_warned_batches(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarningsSince:
-    """Return the batches with row warnings that were recorded since the last check, up to the sequence `up_to`.
+    """Return the batches with warnings about their rows, recorded since the last check and up to a sequence.
 
     The result also has the newest batch of their tables and of the tables in `also`. Cost: one query of the claims that
     ended since the last check, and one for each of these tables.

@@ -40,7 +40,7 @@ class EarlierBatch:
 def read_earlier_measures(
     database: LedgerDatabase, table: str, before: datetime, *, low: datetime, most: int
 ) -> dict[datetime, EarlierBatch]:
-    """Map the newest `most` visible labels in `[low, before)` to their row counts and measures, newest first.
+    """Return the newest labels in `[low, before)` that readers see, newest first, with the measures of each.
 
     Labels whose rows were lost and given up are left out.
     Cost: one statement, of at most `most` rows

@@ -60,7 +60,7 @@ def states(database: LedgerDatabase, table: str, low: datetime, high: datetime) 
 
 
 def newest_spans(database: LedgerDatabase, table: str, most: int) -> tuple[SpanMeasures, ...]:
-    """Return the offline results of the newest `most` periods (spans of labels) of a table, newest first."""
+    """Return the results of the newest `most` spans of a table, newest first."""
     with database.read() as connection:
         rows = connection.execute(_SPANS, {"of": table, "most": most})
         return tuple(

@@ -182,7 +182,7 @@ def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
 def read_settled_labels(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> StoredStates:
-    """Return the done labels of tables in `[low, high)`, and the batches in other states. Cost: a pass over them."""
+    """Return the done labels in `[low, high)`, and batches in other states. Cost: a pass over their batches."""
     values = {"names": sorted(names), "low": low, "high": high}
     done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
     labels_of = lru_cache(maxsize=1)(_labels)  # consecutive tables mostly have the same done labels

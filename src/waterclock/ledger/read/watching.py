@@ -118,7 +118,7 @@ def list_open_claims(database: LedgerDatabase, names: Collection[str]) -> tuple[
 
 
 def read_first_claim_times(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
-    """Map each table with claims to the logical now of its first one. Cost: an index pass over the labels."""
+    """Return by table the logical now of its first claim, if it has one. Cost: an index pass over the labels."""
     with database.read() as connection:
         return {row.table_name: row.now for row in connection.execute(_BEGAN, {"names": sorted(names)})}
 

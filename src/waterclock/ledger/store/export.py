@@ -49,7 +49,7 @@ _KEYS = {"claims": "number", "runs": "run"}
 
 @dataclass(frozen=True, slots=True)
 class ExportHead:
-    """The first line of an export: its ledger, its moment and, in `follows`, the name of the previous export, if any.
+    """The ledger and the moment that an export covers. `follows` names the previous export, None for a full one.
 
     `at` is in microseconds; `created_at` identifies the ledger. `open` are claims that will be exported again.
     `renamed_at` is when a table was last renamed; rows exported before have the earlier names.
@@ -69,7 +69,7 @@ class ExportHead:
     renamed_at: int = 0
 
     def continues(self, earlier: ExportHead) -> bool:
-        """Return whether `earlier` is an earlier moment of the same ledger, with the same schema and table names."""
+        """Return whether this is a later moment of the ledger of `earlier`, with the same schema and table names."""
         return (
             self.created_at == earlier.created_at
             and self.schema == earlier.schema
@@ -115,7 +115,7 @@ def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, ExportHe
 
 
 def moment(database: LedgerDatabase) -> ExportHead:
-    """Return the first line that an export taken now would have."""
+    """Return the head that an export taken now would have."""
     with database.read() as connection:
         return _head(connection, database)
 

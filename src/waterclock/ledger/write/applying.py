@@ -49,7 +49,7 @@ _NAMES = sa.select(tables.c.name)
 
 @dataclass(frozen=True, slots=True)
 class AppliedFlow:
-    """The applied flow, whose fingerprint all claims must have: the `number`-th one of this ledger, applied at `at`."""
+    """The flow whose fingerprint claims must have: the `number`-th applied here, at `at` by the ledger's real clock."""
 
     number: int
     fingerprint: str

@@ -118,7 +118,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
         known, before = _read_tables_and_labels(write, request)
         # checked in the claiming transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
-            raise refusals.is_paused(request.table, request.labels[0], pause)
+            raise refusals.build_paused_error(request.table, request.labels[0], pause)
         require_no_rebuild(write, f"{request.table}@{label_of(request.labels[0])}")
         if known[request.table].is_held:
             _refuse_second(write, request, known[request.table])
@@ -202,7 +202,7 @@ def _refuse_full(write: Write, request: ClaimRequest) -> None:
 def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> None:
     for row in before.values():
         if row.status == BatchStatus.SKIPPED:
-            raise refusals.is_skipped(request.table, row.label)
+            raise refusals.build_skipped_error(request.table, row.label)
         sealed = request.held.get(row.label)
         is_asked = request.restates is not None or is_release(row.requested)
         if sealed is not None and not (is_asked and (row.status, row.claim) == (BatchStatus.HELD.value, sealed)):

@@ -72,7 +72,7 @@ _FORGET = (
 )
 
 
-def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
+def reserve_measurement(database: LedgerDatabase, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
     """Reserve the next offline measurement of a table. Return False if another runner has reserved or made it.
 
     `seen` is the logical time of the last measurement that the caller knows; the reservation lasts for `lease`.
@@ -83,8 +83,8 @@ def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, le
         return connection.execute(_TAKE, values).rowcount == 1
 
 
-def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[LabelMeasures]) -> None:
-    """Record the offline measurements of labels, replacing those recorded before."""
+def record_measurements(database: LedgerDatabase, table: str, code: str, found: Iterable[LabelMeasures]) -> None:
+    """Record the measurements of labels, replacing those recorded before."""
     with database.write_unordered() as (connection, now):
         rows = [
             {
@@ -102,7 +102,7 @@ def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[
             connection.execute(_LABEL, rows)
 
 
-def end_look(  # noqa: PLR0913 - each is a part of the outcome
+def finish_measurement(  # noqa: PLR0913 - each is a part of the outcome
     database: LedgerDatabase,
     table: str,
     code: str,

@@ -41,7 +41,7 @@ _AGAIN = sa.update(lineage_sent).values(
 
 
 def take_sending_turn(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
-    """Take the turn to send, for the time of `lease`. Return the number of the last event that was sent.
+    """Take the turn to send, so that no other runner does for a while. Return the event up to which all was sent.
 
     Return None if another runner is sending, or if the next attempt is not due yet; `at_once` ignores the latter.
     """

@@ -149,7 +149,7 @@ def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
 
 
 def read_former_names(database: LedgerDatabase) -> FormerNames:
-    """Return the renames of tables and of code, from former to current name, and the folders of renamed tables."""
+    """Return all former names with the current ones."""
     with database.read() as connection:
         found = _former(connection)
         rows = connection.execute(_TABLES).all()

@@ -82,7 +82,7 @@ def commit_slices(
 
 @dataclass(frozen=True, slots=True)
 class MergeStart:
-    """A table as it was read before a MERGE. `done` is the version that already carries the claim's id, or None.
+    """The table as it is before a MERGE, or `done`: the version that already carries the claim's id.
 
     `base` is the version that was read, `schema` and `live` are its columns and files. `may_rewrite`: a whole new state
     may be committed.

@@ -1,8 +1,8 @@
 """Copies a Parquet file without some of its rows, given their positions.
 
 Arrow copies the remaining rows batch by batch. It compares and decides nothing, so no type can be interpreted
-differently from Spark. Ten million rows of six columns take 2.5 s of CPU. `can_thin` checks beforehand that a copy
-would have the same schema and codec.
+differently from Spark. Ten million rows of six columns take 2.5 s of CPU. `can_copy_without_rows` checks beforehand
+that a copy would have the same schema and codec.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _CopyKind:
     codec: str
 
 
-def can_thin(folder: Path, paths: Sequence[str]) -> bool:
+def can_copy_without_rows(folder: Path, paths: Sequence[str]) -> bool:
     """Return whether Arrow can copy these files with the same schema and codec. Cost: one footer each."""
     return all(_kind(folder / path) is not None for path in paths)
 

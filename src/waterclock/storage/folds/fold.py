@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class FoldBase:
-    """The base onto which slices are folded: a state, and earlier slices with deletes that may sort after new rows."""
+    """The base onto which slices are folded: a state, and earlier slices with deletes that may beat later rows."""
 
     state: DataFrame | None = None
     deletes: tuple[Manifest, ...] = ()

@@ -49,7 +49,7 @@ _MADE = "_made"  # a file with the name of the folder that contains the complete
 
 
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: ContentLocation) -> DataFrame:
-    """Return the rows of the content that `resolve` found, in the table's current columns: none without steps.
+    """Return the rows of the content that `resolve` found, in the table's current columns. No steps mean no rows.
 
     Cost: no job, as `frame_at` and `frame_of_slices`. Only a MERGE or TEMPORAL state that must be recomputed costs a
     fold of the slices since the newest stored state before it, once.

@@ -97,7 +97,7 @@ class _Touched:
 
 
 def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look: MergeStart) -> dict[str, _Touched]:
-    """Find the files with rows of these keys, by path. At most `MOST_PLACES` positions are fetched to this process."""
+    """Return by path the files with rows of these keys. At most `MOST_PLACES` positions are fetched to this process."""
     there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     most = MOST_PLACES // max(len(look.live), 1)
     found = (

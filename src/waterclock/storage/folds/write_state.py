@@ -18,7 +18,7 @@ from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import MergeStart, commit_state
-from waterclock.storage.folds.drop_rows import can_thin, copy_without_rows
+from waterclock.storage.folds.drop_rows import can_copy_without_rows, copy_without_rows
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile, relative_path
 from waterclock.storage.slices.key_checks import same_key_sql
@@ -82,7 +82,9 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
     """
     is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
     most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
-    return sum(file.size for file in files) <= most and can_thin(entry_path(folder), [file.path for file in files])
+    return sum(file.size for file in files) <= most and can_copy_without_rows(
+        entry_path(folder), [file.path for file in files]
+    )
 
 
 def add_row_positions(rows: DataFrame) -> DataFrame:
@@ -150,7 +152,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeStart) -> DataFrame:
-    """Return each winner's key that the table has, its row's position, whether it is replaced, and values to keep."""
+    """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]

@@ -42,7 +42,7 @@ class LogStep:
 
 @dataclass(frozen=True, slots=True)
 class ContentLocation:
-    """The slices and the Delta version with a table's content as of `tick`, as known at `known_at` (None: now).
+    """Where the content of a table as of `tick` is, as known at `known_at` (None: now).
 
     `steps` are the current sealed slices it consists of, oldest first. For APPEND they are those in `[low, high)`, for
     REPLACE the one of the state. For MERGE they are all before the tick, which fold into the state; for TEMPORAL also
@@ -64,7 +64,7 @@ class ContentLocation:
 def resolve(
     table: Table, tick: datetime, records: Iterable[DataCommit], *, known_at: datetime | None = None
 ) -> ContentLocation:
-    """Find the slices and the version with the content of `table` as of `tick`, from its commits known at `known_at`.
+    """Resolve where the content of `table` as of `tick` is, by its data commits as far as known at `known_at`.
 
     The content of an APPEND table is its rows with labels before the tick (cut at RETAIN), that of a MERGE table its
     state there. That of a REPLACE table is the state of the window that ends at `⌊tick⌋`, or the snapshot that stands

@@ -39,7 +39,7 @@ class SliceFolder:
 
 
 def list_slice_folders(folder: str) -> Iterator[SliceFolder]:
-    """Yield the folders of slices in a table's stage, by label, then those of scratch files. Cost: a listing of it."""
+    """Yield every leaf folder of a table's stage, those of labels first, in order. Cost: a listing of the stage."""
     files: defaultdict[str, bool] = defaultdict(bool)
     for name in names_below(entry_path(folder, STAGE)):
         found = _LEAF.match(name)
@@ -50,12 +50,12 @@ def list_slice_folders(folder: str) -> Iterator[SliceFolder]:
 
 
 def newest_sealed(folder: str) -> SliceFolder | None:
-    """Return the slice that the last claim sealed for the newest label, committed or not. Cost: some listings."""
+    """Return the sealed slice of the newest label, of the last claim, committed or not. Cost: a listing per folder."""
     return next(sealed_newest_first(folder), None)
 
 
 def sealed_newest_first(folder: str) -> Iterator[SliceFolder]:
-    """Yield for each label the slice that its last claim sealed, newest labels first. Cost: a listing per folder."""
+    """Yield the sealed slice of each label, of its last claim, newest labels first. Cost: a listing per folder."""
     for path in _newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
         sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
         if sealed:
@@ -79,7 +79,7 @@ def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
 
 
 def size_of(folder: str, leaf: SliceFolder) -> int:
-    """Return the size in bytes of a slice or scratch folder. A file that other folders link to counts as well."""
+    """Return the bytes of a leaf folder. A file that other folders link to counts as well."""
     return sum(file.size for file in files_below(entry_path(folder, leaf.path)))
 
 
@@ -104,7 +104,7 @@ def list_old_states(history: str, before: datetime) -> list[OldState]:
 
 
 def remove(folder: str, leaf: SliceFolder) -> None:
-    """Remove a slice or scratch folder: its manifest first, so that the remaining files never look like a slice."""
+    """Remove a leaf folder: its manifest first, so that the remaining files are never taken for a slice."""
     path = entry_path(folder, leaf.path)
     remove_file(path / MANIFEST)
     remove_folder(path)

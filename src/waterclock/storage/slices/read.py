@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from stat import S_ISREG
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from waterclock.files.filesystem import entry_path
 from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
+from waterclock.storage.log.delta_log import damaged_log
 from waterclock.storage.log.live_files import (
     LiveFile,
     empty_file,
@@ -27,7 +28,8 @@ from waterclock.storage.log.live_files import (
     open_kept_version,
 )
 from waterclock.storage.log.open_tables import open_table
-from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.rows import map_leaf_types
+from waterclock.storage.slices.manifest import Manifest, require_within
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 # as fast as a second one: 1 file 0.03 s, 100 files 0.2 s, 500 files 0.5 s, 800 files 2.7 s. Reads of the version took 2
 # to 3 s and 0.3 to 0.6 s on the same busy machine. Beyond 512 Spark lists files by a job (SESSION_CONFS).
 FILES_READ_DIRECTLY = 500
+# metadata of columns that contains no SQL: comments, and what column mapping, wider types and CHAR need
+_READ_METADATA = frozenset({"comment", "__CHAR_VARCHAR_TYPE_STRING", "delta.typeChanges"})
+_COLUMN_MAPPING = "delta.columnMapping."
 
 
 def frame_at(
@@ -94,9 +99,14 @@ def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFram
 
 
 def _frame(spark: SparkSession, folder: str, version: int, direct: tuple[list[str], str] | None) -> DataFrame:
-    if direct is None:
-        return spark.read.format("delta").option("versionAsOf", version).load(folder)
-    return frame_of_files(spark, folder, *direct)
+    if direct is not None:
+        return frame_of_files(spark, folder, *direct)
+    frame = spark.read.format("delta").option("versionAsOf", version).load(folder)
+    odd = sorted(key for key in _metadata_keys(frame.schema) if not _is_readable_metadata(key))
+    if odd:
+        why = f"a column has the metadata {odd[0]}, and Spark may evaluate SQL in it"
+        raise damaged_log(folder, f"{folder}/_delta_log", why)
+    return frame
 
 
 def _filter_labels(frame: DataFrame, bounds: tuple[str | None, str | None]) -> DataFrame:
@@ -121,12 +131,34 @@ def frame_of_slices(
 def table_schema(folder: str) -> StructType:
     """Return the table's current columns and types, with `timelabel`. Needs no JVM. Raises  E623 without a table."""
     with open_table(folder) as table:
-        return StructType.fromJson(json.loads(table.schema))
+        return _parse_schema(table.schema)
+
+
+def _parse_schema(schema: str) -> StructType:
+    """Parse a schema's JSON without metadata of columns: it may contain defaults as SQL, which Spark would evaluate."""
+    return cast("StructType", map_leaf_types(StructType.fromJson(json.loads(schema)), lambda leaf: leaf))
+
+
+def _metadata_keys(kind: DataType) -> Iterator[str]:
+    """Yield the keys of all metadata of a type's fields, also of nested ones."""
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from field.metadata or ()
+            yield from _metadata_keys(field.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from _metadata_keys(kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from _metadata_keys(kind.keyType)
+        yield from _metadata_keys(kind.valueType)
+
+
+def _is_readable_metadata(key: str) -> bool:
+    return key in _READ_METADATA or key.startswith(_COLUMN_MAPPING)
 
 
 def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schema: str) -> DataFrame:
     """Return the rows of Parquet files below the table's folder, in the columns and types of a schema's JSON."""
-    wanted = StructType.fromJson(json.loads(schema))
+    wanted = _parse_schema(schema)
     if not paths:
         return no_rows(spark, wanted)
     _require_content(folder, paths)
@@ -162,15 +194,15 @@ def _live_paths(
     folder: str, version: int, bounds: tuple[str | None, str | None], *, is_partitioned: bool
 ) -> tuple[list[str], str] | None:
     """List the live files that may have labels within the bounds, and the schema, or None if Delta must read them."""
-    try:
-        with open_table(folder) as kept:
-            if kept.version == version:
-                files, schema, plain = list(kept.files.values()), kept.schema, kept.is_plain
-            else:
+    with open_table(folder) as kept:
+        if kept.version == version:
+            files, schema, plain = list(kept.files.values()), kept.schema, kept.is_plain
+        else:
+            try:
                 table = open_delta(folder, version)
-                files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
-    except DeltaError:
-        return None  # a type or feature that Spark knows and delta-rs does not
+            except DeltaError as error:  # Spark may read it, but its files could not be checked
+                raise damaged_log(folder, f"{folder}/_delta_log", str(error).partition("\n")[0][:300]) from error
+            files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
     return _direct(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
 
 
@@ -184,6 +216,11 @@ def _direct(
     is_partitioned: bool,
 ) -> tuple[list[str], str] | None:
     paths = [file.path for file in files if may_contain_range(file, *bounds)]
+    try:
+        for path in paths:
+            require_within(path)
+    except ValueError as error:
+        raise damaged_log(folder, f"{folder}/_delta_log", str(error)) from error
     # Spark leaves out the partition column in files that it writes itself, such as those of OPTIMIZE
     are_whole_rows = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
     if is_plain and are_whole_rows and len(paths) <= FILES_READ_DIRECTLY:

@@ -89,7 +89,7 @@ class FilteredRows:
 
 @dataclass(frozen=True, slots=True)
 class FilterCounts:
-    """The counts of one label's rows: all rows, those quarantined, those dropped, and those that broke each rule.
+    """The counts for one label's rows: how many came, were quarantined and were dropped, and how many broke which rule.
 
     `broken` counts every row that breaks a rule. `first` counts the removed rows by the first rule they broke, so that
     these counts add up to all removed rows.

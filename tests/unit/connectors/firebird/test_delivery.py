@@ -209,11 +209,11 @@ def test_a_claim_that_is_killed_while_it_delivers_leaves_nothing(database: Fireb
 
 
 def _die_in(database: FirebirdDatabase, made: Delivery, step: str) -> None:
-    owner = module if step == "show" else module.AfterDdlDeliverer
+    owner = module if step == "update_view" else module.AfterDdlDeliverer
     original = getattr(owner, step)
 
     def die(*arguments: Any, **named: Any) -> None:
-        if step != "show":
+        if step != "update_view":
             original(*arguments, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -223,7 +223,12 @@ def _die_in(database: FirebirdDatabase, made: Delivery, step: str) -> None:
 
 @pytest.mark.parametrize(
     ("step", "options"),
-    [("_make_ready", {}), ("_deliver_rows", {}), ("_deliver_rows", {"behind": "view"}), ("show", {"behind": "view"})],
+    [
+        ("_make_ready", {}),
+        ("_deliver_rows", {}),
+        ("_deliver_rows", {"behind": "view"}),
+        ("update_view", {"behind": "view"}),
+    ],
 )
 def test_a_killed_runner_leaves_all_or_nothing(
     database: FirebirdDatabase, folder: Path, step: str, options: dict[str, Any]
@@ -236,7 +241,7 @@ def test_a_killed_runner_leaves_all_or_nothing(
     assert process.exitcode == -signal.SIGKILL
     deliverer = CONNECTOR.deliverer(database.setting)
     stands = deliverer.find(database.unit, "flights", "ops.totals", 1)
-    assert (stands is not None) == (step == "show")
+    assert (stands is not None) == (step == "update_view")
     assert database.rows() == [], "what is kept is shown by whoever takes the claim over"
     for _ in range(2):
         assert deliverer.deliver(database.unit, [made])[-1].outcome is DeliveryOutcome.DELIVERED

@@ -392,11 +392,11 @@ def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(database
 
 
 def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
-    owner = module if step == "show" else module.AfterDdlDeliverer
+    owner = module if step == "update_view" else module.AfterDdlDeliverer
     original = getattr(owner, step)
 
     def die(*arguments: Any, **named: Any) -> None:
-        if step != "show":
+        if step != "update_view":
             original(*arguments, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -411,7 +411,7 @@ def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
         ("_deliver_rows", {}),
         ("_make_ready", {"behind": "view"}),
         ("_deliver_rows", {"behind": "view"}),
-        ("show", {"behind": "view"}),
+        ("update_view", {"behind": "view"}),
     ],
 )
 def test_a_killed_runner_leaves_all_or_nothing(
@@ -425,7 +425,7 @@ def test_a_killed_runner_leaves_all_or_nothing(
     assert process.exitcode == -signal.SIGKILL
     deliverer = CONNECTOR.deliverer(database.setting)
     stands = deliverer.find(database.unit, "flights", "ops.totals", 1)
-    assert (stands is not None) == (step == "show")
+    assert (stands is not None) == (step == "update_view")
     assert database.rows() == [], "what is kept is shown by whoever takes the claim over"
     if stands is None:
         assert deliver(database, made) is DeliveryOutcome.DELIVERED

@@ -15,15 +15,15 @@ SUM = {"total": MeasuredValue("3", "bigint"), "nothing": MeasuredValue(None, "do
 def test_one_look_is_taken_at_a_time_and_ends_as_it_went(at_desk: Desk) -> None:
     offline = at_desk.ledger.offline
     assert offline.newest_runs() == {}
-    assert offline.take_look("raw.a", seen=None, lease=LEASE)
-    assert not offline.take_look("raw.a", seen=None, lease=LEASE)
+    assert offline.reserve_measurement("raw.a", seen=None, lease=LEASE)
+    assert not offline.reserve_measurement("raw.a", seen=None, lease=LEASE)
     at_desk.clock.pass_by(minutes=31)
-    assert offline.take_look("raw.a", seen=NEVER, lease=LEASE)  # whoever had it is gone
-    offline.end_look("raw.a", "c", looked_at=day(1), labels=2, seconds=0.5)
+    assert offline.reserve_measurement("raw.a", seen=NEVER, lease=LEASE)  # whoever had it is gone
+    offline.finish_measurement("raw.a", "c", looked_at=day(1), labels=2, seconds=0.5)
     assert offline.newest_runs() == {"raw.a": OfflineRun("c", day(1), at_desk.clock.at, 2, 0.5)}
-    assert not offline.take_look("raw.a", seen=NEVER, lease=LEASE)  # another has looked since
-    assert offline.take_look("raw.a", seen=day(1), lease=LEASE)
-    offline.end_look("raw.a", "c", looked_at=day(2), labels=0, seconds=0.1, error="E390 no")
+    assert not offline.reserve_measurement("raw.a", seen=NEVER, lease=LEASE)  # another has looked since
+    assert offline.reserve_measurement("raw.a", seen=day(1), lease=LEASE)
+    offline.finish_measurement("raw.a", "c", looked_at=day(2), labels=0, seconds=0.1, error="E390 no")
     assert offline.newest_runs()["raw.a"].error == "E390 no"
 
 
@@ -33,7 +33,7 @@ def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, claim=held)
     claim = held.number
     offline, past = at_desk.ledger.offline, at_desk.ledger.past
-    offline.keep_found("raw.a", "c", [LabelMeasures(day(0), claim, SUM, {"total": ["sum bigint", "3"]})])
+    offline.record_measurements("raw.a", "c", [LabelMeasures(day(0), claim, SUM, {"total": ["sum bigint", "3"]})])
     assert offline.list_measured_labels("raw.a") == {day(0): KeptLabel(claim, "c", True)}
     assert offline.states("raw.a", day(0), day(1)) == {day(0): (claim, {"total": ["sum bigint", "3"]})}
     told = [(row["timelabel"], row["name"], row["value"], row["claim"]) for row in past.rows("measures")]
@@ -55,14 +55,14 @@ def test_spans_are_told_and_states_go_once_they_are_not_needed(at_desk: Desk) ->
     at_desk.apply(table("raw.a", partitioned=True))
     offline = at_desk.ledger.offline
     found = [LabelMeasures(day(number), number, SUM, {"total": ["sum bigint", "3"]}) for number in range(3)]
-    offline.keep_found("raw.a", "c", found)
+    offline.record_measurements("raw.a", "c", found)
     spans = [SpanMeasures(day(0), day(2), 2, SUM), SpanMeasures(day(2), day(4), 1, SUM)]
-    offline.end_look("raw.a", "c", looked_at=day(3), labels=3, seconds=1.0, spans=spans, forget_before=day(2))
+    offline.finish_measurement("raw.a", "c", looked_at=day(3), labels=3, seconds=1.0, spans=spans, forget_before=day(2))
     assert offline.newest_spans("raw.a", 1) == (spans[1],)
     assert [it.has_states for it in offline.list_measured_labels("raw.a").values()] == [False, False, True]
     assert [*offline.states("raw.a", day(0), day(9))] == [day(2)]
     rows = [(it["first"], it["until"], it["labels"], it["name"]) for it in at_desk.ledger.past.rows("measured_spans")]
     of = ("20130101000000", "20130103000000", 2)
     assert rows[:2] == [(*of, "nothing"), (*of, "total")]
-    offline.end_look("raw.a", "d", looked_at=day(4), labels=0, seconds=1.0)
+    offline.finish_measurement("raw.a", "d", looked_at=day(4), labels=0, seconds=1.0)
     assert offline.newest_spans("raw.a", 9) == ()  # of another declaration

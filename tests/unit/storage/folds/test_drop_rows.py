@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.storage.folds.drop_rows import can_thin, copy_without_rows
+from waterclock.storage.folds.drop_rows import can_copy_without_rows, copy_without_rows
 
 FIRST, LAST = datetime(1500, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 NESTED = pa.struct([("x", pa.float64()), ("y", pa.list_(pa.string()))])
@@ -62,7 +62,7 @@ def test_what_is_left_is_as_it_was_in_every_type(tmp_path: Path) -> None:
     ) as writer:
         writer.add_key_value_metadata({"org.apache.spark.version": "4.2.0"})
         writer.write_table(table)
-    assert can_thin(tmp_path, ["a.parquet"])
+    assert can_copy_without_rows(tmp_path, ["a.parquet"])
     copy_without_rows(tmp_path, {"a.parquet": places(1)}, "new")
     copy = pq.ParquetFile(tmp_path / "new/kept-00000.parquet")
     assert repr(copy.read().to_pylist()) == repr(table.take([0, 2]).to_pylist())
@@ -133,8 +133,8 @@ def test_old_timestamps_and_mixed_codecs_are_refused(tmp_path: Path) -> None:
         use_deprecated_int96_timestamps=True,
     )
     write(tmp_path, "mixed.parquet", {"a": pa.array([1]), "b": pa.array([1])}, compression={"a": "snappy", "b": "zstd"})
-    assert not can_thin(tmp_path, ["old.parquet"])
-    assert not can_thin(tmp_path, ["mixed.parquet"])
+    assert not can_copy_without_rows(tmp_path, ["old.parquet"])
+    assert not can_copy_without_rows(tmp_path, ["mixed.parquet"])
 
 
 def test_the_codec_and_what_repeats_stay(tmp_path: Path) -> None:

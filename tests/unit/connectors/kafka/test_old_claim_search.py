@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from waterclock.connectors.kafka.looking_back import describe_gap
+from waterclock.connectors.kafka.old_claim_search import describe_gap
 from waterclock.connectors.kafka.ranges import Log
 
 DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}

@@ -1,8 +1,8 @@
-"""Finds the outcome of an old claim, whose record Kafka has forgotten, by the headers of messages in the topic.
+"""Searches a topic for the messages of an old claim whose record Kafka has removed.
 
-This runs only when no other runner can write under the claim's name any more. A claim without messages was never sent
-if the topic still has all records of that time. This is so if its policy is `delete`, it has dropped no records yet or
-keeps them for longer, and no open transaction hides its end.
+This runs only when no other runner can still write under the claim's name. If the topic still has all records of that
+time, a claim without messages was never sent. The topic has them if its cleanup policy is `delete`, it has dropped no
+records yet or keeps them for longer, and no open transaction hides its end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EVER = -1
 def describe_gap(config: Mapping[str, str], log: Log, ends: Mapping[int, int], age: timedelta) -> str:
     """Return why a topic may not have all records of the last `age`; empty if it has them. Pure function.
 
-    `ends` are the ends by partition, including uncommitted records.
+    `ends` are the ends of the partitions, including uncommitted records.
     """
     if (policy := config.get("cleanup.policy", "")) != "delete":
         return f"the topic's cleanup.policy is {policy or 'unknown'}, so its records may be gone"
@@ -41,7 +41,7 @@ def describe_gap(config: Mapping[str, str], log: Log, ends: Mapping[int, int], a
 def find_sent_messages(
     cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequence[str]
 ) -> Delivered | str | None:
-    """Search a topic for the messages that a claim sent. Return what they delivered, or None if there are none.
+    """Search a topic for the messages that a claim sent. Return their delivery, or None if there are none.
 
     If the topic may not have all records of that time, return a text with the reason.
 
