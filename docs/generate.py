@@ -655,7 +655,7 @@ def python_page() -> str:
 
 
 def _arguments() -> Iterator[str]:
-    kinds = [kind for kind in StatementKind if kind is not StatementKind.GRANT]
+    kinds = list(StatementKind)
     yield f"| argument | clause | example | {' | '.join(kind.value.lower().split()[-1] for kind in kinds)} |"
     yield f"|{'---|' * (3 + len(kinds))}"
     for clause in DEFINITIONS:

@@ -50,6 +50,7 @@ __all__ = [
     "connection",
     "flat",
     "function",
+    "grant",
     "history",
     "latest",
     "mask_text",
@@ -75,7 +76,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__ and name not in _LATER:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "DataFrame" and "pyspark.sql" in sys.modules:
         return sys.modules["pyspark.sql"].DataFrame
@@ -89,8 +90,6 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# reserved names: using one reports that it is not available yet
-_LATER = ("grant",)
 _COMMANDS = "waterclock.notebook.commands"
 _HOMES = {
     "Window": "waterclock.timelabel.window",

@@ -24,6 +24,11 @@ TOML = """
 name = "shop"
 [vars]
 least = 10
+[roles]
+analyst = ["query"]
+[users.anna]
+roles = ["analyst"]
+attributes.customer = "Anna"
 [env.dev]
 storage = ".waterclock"
 publish = true
@@ -90,8 +95,8 @@ def test_the_example_of_a_declaration_passes_check(name: str, tmp_path: Path, mo
     (root / "flows" / "example.py").write_text(text)
     before = load_project(project(tmp_path / "before", MODEL), env=None, capabilities=capabilities()).flow
     after = load_project(root, env=None, capabilities=capabilities()).flow
-    assert (after.tables, after.views, after.functions, after.connections) != (
-        before.tables, before.views, before.functions, before.connections,
+    assert (after.tables, after.views, after.functions, after.connections, after.grants) != (
+        before.tables, before.views, before.functions, before.connections, before.grants,
     )  # fmt: skip
 
 

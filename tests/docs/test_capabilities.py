@@ -44,6 +44,15 @@ def test_what_is_built_names_tests_that_are_there(row: tuple[str, str]) -> None:
         assert test in nodes_of(path), test
 
 
+def test_capabilities_without_an_id_name_tests_that_are_there() -> None:
+    rows = re.findall(r"^\| none \|.*$", BUILT, re.MULTILINE)
+    assert rows
+    for row in rows:
+        named = re.findall(r"`(tests/[^`]+)`", row)
+        assert named
+        assert all(test in nodes_of(test.partition("::")[0]) for test in named)
+
+
 def test_what_is_not_yet_says_when() -> None:
     assert all(re.search(r"\| (next|later): ", row[1]) for row in _ROW.findall(LATER))
 

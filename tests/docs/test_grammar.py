@@ -28,6 +28,12 @@ ACCEPTED = {
     "transform": ["TRANSFORM a.b PARTITIONED (one INT) EVERY DAY AS SELECT 1 AS one"],
     "choice": ["TRANSFORM a.b WHEN TRUE AS SELECT 1 AS one WHEN FALSE AS SELECT 2 AS one ELSE AS SELECT 3 AS one"],
     "publish": ["PUBLISH a.b (x) TO c.d OPTIONS (format 'csv') APPEND", "PUBLISH a.b TO c.d REPLACE WHERE e = 1"],
+    "grant": [
+        "GRANT SELECT ON a.b TO (c)", "GRANT SELECT ON a.* TO c WHERE d = USER('e')", "GRANT SELECT (f) ON * TO (c)",
+    ],
+    "granted": [
+        "GRANT SELECT (f, g AS (upper(g)), * EXCEPT (h, i)) ON a.b TO (c, `d@e`)", "GRANT SELECT (*) ON a.b TO c",
+    ],
     "type": ["COLLECT a.b REGULAR FROM c.d", "COLLECT a.b PARTITIONED FROM c.d"],
     "unit": ["COLLECT a.b FROM c.d.e.f", "COLLECT a.b FROM c QUERY 'SELECT 1'", "COLLECT a.b FROM c.`x/*.csv`"],
     "option": ["CREATE CONNECTION a TYPE b OPTIONS (x.y 'z', n 1, t TRUE, f FALSE, p SECRET 'q/r')"],
@@ -94,7 +100,9 @@ ACCEPTED = {
     )] + [COLLECT.format("DELAY 30 SECONDS")],
 }  # fmt: skip
 REFUSED = {
-    "`GRANT`": "GRANT SELECT ON a.b TO (c)",
+    "`GRANT EDIT`": "GRANT EDIT ON a.b TO (c)",
+    "`GRANT APPROVE`": "GRANT APPROVE ON a.b TO (c)",
+    "`GRANT RUN`": "GRANT RUN ON a.b TO (c)",
     "`SHUFFLE`": TRANSFORM.format("SHUFFLE NONE"),
     "`CONTINUOUS`": TRANSFORM.format("CONTINUOUS"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),

@@ -19,6 +19,7 @@ KINDS = {
     "collect": StatementKind.COLLECT,
     "transform": StatementKind.TRANSFORM,
     "publish": StatementKind.PUBLISH,
+    "grant": StatementKind.GRANT,
 }
 
 
@@ -42,7 +43,9 @@ def test_the_example_of_each_argument_is_accepted(row: list[str], tmp_path: Path
         arguments = {"returns": '"INT"', "return_": '"1"'} | arguments
     if function in {"view", "transform"}:
         arguments = {"as_": '"SELECT 1 AS one"'} | arguments
-    name = "a" if function in {"connection", "function"} else "a.b"
+    if function == "grant":  # its TO names roles and users, and the column shows that of a PUBLISH
+        arguments = {"on": '"raw.*"'} | arguments | {"to": '"analyst"'}
+    name = {"connection": "a", "function": "a", "grant": "select"}.get(function, "a.b")
     said = ", ".join(f"{name}={value}" for name, value in arguments.items())
     (tmp_path / "a.py").write_text(f'import waterclock as wc\nwc.{function}("{name}", {said})\n')
     statements, errors = load_python(tmp_path / "a.py", root=tmp_path, variables={})

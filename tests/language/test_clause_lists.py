@@ -28,6 +28,7 @@ clauses of PUBLISH: EVERY, SCHEDULE, DELAY, ZONE, START, EXPECT, MEASURE, SEQUEN
   RUNTIME, OWNER, TAGS, COMMENT, APPEND, REPLACE, MERGE
 arguments of PUBLISH: columns, to, options, every, schedule, delay, zone, start, mode, expect, measure, sequential,
   pool, on_restate, deadline, runtime, owner, tags, comment
+arguments of GRANT: columns, on, to, where
 """
 
 

@@ -15,6 +15,7 @@ FUNCTIONS = {
     StatementKind.COLLECT: "collect",
     StatementKind.TRANSFORM: "transform",
     StatementKind.PUBLISH: "publish",
+    StatementKind.GRANT: "grant",
 }
 HEAD = "from __future__ import annotations\n\nimport waterclock as wc\n\n"
 Spell = Callable[[str], str]

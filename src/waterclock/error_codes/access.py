@@ -34,4 +34,20 @@ ACCESS: Mapping[str, Code] = {
         "answer as it should, or its answer proves nothing about the person. The person who signs in sees no reason; "
         "`waterclock access` shows it.",
     ),
+    "E946": Code(
+        "not granted",
+        "The person does not see all of a table, and this page, function or road would show more than is granted. "
+        "Queries of the tables that are granted stay possible.",
+    ),
+    "E947": Code(
+        "the query failed",
+        "The query of a person who does not see all tables failed while it ran. The reason is not shown, because it "
+        "could contain values that are not granted.",
+    ),
+    "E948": Code(
+        "invalid grant",
+        "A GRANT shows rows and columns of tables to roles or users. It names a role, a user or an attribute that "
+        "waterclock.toml does not declare, or a view or another object that cannot be granted. Masks and conditions "
+        "are deterministic SQL expressions of one row. Each table with a GRANT must be visible to some user.",
+    ),
 }

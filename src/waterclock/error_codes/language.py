@@ -28,7 +28,7 @@ LANGUAGE: Mapping[str, Code] = {
     "E202": Code(
         "unknown statement",
         "The statement does not start with a known keyword. Statements start with CREATE CONNECTION, CREATE FUNCTION, "
-        "CREATE VIEW, COLLECT, TRANSFORM or PUBLISH.",
+        "CREATE VIEW, COLLECT, TRANSFORM, PUBLISH or GRANT.",
     ),
     "E203": Code(
         "unknown column",

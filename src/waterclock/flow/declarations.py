@@ -19,6 +19,7 @@ from waterclock.flow.endings import Ending
 from waterclock.flow.enums import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
+from waterclock.flow.grants import Grant
 from waterclock.flow.keys import KeyStays
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
@@ -525,3 +526,4 @@ class Flow:
     pools: Mapping[str, int] = field(default_factory=dict)
     order: tuple[str, ...] = ()
     fingerprint: str = ""
+    grants: tuple[Grant, ...] = ()

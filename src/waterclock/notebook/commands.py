@@ -178,8 +178,8 @@ def query(
     loaded = open_project(project_folder(project), env)
     record_query(loaded, sql)
     sessions = sessions_to_keep(loaded)
-    said = {"as_of": _format_instant(as_of), "known_at": _format_instant(known_at)}
-    return QueryResult(answer_query(loaded, sql, limit, **said, partial=partial, sessions=sessions))
+    tick, known = _format_instant(as_of), _format_instant(known_at)
+    return QueryResult(answer_query(loaded, sql, limit, as_of=tick, known_at=known, partial=partial, sessions=sessions))
 
 
 def run(

@@ -29,6 +29,7 @@ from waterclock.operations.query_results import AnsweredQuestion, answer_query
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.engine.spark.session import Sessions
+    from waterclock.permissions.people import Person
 
 BEGUN = "begun"
 """Message: Spark has started and the query is running."""
@@ -41,12 +42,13 @@ _MOST_BYTES = 4 * 1024**3  # of the answer in Python; Spark's own memory has a s
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """A query of one project, and the maximum number of rows."""
+    """A query of one project, the maximum number of rows, and the person who sees them; None is the owner."""
 
     project: Project
     sql: str
     limit: int
     as_of: str | None
+    person: Person | None = None
 
 
 class QueryProcess:
@@ -152,7 +154,14 @@ class _Answering:
             mark_jobs(sessions.root(), _TAG)
             self._say(BEGUN)
             with _bounded_memory():
-                return answer_query(request.project, request.sql, request.limit, as_of=request.as_of, sessions=sessions)
+                return answer_query(
+                    request.project,
+                    request.sql,
+                    request.limit,
+                    as_of=request.as_of,
+                    sessions=sessions,
+                    person=request.person,
+                )
         except MemoryError:
             return WaterclockError(
                 "E731",

@@ -21,6 +21,7 @@ from waterclock.timelabel.zone import parse_instant
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.engine.spark.session import Sessions
+    from waterclock.permissions.people import Person
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
@@ -51,7 +52,7 @@ class AnsweredQuestion:
         ).to_json()
 
 
-def answer_query(
+def answer_query(  # noqa: PLR0913 - the parts of a query
     project: Project,
     sql: str,
     limit: int,
@@ -60,13 +61,19 @@ def answer_query(
     known_at: str | None = None,
     partial: bool = False,
     sessions: Sessions | None = None,
+    person: Person | None = None,
 ) -> AnsweredQuestion:
-    """Run a query of a project's tables, as they are now or as of a tick. Given `sessions` are left open."""
+    """Run a query of a project's tables, as they are now or as of a tick. Given `sessions` are left open.
+
+    `person` sees only what is granted to them; None is the owner of the project, who sees all.
+    """
     with open_workplace(project, sessions=sessions, is_question=True) as work:
         zone = zone_of(work.flow)
         known = None if known_at is None else parse_instant(known_at, zone)
         moment = None if as_of is None else RequestedTick(as_of, known, zone, is_partial=partial)
-        return AnsweredQuestion(query(work, sql, limit=limit, as_of=moment), zone, can_make=known is None)
+        return AnsweredQuestion(
+            query(work, sql, limit=limit, as_of=moment, person=person), zone, can_make=known is None
+        )
 
 
 def some_rows(folder: Path, env: str | None, table: str, limit: int) -> AnsweredQuestion:

@@ -47,11 +47,12 @@ class SignIn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A declared user: the rights of all their roles together, and attributes that rules can refer to."""
+    """A declared user: their roles, the rights of all of them together, and attributes that rules can refer to."""
 
     name: str
     rights: frozenset[Right] = frozenset()
     attributes: Mapping[str, object] = field(default_factory=dict)
+    roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Person:
     sign_in: SignIn
     attributes: Mapping[str, object] = field(default_factory=dict)
     token: str = ""
+    roles: frozenset[str] = frozenset()
 
     def may(self, right: Right) -> bool:
         """Return whether the person has a right."""
@@ -74,7 +76,7 @@ class OidcSettings:
     """The OpenID Connect provider at which people sign in, and what its claims mean.
 
     `client_secret` is the name of a secret, or None for a public client. `user_claim` names the person, `group_claim`
-    the person's groups, and `group_rights` the rights that a group gives.
+    the person's groups. `group_rights` and `group_roles` are the rights and the roles that a group gives.
     """
 
     issuer: str
@@ -84,6 +86,7 @@ class OidcSettings:
     user_claim: str = "sub"
     group_claim: str = "groups"
     group_rights: Mapping[str, frozenset[Right]] = field(default_factory=dict)
+    group_roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +113,23 @@ class AccessRules:
         user = self.users.get(name)
         if user is None:
             return None
-        return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token)
+        return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token, user.roles)
 
     def person_of_provider(self, issuer: str, name: str, groups: Collection[str]) -> Person | None:
-        """Return a person who signed in at the provider of `issuer`, with the rights of the user and of all groups.
+        """Return a person who signed in at the provider of `issuer`, with rights and roles of the user and all groups.
 
         None if that is not the provider any more, or neither the user nor one of the groups is declared.
         """
         user = self.users.get(name)
         if self.oidc is None or self.oidc.issuer != issuer:
             return None
-        of_groups = [self.oidc.group_rights[group] for group in groups if group in self.oidc.group_rights]
-        if user is None and not of_groups:
+        known = [group for group in groups if group in self.oidc.group_rights]
+        if user is None and not known:
             return None
         own = User(name) if user is None else user
-        return Person(name, expand_rights(own.rights.union(*of_groups)), SignIn.OIDC, own.attributes)
+        rights = own.rights.union(*(self.oidc.group_rights[group] for group in known))
+        roles = own.roles.union(*(self.oidc.group_roles.get(group, ()) for group in known))
+        return Person(name, expand_rights(rights), SignIn.OIDC, own.attributes, roles=roles)
 
     def administrators(self) -> tuple[str, ...]:
         """Return the names of the users that may administer, sorted."""

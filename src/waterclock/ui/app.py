@@ -66,7 +66,8 @@ def create_app(
     routes: list[GuardedRoute] = []
 
     def add(path: str, answer: Endpoint, *rights: Right, methods: Sequence[str] = ("GET",)) -> None:
-        routes.append(GuardedRoute(path, answer, rights=rights, rules=people.rules, methods=methods))
+        require = people.find_requirement(path) if rights else None
+        routes.append(GuardedRoute(path, answer, rights=rights, rules=people.rules, methods=methods, require=require))
 
     for at in pages(asker, partial(list_sessions, guard.sessions)):
         for path in at.paths:
@@ -110,7 +111,7 @@ class _Queries:
 
     async def run(self, request: Request, answer: Callable[[Reader], Response]) -> Response:
         """Run `answer` in a thread, and return its response."""
-        reader = Reader(_name_of_reader(request))
+        reader = Reader(_name_of_reader(request), person_of(request))
         working = asyncio.ensure_future(to_thread.run_sync(answer, reader, limiter=self.threads))
         leaving = asyncio.ensure_future(_wait_for_disconnect(request))
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)

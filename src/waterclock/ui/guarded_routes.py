@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -33,6 +34,7 @@ class GuardedRoute(Route):
     """A route for people who have one of `rights`. An empty tuple means that no right is needed.
 
     `rules` returns the declared users.
+    `require` raises a `WaterclockError` for a person who may not use the route although they have the right.
     """
 
     def __init__(
@@ -43,9 +45,16 @@ class GuardedRoute(Route):
         rights: Sequence[Right],
         rules: Callable[[], AccessRules],
         methods: Sequence[str] = ("GET",),
+        require: Callable[[Person], None] | None = None,
     ) -> None:
         async def checked(request: Request) -> Response:
-            require_one(person_of(request), rights, f"{request.method} {path}", rules)
+            person = person_of(request)
+            require_one(person, rights, f"{request.method} {path}", rules)
+            if require is not None and not person.may(Right.ADMINISTER):
+                try:
+                    await run_in_threadpool(require, person)
+                except WaterclockError as error:
+                    raise MissingRightError(error) from error
             return await endpoint(request)
 
         super().__init__(path, checked, methods=list(methods))

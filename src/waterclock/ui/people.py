@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from waterclock.batches.access import Access
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow
+from waterclock.flow.viewers import is_restricted
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.accesses import AccessLog
 from waterclock.operations.known_tokens import KnownTokens
@@ -18,6 +21,10 @@ from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live import LiveProject
 from waterclock.ui.oidc.provider import Provider
+
+_HOLD_GRANTS = {"/query"}
+"""Pages that show only what is granted. All others are closed to people who do not see all tables."""
+_WITHOUT_TABLES = {"/openapi"}
 
 
 @dataclass(slots=True)
@@ -28,6 +35,7 @@ class People:
     log: AccessLog = field(init=False)
     owner: Person = field(default_factory=lambda: owner(RunSettings().who))
     _rules: AccessRules = field(default_factory=AccessRules)
+    _flow: Flow | None = None
     _secrets: SecretPlaces | None = None
     _provider: Provider | None = None
     _tokens: KnownTokens = field(init=False)
@@ -55,6 +63,40 @@ class People:
             project = self.live.project()
             self._rules, self._secrets = project.access, project.secrets
         return self._rules
+
+    def find_requirement(self, path: str) -> Callable[[Person], None] | None:
+        """Return the check of a page that needs a right: whether its person sees all that it shows. None for none."""
+        page = path.partition(".")[0]
+        if page in _WITHOUT_TABLES:
+            return None
+        return self.require_declarations if page in _HOLD_GRANTS else self.require_all_tables
+
+    def require_declarations(self, person: Person) -> None:
+        """Raise E946 as `require_all_tables` while the project has errors: these quote its declarations."""
+        if not self._has_errors():
+            return
+        self.require_all_tables(person)
+
+    def _has_errors(self) -> bool:
+        try:
+            self._flow = self.live.project().flow
+        except (WaterclockError, OSError):  # reported by the pages
+            return True
+        return False
+
+    def require_all_tables(self, person: Person) -> None:
+        """Raise E946 for a person who does not see all tables as a whole, and while the grants are not known."""
+        self._has_errors()
+        if self._flow is not None and not is_restricted(self._flow, person):
+            return
+        raise WaterclockError(
+            "E946",
+            f"{person.name} does not see all tables, which this page could show",
+            why="it could show rows, statistics or error messages that are not granted"
+            if self._flow is not None
+            else "the project has errors, so it is not known which tables are granted",
+            fix="open /query; or ask an administrator for a GRANT of all tables",
+        )
 
     def provider(self) -> Provider | None:
         """Return the provider at which people sign in, as it is declared now; None if there is none."""

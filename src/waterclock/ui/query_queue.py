@@ -70,7 +70,7 @@ class Asker:
         try:
             self._wait_for_turn(query)
             process = self._running_process()
-            found = self._answer(process, query, QueryRequest(project, sql, limit, as_of))
+            found = self._answer(process, query, QueryRequest(project, sql, limit, as_of, query.reader.person))
             if found is None:
                 # a stopped query returns no answer, even a late one; the next query waits until this one has ended
                 is_stopping = True

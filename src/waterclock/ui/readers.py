@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from waterclock.permissions.people import Person
+
 
 class Reader:
-    """The client that waits for the answer to one query. `name` is the client's id, "" if it is unknown."""
+    """The client that waits for the answer to one query. `name` is the client's id, "" if it is unknown.
 
-    def __init__(self, name: str = "") -> None:
+    `person` sees only what is granted to them; None is the owner of the process.
+    """
+
+    def __init__(self, name: str = "", person: Person | None = None) -> None:
         self.name = name
+        self.person = person
         self.has_left = False
         self._wake: Callable[[], None] | None = None
 

@@ -147,6 +147,7 @@ def test_a_declared_user_signs_in_and_has_the_rights_and_attributes_of_the_user(
     person = pages.people.rules().person_of_provider(pages.provider.issuer, "anna", ())
     assert person is not None
     assert person.attributes == {"land": "DE"}
+    assert person.roles == {"viewer"}
 
 
 def test_groups_add_rights_and_others_than_the_declared_are_forgotten(pages: Pages) -> None:
@@ -158,6 +159,7 @@ def test_groups_add_rights_and_others_than_the_declared_are_forgotten(pages: Pag
     found = pages.people.rules().person_of_provider(pages.provider.issuer, "auth0|12", session.credential.groups)
     assert found is not None
     assert found.rights == {Right.LOOK, Right.RUN}
+    assert found.roles == {"operator"}
     assert is_in(browser)
     # one text instead of a list is one group
     pages.provider.who = {"sub": "cleo", "groups": "chiefs"}

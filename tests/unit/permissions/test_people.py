@@ -8,6 +8,7 @@ from waterclock.errors import WaterclockError
 from waterclock.permissions.people import (
     ALL_RIGHTS,
     AccessRules,
+    OidcSettings,
     Person,
     Right,
     SignIn,
@@ -44,6 +45,34 @@ def test_a_token_never_has_a_right_that_its_user_does_not_have() -> None:
 def test_a_user_who_is_not_declared_is_no_person() -> None:
     assert RULES.person("cleo", SignIn.TOKEN) is None
     assert AccessRules().person("anna", SignIn.TOKEN) is None
+
+
+OIDC = OidcSettings(
+    "https://login.example",
+    "waterclock",
+    group_rights={"team": frozenset({Right.LOOK}), "chiefs": ALL_RIGHTS},
+    group_roles={"team": frozenset({"analyst", "clerk"}), "chiefs": frozenset({"boss"})},
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "roles"),
+    [
+        ("anna", (), {"viewer"}),
+        ("anna", ("team", "unknown"), {"viewer", "analyst", "clerk"}),
+        ("cleo", ("team",), {"analyst", "clerk"}),
+        ("cleo", ("team", "chiefs"), {"analyst", "clerk", "boss"}),
+        ("analyst", ("chiefs",), {"boss"}),  # a name gives no role
+    ],
+)
+def test_a_person_of_the_provider_has_the_roles_of_the_user_and_of_the_groups(
+    name: str, groups: tuple[str, ...], roles: set[str]
+) -> None:
+    user = User("anna", frozenset({Right.LOOK}), {"land": "DE"}, frozenset({"viewer"}))
+    person = AccessRules({"anna": user}, oidc=OIDC).person_of_provider(OIDC.issuer, name, groups)
+    assert person is not None
+    assert person.roles == roles
+    assert person.attributes == ({"land": "DE"} if name == "anna" else {})
 
 
 def test_the_owner_has_every_right() -> None:

@@ -15,9 +15,10 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
+from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.operations.accesses import query_access
 from waterclock.operations.opening import open_project, zone_of
-from waterclock.permissions.people import SignIn, owner
+from waterclock.permissions.people import Person, SignIn, owner
 from waterclock.printable import printable_line
 from waterclock.timelabel.zone import parse_instant
 
@@ -61,6 +62,20 @@ def record_query(project: Project, sql: str) -> None:
         with ledger:
             by = owner(RunSettings().who, SignIn.COMMAND)
             ledger.access.record([query_access(by, project.flow, sql)])
+
+
+def find_declared_user(project: Project, name: str) -> Person:
+    """Return a user of the project file, to see what they see. Raises  E941 for an unknown name."""
+    person = project.access.person(name, SignIn.COMMAND)
+    if person is None:
+        users = project.access.users
+        raise WaterclockError(
+            "E941",
+            f"unknown user {name}",
+            why=f"waterclock.toml declares {', '.join(users)}" if users else "waterclock.toml declares no users",
+            fix=did_you_mean(name, users, otherwise=f"add [users.{name}] to waterclock.toml"),
+        )
+    return person
 
 
 def _start(since: str, now: datetime, zone: str) -> datetime:

@@ -38,6 +38,10 @@ Make = Annotated[
         help="With --as-of: first make the missing and outdated batches that the query needs; asks for confirmation.",
     ),
 ]
+AsUser = Annotated[
+    str | None,
+    typer.Option("--user", metavar="NAME", help="Show only what this declared user sees, by the project's GRANTs."),
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows at most.")]
 
 
@@ -51,6 +55,7 @@ def query(  # noqa: PLR0913 - the options of the command
     partial: Partial = False,
     make: Make = False,
     yes: Yes = False,
+    user: AsUser = None,
     limit: Limit = 100,
     json: AsJson = False,
 ) -> None:
@@ -58,7 +63,7 @@ def query(  # noqa: PLR0913 - the options of the command
 
     The ledger's tables waterclock.batches, .measures, .measured_spans, .inputs and .events can be queried too.
     """
-    from waterclock.cli.actions.access import record_query
+    from waterclock.cli.actions.access import find_declared_user, record_query
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import print_answer, print_missing_sandbox, text_of
     from waterclock.operations.opening import open_project
@@ -70,15 +75,18 @@ def query(  # noqa: PLR0913 - the options of the command
         raise typer.BadParameter("it needs --as-of, such as --as-of latest", param_hint="--partial")
     if make and (as_of is None or known_at is not None):
         raise typer.BadParameter("it needs --as-of, and excludes --known-at", param_hint="--make")
+    if make and user is not None:
+        raise typer.BadParameter("it excludes --user", param_hint="--make")
     text = text_of(sql)
     if make and as_of is not None:
         from waterclock.cli.actions.make import make_first
 
         make_first(project, env, text, as_of, yes=yes)
     opened = open_project(project, env)
+    person = None if user is None else find_declared_user(opened, user)
     record_query(opened, text)
     print_missing_sandbox(opened)
-    answer = answer_query(opened, text, limit, as_of=as_of, known_at=known_at, partial=partial)
+    answer = answer_query(opened, text, limit, as_of=as_of, known_at=known_at, partial=partial, person=person)
     if json:
         print_json(answer.to_json())
     else:

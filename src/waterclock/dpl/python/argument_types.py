@@ -109,3 +109,12 @@ class FunctionArguments(TypedDict, total=False):
     parameters: str | None
     returns: str | None
     return_: str | None
+
+
+class GrantArguments(TypedDict, total=False):
+    """Arguments of `grant`."""
+
+    on: str
+    to: str
+    columns: str | None
+    where: str | None

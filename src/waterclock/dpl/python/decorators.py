@@ -21,6 +21,7 @@ from waterclock.dpl.python.argument_types import (
     CollectArguments,
     ConnectionArguments,
     FunctionArguments,
+    GrantArguments,
     PublishArguments,
     StatefulArguments,
     TransformArguments,
@@ -258,8 +259,18 @@ def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F],
     return _decorator(_note(StatementKind.FUNCTION, name, arguments))
 
 
-def grant(right: str, **arguments: object) -> None:
-    """Declare who may read: GRANT. Not available yet."""
+def grant(right: str, **arguments: Unpack[GrantArguments]) -> None:
+    """Declare who may read which rows and columns: GRANT.
+
+    Args:
+        right: The right, `select`.
+        **arguments: The parts, each as its text in DPL: `on` (the tables), `to` (roles or users), `columns` with masks,
+            and `where`, the condition on rows.
+
+    Example:
+        >>> wc.grant("select", on="raw.orders", to="(analyst)", columns="id, customer AS (mask_text(customer))",
+        ...          where="customer = USER('customer')")
+    """
     _note(StatementKind.GRANT, right, arguments)
 
 

@@ -41,6 +41,8 @@ _HABITS = {
     "type_": 'write type="..."',
 }  # fmt: skip
 
+_EXAMPLES = {"ON": '"schema.name"', "TO": '"role"'}
+
 
 def load_python(
     path: Path, *, root: Path, variables: Mapping[str, Value]
@@ -69,8 +71,6 @@ class _CallReader:
     def statements(self, call: Call) -> Iterator[Statement]:
         """Yield the statement of a call; nothing if its name cannot be read."""
         try:
-            if call.kind is StatementKind.GRANT:
-                raise planned_feature_error("GRANT", self.texts.site(call.site))
             if callable(call.name):
                 raise self._no_name_error(call)
             if call.step is not None and (error := check_step_arguments(call, self.texts)) is not None:
@@ -95,6 +95,11 @@ class _CallReader:
         except WaterclockError as error:
             self.errors.append(error)
             failed.add("AS")
+        if call.kind is StatementKind.GRANT and (missing := {"ON", "TO"} - failed - {one.word for one in clauses}):
+            word = min(missing)
+            self.errors.append(
+                span.refuse("E204", f"this grant has no {word.lower()}", fix=f"add {word.lower()}={_EXAMPLES[word]}")
+            )
         if all(call.arguments.get(flag) is True for flag in BY_WORD["TYPE OF TABLE"].argument_names):
             self.errors.append(span.refuse("E207", "the type of the table is written twice", fix="remove one of them"))
         yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
@@ -138,11 +143,12 @@ class _CallReader:
             sources = self._list(call, argument, value)
             if clause.is_repeatable:
                 for source in sources:
-                    yield self._parse_clause(word, source)
+                    yield self._parse_clause(call.kind, word, source)
             else:
                 yield Clause(word, tuple(self._plain_name(source) for source in sources), at)
         else:
-            yield self._parse_clause(word, self.texts.argument(call.site, call.written_name(argument), value))
+            source = self.texts.argument(call.site, call.written_name(argument), value)
+            yield self._parse_clause(call.kind, word, source)
 
     def _whens(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
         """Yield a clause for each condition of the argument `when`, with its query."""
@@ -162,13 +168,13 @@ class _CallReader:
             query = parse_clause("AS", texts[1].text, texts[1], variables=self.texts.variables)
             yield Clause("WHEN", ParsedWhen(condition, query), texts[0].span(0, max(len(texts[0].text), 1)))
 
-    def _parse_clause(self, word: str, source: SourceText) -> Clause:
+    def _parse_clause(self, kind: StatementKind, word: str, source: SourceText) -> Clause:
         text = source.text
         if word in {"OPTIONS", "TAGS"} and not text.lstrip().startswith("("):
             raise source.span(0, len(text) or 1).refuse(
                 "E204", f"{word.lower()} must be in brackets here", fix=f'write {word.lower()}="({text})"'
             )
-        value = parse_clause(word, text, source, variables=self.texts.variables)
+        value = parse_clause(word, text, source, variables=self.texts.variables, kind=kind)
         return Clause(word, value, source.span(0, max(len(text), 1)))
 
     def _refuse_unknown(self, call: Call, argument: str, at: Span) -> None:

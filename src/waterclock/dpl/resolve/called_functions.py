@@ -73,6 +73,15 @@ def check_calls_in_queries(
         yield from _check_aggregates_of_rules(said, tree)
 
 
+def check_calls_in_expressions(
+    expressions: Iterable[Expression], functions: Mapping[str, Function]
+) -> Iterator[WaterclockError]:
+    """Yield errors for calls of unknown functions in expressions."""
+    calls = _Calls(functions)
+    for said in expressions:
+        yield from calls.check(said, said.tree)
+
+
 def check_cast_types(queries: Iterable[ParsedQuery]) -> Iterator[WaterclockError]:
     """Yield errors for casts to unknown types in queries."""
     for said in queries:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from waterclock.dpl.config.model import Config
@@ -16,6 +15,7 @@ from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.flow_building import FlowBuilder
 from waterclock.dpl.resolve.flow_checks import check_clauses, check_names_and_circles
 from waterclock.dpl.resolve.functions import check_circles, function_of
+from waterclock.dpl.resolve.grants import GrantResolver
 from waterclock.dpl.resolve.key_deduplication import resolve_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
 from waterclock.dpl.resolve.names import names_of
@@ -24,14 +24,13 @@ from waterclock.dpl.resolve.query_choices import resolve_choices
 from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
 from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
+from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow, upstream_first
 from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.resolve.watermarks import with_marks
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Columns, Flow
-from waterclock.flow.enums import ReadKind
 
 
 def compile_flow(
@@ -63,6 +62,8 @@ class _Compiler:
 
     def compile(self) -> Flow | None:
         variables, errors = self.config.variables, self.errors
+        grants = [each for each in self.statements if each.kind is StatementKind.GRANT]
+        self.statements = [each for each in self.statements if each.kind is not StatementKind.GRANT]
         self.statements = with_marks(self.statements, variables, errors)
         self.statements = with_late_rows(self.statements, variables, errors)
         by_kind = names_of(self.statements, errors)
@@ -95,10 +96,12 @@ class _Compiler:
             resolve_choices(draft, queries.choices.get(draft.name, ()), variables, errors)
         errors.extend(resolve_keys(self.drafts, reads.spans))
         errors.extend(check_clauses(flow))
-        errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
+        schemas = Schemas(queries, self.known)
+        errors.extend(schemas.check(upstream_first(self.drafts)))
+        granted = GrantResolver(self.drafts, schemas, functions, self.config, errors).resolve(grants)
         if errors:
             return None
-        built = FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems).build()
+        built = FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems, granted).build()
         errors.extend(check_published_personal_data(built, self.drafts))
         return None if errors else built
 
@@ -123,18 +126,3 @@ class _Compiler:
                 continue
             publishes[draft.name] = draft
         return publishes
-
-    def _upstream_first(self) -> Iterable[UnresolvedTable]:
-        """Return the tables upstream first; in the order declared if there are cycles, which are reported elsewhere."""
-        names = {
-            name: [
-                read.table
-                for read in draft.declared.reads
-                if read.kind is not ReadKind.PREVIOUS and read.table in self.drafts
-            ]
-            for name, draft in self.drafts.items()
-        }
-        try:
-            return [self.drafts[name] for name in TopologicalSorter(names).static_order()]
-        except CycleError:
-            return list(self.drafts.values())

@@ -27,6 +27,7 @@ from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.flow.about import About
 from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Columns, Flow, Function, Table, TableDeclaration, View
+from waterclock.flow.grants import Grant
 from waterclock.flow.graph import order_of
 from waterclock.timelabel.cadence import Cadence
 
@@ -43,6 +44,7 @@ class FlowBuilder:
     view_columns: Mapping[str, Columns]
     config: Config
     systems: ValidConnections
+    grants: tuple[Grant, ...] = ()
 
     def build(self) -> Flow:
         """Return the flow, including companion tables of open windows."""
@@ -66,6 +68,7 @@ class FlowBuilder:
             pools=dict(self.config.pools),
             order=order_of(tables),
             fingerprint=flow_fingerprint(tables),
+            grants=self.grants,
         )
 
     def _table(

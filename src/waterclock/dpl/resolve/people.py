@@ -48,8 +48,9 @@ def _oidc(config: Config, roles: Mapping[str, frozenset[Right]], errors: list[Wa
         group: expand_rights([right for name in names for right in roles.get(name, ())])
         for group, names in said.group_roles.items()
     }
+    given = {group: frozenset(names) for group, names in said.group_roles.items()}
     return OidcSettings(
-        said.issuer, said.client_id, secret, tuple(said.scopes), said.user_claim, said.group_claim, rights
+        said.issuer, said.client_id, secret, tuple(said.scopes), said.user_claim, said.group_claim, rights, given
     )
 
 
@@ -126,7 +127,7 @@ def _user(config: Config, name: str, roles: Mapping[str, frozenset[Right]], erro
         )  # fmt: skip
     _check_roles(config, (*path, "roles"), said.roles, roles, errors)
     rights = [right for role in said.roles for right in roles.get(role, ())]
-    return User(name, expand_rights(rights), said.attributes)
+    return User(name, expand_rights(rights), said.attributes, frozenset(said.roles))
 
 
 def _check_roles(

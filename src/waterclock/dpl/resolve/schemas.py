@@ -99,7 +99,7 @@ class Schemas:
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
         for rule in rules_of_inputs(draft):
             if (known := self.columns_of(rule.of)) is not None:
-                self.errors.extend(_check_expression(rule.expression, known, rule.of))
+                self.errors.extend(check_expression_columns(rule.expression, known, rule.of))
                 families = self._families.get(rule.of, {})
                 self.errors.extend(_check_now_texts(rule.expression, families))
         if columns is not None:
@@ -211,7 +211,7 @@ class Schemas:
         families = self._families[draft.name]
         shown = {**(_list_reader_columns(draft, columns) or {}), TIMELABEL: TIMELABEL}
         for expression, is_of_table in _rules(draft.statement):
-            self.errors.extend(_check_expression(expression, shown if is_of_table else whole, draft.name))
+            self.errors.extend(check_expression_columns(expression, shown if is_of_table else whole, draft.name))
             self.errors.extend(_check_now_texts(expression, families))
         said = draft.statement.value("COLUMNS", ParsedColumnList)
         for column in said.columns if said else ():
@@ -221,7 +221,7 @@ class Schemas:
         if mode is not None and isinstance(mode.value, ParsedMode):
             self.errors.extend(_check_mode(mode.span, mode.value, columns, draft.name))
             if mode.value.delete_when is not None:
-                self.errors.extend(_check_expression(mode.value.delete_when, whole, draft.name))
+                self.errors.extend(check_expression_columns(mode.value.delete_when, whole, draft.name))
 
     def _check_reference(self, column: ParsedColumn, own: Names, table: str) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns in a REFERENCES: those of the other table, and the time in this one."""
@@ -231,9 +231,9 @@ class Schemas:
         known = self._tables.get(target.table)
         for name in target.columns if known is not None else ():
             if name.lower() not in (known or {}):
-                yield _unknown(find_name(name, span), name, known or {}, target.table)
+                yield unknown_column_of(find_name(name, span), name, known or {}, target.table)
         if target.at is not None and target.at.lower() not in own:
-            yield _unknown(find_name(target.at, span), target.at, own, table)
+            yield unknown_column_of(find_name(target.at, span), target.at, own, table)
 
     def _publish(self, draft: UnresolvedTable) -> None:
         columns = self.columns_of(draft.statement.name)
@@ -254,9 +254,9 @@ class Schemas:
             if mode.value.where is not None:
                 # a published state has no column timelabel
                 published = {name: said for name, said in columns.items() if name != TIMELABEL}
-                self.errors.extend(_check_expression(mode.value.where, published, draft.statement.name))
+                self.errors.extend(check_expression_columns(mode.value.where, published, draft.statement.name))
         for expression, _ in _rules(draft.statement):
-            self.errors.extend(_check_expression(expression, columns, draft.statement.name))
+            self.errors.extend(check_expression_columns(expression, columns, draft.statement.name))
 
     def _check_published_columns(self, said: ParsedColumnList, columns: Names, table: str) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns that a PUBLISH sends or uses; its expressions cannot use timelabel."""
@@ -265,7 +265,7 @@ class Schemas:
         families = self._families.get(table, {})
         for column in said.columns:
             if column.made_as is not None and column.retires is None:
-                yield from _check_expression(column.made_as, own, table)
+                yield from check_expression_columns(column.made_as, own, table)
                 source = column.made_as.span.source
                 yield from now_texts(column.made_as.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
@@ -331,7 +331,7 @@ def _list_reader_columns(draft: UnresolvedTable, columns: Names | None) -> Names
 def _check_columns_exist(columns: Iterable[ParsedColumn], known: Names, where: str) -> Iterator[WaterclockError]:
     for column in columns:
         if column.name.lower() not in known:
-            yield _unknown(column.span, column.name, known, where)
+            yield unknown_column_of(column.span, column.name, known, where)
 
 
 def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
@@ -353,14 +353,15 @@ def _add_computed_columns(said: ParsedColumnList | None, output: Names | None) -
     return output if output is None or not made else names_of([*output.values(), *made])
 
 
-def _check_expression(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:
+def check_expression_columns(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:
+    """Yield an error for each column of an expression that is not in `known`, the columns of a table."""
     for node in expression.tree.find_all(exp.Column):
         first = node.parts[0]
         start = first.meta.get("start")
         if first.name.lower() in known or start is None or isinstance(first, exp.Star):
             continue
         span = expression.span.source.span(start, first.meta.get("end", start) + 1)
-        yield _unknown(span, first.name, known, table)
+        yield unknown_column_of(span, first.name, known, table)
 
 
 def _check_now_texts(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
@@ -380,7 +381,7 @@ def _check_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Itera
         named += [(name, mode.temporal.spans.get(part, span)) for part, names in parts.items() for name in names]
     for name, at in named:
         if name.lower() not in known and name.lower() != TIMELABEL:
-            yield _unknown(find_name(name, at), name, known, table)
+            yield unknown_column_of(find_name(name, at), name, known, table)
 
 
 def _check_order(column: ParsedColumn, known: Names, table: str) -> Iterator[WaterclockError]:
@@ -388,8 +389,9 @@ def _check_order(column: ParsedColumn, known: Names, table: str) -> Iterator[Wat
     said = column.stays
     for order in said.stays.order if said is not None else ():
         if said is not None and order.column.lower() not in known:
-            yield _unknown(find_name(order.column, said.span), order.column, known, table)
+            yield unknown_column_of(find_name(order.column, said.span), order.column, known, table)
 
 
-def _unknown(span: Span, name: str, known: Names, table: str) -> WaterclockError:
+def unknown_column_of(span: Span, name: str, known: Names, table: str) -> WaterclockError:
+    """Build the error for a column that a table does not have."""
     return unknown_column(span, name, {column: column for column in known.values()}, [(table, known)])

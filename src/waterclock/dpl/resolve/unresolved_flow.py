@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.connections import ValidConnections
@@ -12,6 +13,7 @@ from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement
 from waterclock.flow.declarations import Function, Read
+from waterclock.flow.enums import ReadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,17 @@ class UnresolvedFlow:
     functions: Mapping[str, Function]
     systems: ValidConnections
     config: Config
+
+
+def upstream_first(drafts: Mapping[str, UnresolvedTable]) -> Iterable[UnresolvedTable]:
+    """Return the tables upstream first; in the order declared if there are cycles, which are reported elsewhere."""
+    names = {
+        name: [
+            read.table for read in draft.declared.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts
+        ]
+        for name, draft in drafts.items()
+    }
+    try:
+        return [drafts[name] for name in TopologicalSorter(names).static_order()]
+    except CycleError:
+        return list(drafts.values())

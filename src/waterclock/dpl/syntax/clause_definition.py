@@ -43,7 +43,8 @@ class ClauseDefinition:
     """The definition of a clause, for the parser, the Python API and the reference pages.
 
     - `starts`: the words with which the clause begins, if they are not its `word`. A positional part begins with none.
-    - `read`: the function that parses its value. `checks_text`: for a TEXT, checks a string in Python.
+    - `read`: the function that parses its value; `reads`: those of statements that write it differently.
+    - `checks_text`: for a TEXT, checks a string in Python.
     - `later`: the statements that accept it only in a later release.
     - `elsewhere`: maps statements that do not accept it to the fix in their error.
     - `table_field`: the field of a table's declaration that has its value unchanged; a flag becomes True. Values that
@@ -55,6 +56,7 @@ class ClauseDefinition:
     word: str
     statements: frozenset[StatementKind]
     read: Callable[[Cursor], Any] | None = None
+    reads: Mapping[StatementKind, Callable[[Cursor], Any]] = field(default_factory=dict)
     starts: tuple[str, ...] = ()
     is_positional: bool = False
     form: ClauseForm = ClauseForm.PLAIN

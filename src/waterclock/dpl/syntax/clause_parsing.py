@@ -12,7 +12,7 @@ from waterclock.dpl.syntax.column_clause import take_column_entries
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import ParsedQuery
+from waterclock.dpl.syntax.statements import ParsedQuery, StatementKind
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.dpl.syntax.type_names import skip_brackets
 from waterclock.errors import WaterclockError
@@ -21,18 +21,22 @@ from waterclock.flow.declarations import Value
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
 
 
-def read_clause(word: str, cursor: Cursor) -> Any:
+def read_clause(word: str, cursor: Cursor, kind: StatementKind | None = None) -> Any:
     """Parse the value of a clause. The cursor is after the clause's word, but for BY and MODE before the first word.
 
+    `kind` is the statement, which matters for clauses that some statements write differently.
     Raises  E208 for a clause of a later release; errors of its parser
     """
-    read = BY_WORD[word].read
+    clause = BY_WORD[word]
+    read = clause.read if kind is None else clause.reads.get(kind, clause.read)
     if read is None:
         raise planned_feature_error(word, cursor.here())
     return read(cursor)
 
 
-def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping[str, Value]) -> Any:
+def parse_clause(
+    word: str, text: str, source: SourceText, *, variables: Mapping[str, Value], kind: StatementKind | None = None
+) -> Any:
     """Parse a whole text as the value of a clause, for a Python argument.
 
     `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...), `source` the text with its
@@ -61,10 +65,10 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
         raise whole.refuse(
             "E204", f"the value for {word} is empty", fix=f"write a value for {word}, or leave the argument out"
         )
-    if word == "COLUMNS" and not cursor.at("("):
+    if word == "COLUMNS" and kind not in clause.reads and not cursor.at("("):
         value: Any = take_column_entries(cursor)
     else:
-        value = read_clause(word, cursor)
+        value = read_clause(word, cursor, kind)
     if not cursor.is_done:
         cursor.raise_unexpected(f"nothing after {word}", fix=f"leave {cursor.here().text} out")
     return value

@@ -31,6 +31,12 @@ from waterclock.dpl.syntax.clause_readers import (
 from waterclock.dpl.syntax.column_clause import take_columns
 from waterclock.dpl.syntax.cursor import FirstWords
 from waterclock.dpl.syntax.expect_clause import take_rules
+from waterclock.dpl.syntax.grant_clause import (
+    take_grant_columns,
+    take_grant_target,
+    take_grantees,
+    take_row_condition,
+)
 from waterclock.dpl.syntax.measure_clause import take_measures
 from waterclock.dpl.syntax.mode_clause import take_mode
 from waterclock.dpl.syntax.schema_clauses import take_compatible, take_on_schema_change
@@ -39,6 +45,7 @@ from waterclock.flow.enums import TableType
 
 C, T, P = StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.PUBLISH
 V, X, F = StatementKind.VIEW, StatementKind.CONNECTION, StatementKind.FUNCTION
+G = StatementKind.GRANT
 _COLLECT, _TRANSFORM, _PUBLISH = frozenset({C}), frozenset({T}), frozenset({P})
 _TABLES = frozenset({C, T, P})
 _MADE = frozenset({C, T})
@@ -72,12 +79,30 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         word="COLUMNS",
         example='"id KEY, *"',
         clause="(...)",
-        statements=frozenset({V, C, T, P}),
+        statements=frozenset({V, C, T, P, G}),
         read=take_columns,
+        reads={G: take_grant_columns},
         is_positional=True,
     ),
     ClauseDefinition(word="FROM", example='"ops.planes"', statements=_COLLECT, read=take_unit, is_positional=True),
-    ClauseDefinition(word="TO", example='"ops.planes_seen"', statements=_PUBLISH, read=take_unit, is_positional=True),
+    ClauseDefinition(
+        word="ON", example='"raw.*"', statements=frozenset({G}), read=take_grant_target, is_positional=True
+    ),
+    ClauseDefinition(
+        word="TO",
+        example='"ops.planes_seen"',
+        statements=frozenset({P, G}),
+        read=take_unit,
+        reads={G: take_grantees},
+        is_positional=True,
+    ),
+    ClauseDefinition(
+        word="WHERE",
+        example="\"origin = USER('origin')\"",
+        statements=frozenset({G}),
+        read=take_row_condition,
+        is_positional=True,
+    ),
     ClauseDefinition(
         word="OPTIONS",
         example='{"format": "csv"}',

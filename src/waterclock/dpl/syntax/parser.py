@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.syntax.choice_clause import has_choice, take_choices
@@ -13,6 +14,7 @@ from waterclock.dpl.syntax.column_clause import names_listed
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import foreign_clause_error, foreign_statement_error
+from waterclock.dpl.syntax.grant_clause import take_rights
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.query_errors import find_similar_beginning, misspelt_word_error
 from waterclock.dpl.syntax.source_text import SourceText, Span, span_between
@@ -119,7 +121,7 @@ class _Reader:
 
     def _read(self, kind: StatementKind) -> Statement:
         if kind is StatementKind.GRANT:
-            raise planned_feature_error("GRANT", self.cursor.span(self.cursor.peek(-1)))
+            return self._grant()
         name, span = self._name(kind)
         self.name = name
         if kind is StatementKind.FUNCTION:
@@ -130,6 +132,22 @@ class _Reader:
             self._clause(kind)
         self._query(kind)
         return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed), listed=self.listed)
+
+    def _grant(self) -> Statement:
+        cursor, kind = self.cursor, StatementKind.GRANT
+        name, span = take_rights(cursor), cursor.span(cursor.peek(-1))
+        if cursor.at("("):
+            self._read_guarded("COLUMNS", lambda: read_clause("COLUMNS", cursor, kind), cursor.index, brackets=True)
+        for word, is_needed in (("ON", True), ("TO", True), ("WHERE", False)):
+            start = cursor.index
+            if is_needed and not self.failed:
+                cursor.need(word, fix=f"write GRANT SELECT ON schema.name TO (role): {word} is missing")
+            elif not cursor.accept(word):
+                continue
+            self._read_guarded(word, partial(read_clause, word, cursor, kind), start)
+        if not cursor.is_done and not self.failed:
+            cursor.raise_unexpected("the end of the statement", fix=f"leave {cursor.here().text} out")
+        return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed))
 
     def _name(self, kind: StatementKind) -> tuple[str, Span]:
         if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:

@@ -187,6 +187,39 @@ class ParsedColumnList:
 
 
 @dataclass(frozen=True, slots=True)
+class ParsedName:
+    """A parsed name, with its span."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedGrantColumn:
+    """A column of a GRANT; `mask` is the expression in its AS, None if the column is granted as it is."""
+
+    name: ParsedName
+    mask: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedGrantColumns:
+    """The columns of a GRANT; an open list ends with `*`, which does not contain the columns in `excepted`."""
+
+    columns: tuple[ParsedGrantColumn, ...]
+    is_open: bool
+    excepted: tuple[ParsedName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedGrantTarget:
+    """The tables of a GRANT: `schema.name`, `schema.*` or `*`."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedUnit:
     """A parsed unit: `connection.path` or `connection QUERY 'text'`."""
 

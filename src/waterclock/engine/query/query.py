@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.dpl.query.granted_select import GrantedSelect
 from waterclock.dpl.query.pushdown import find_pushdown
 from waterclock.dpl.query.splice import SplicedQuery, splice
 from waterclock.engine.damage import reporting_damage
+from waterclock.engine.query.granted_frames import grant_frame, restricted_moment, restricted_query
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
@@ -19,11 +22,14 @@ from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.granted_plan import check_granted_plan, require_plan
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.flow.enums import Kind
+from waterclock.flow.viewers import Form, form_of, grants_of, is_restricted
+from waterclock.permissions.people import Person
 from waterclock.storage.rows import rows_of
 from waterclock.timelabel.label import label_of
 
@@ -48,25 +54,48 @@ class AnsweredQuery:
 
 
 @reporting_damage
-def query(work: RunContext, sql: str, *, limit: int, as_of: RequestedTick | None = None) -> AnsweredQuery:
+def query(
+    work: RunContext, sql: str, *, limit: int, as_of: RequestedTick | None = None, person: Person | None = None
+) -> AnsweredQuery:
     """Run the query `sql` on the current tables, or as of a tick. At most `limit` rows are collected to the driver.
 
     Each table is read at one Delta version, taken before the query starts, so that no table changes under it. If a
     rebuild of all tables swaps in a new set, all tables are of the old set or all of the new. As of a tick, regular
-    tables are read as of their last boundary before it, and partitioned ones up to it. Raises ProjectErrors for errors
-    in the text, E730 for errors that Spark finds in it, E511, E512, E518, E521 to E523 and E640 where the tables have
-    no content as of the tick.
+    tables are read as of their last boundary before it, and partitioned ones up to it. `person` sees only what is
+    granted to them; None is the owner of the project.
+    Raises ProjectErrors for errors in the text, E730 for errors that Spark finds in it, E511, E512, E518, E521 to E523
+    and E640 where the tables have no content as of the tick.
     """
-    asked = adhoc_query(sql, work.flow, status_tables={**STATUS_TABLES, **_map_view_tables(work.flow)})
+    viewer = person if person is not None and is_restricted(work.flow, person) else None
+    asked = _read_query(work.flow, sql, viewer)
     tables = _tables(work.flow, asked)
     spark = work.sessions.own()
+    if viewer is not None:
+        require_plan(spark)
     for _ in range(_MOST_LOOKS):
         before = work.ledger.keeping.current_rebuilding()
-        moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
-        spliced = _bind_tables(work, spark, asked, moment, _head_versions(work) if is_moving(before) else {})
+        moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None
+        heads = _head_versions(work) if is_moving(before) else {}
+        spliced, granted = _bind_tables(work, spark, asked, moment, heads, viewer)
         if is_of_one_set(before, work.ledger.keeping.current_rebuilding()):
             break
+    if viewer is not None:
+        return replace(_answer_restricted(work, spark, spliced, limit, granted), moment=moment)
     return replace(_answer(work, spark, spliced, limit), moment=moment)
+
+
+def _find_moment(work: RunContext, tables: list[str], as_of: RequestedTick, viewer: Person | None) -> ResolvedTick:
+    if viewer is None:
+        return moment_of(work, tables, as_of)
+    return restricted_moment(work, tables, as_of, viewer)
+
+
+def _read_query(flow: Flow, sql: str, viewer: Person | None) -> Query:
+    """Parse and check a query. A viewer can name only what is granted, and no status tables: these show all tables."""
+    if viewer is None:
+        return adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)})
+    beside = [name for name in _map_view_tables(flow) if form_of(flow, viewer, name) is not Form.NONE]
+    return restricted_query(sql, flow, viewer, beside)
 
 
 def _head_versions(work: RunContext) -> Mapping[str, int]:
@@ -75,10 +104,16 @@ def _head_versions(work: RunContext) -> Mapping[str, int]:
 
 
 def _bind_tables(
-    work: RunContext, spark: SparkSession, asked: Query, moment: ResolvedTick | None, heads: Mapping[str, int]
-) -> SplicedQuery:
-    """Create a temporary view for each table of a query, and put the views' names into its text."""
+    work: RunContext,
+    spark: SparkSession,
+    asked: Query,
+    moment: ResolvedTick | None,
+    heads: Mapping[str, int],
+    viewer: Person | None,
+) -> tuple[SplicedQuery, Mapping[str, GrantedSelect | None]]:
+    """Bind each table of a query to its rows, as views of a session; return them with the grants that they apply."""
     names: dict[str, str] = {}
+    granted: dict[str, GrantedSelect | None] = {}
 
     def name_of(read: Read | Flat) -> str:
         if isinstance(read, Flat):
@@ -99,10 +134,15 @@ def _bind_tables(
                 frame = frame_of_viewed(work, spark, read.table, moment, heads)
             else:
                 frame = frame_of_table(work, spark, read.table, moment, heads.get(read.table))
+            grants = None if viewer is None else grants_of(work.flow, viewer, read.table)
+            seen = None
+            if viewer is not None and grants is not None:
+                frame, seen = grant_frame(work, spark, frame, grants, viewer, read.table)
+            granted[names[read.table]] = seen
             frame.createOrReplaceTempView(names[read.table])
         return names[read.table]
 
-    return splice(asked, name_of)
+    return splice(asked, name_of), granted
 
 
 def list_queried_tables(flow: Flow, sql: str) -> list[str]:
@@ -145,6 +185,34 @@ def _answer(work: RunContext, spark: SparkSession, spliced: SplicedQuery, limit:
         return _collect_answer(build_query_frame(spark, spliced.text, arguments), limit)
     except Exception as raised:
         raise to_error(raised, where="query", spliced=spliced) from raised
+
+
+def _answer_restricted(
+    work: RunContext,
+    spark: SparkSession,
+    spliced: SplicedQuery,
+    limit: int,
+    granted: Mapping[str, GrantedSelect | None],
+) -> AnsweredQuery:
+    """Answer a query of a person who does not see all tables: Spark's plan is checked against the grants.
+
+    An error at a row is reported without its text.
+    """
+    register_functions(spark, work.root, work.flow, [spliced.text])
+    arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
+    try:
+        frame = build_query_frame(spark, spliced.text, arguments)
+    except Exception as raised:
+        raise to_error(raised, where="query", spliced=spliced) from raised
+    check_granted_plan(frame, granted)
+    with suppress(Exception):  # its text may quote a row
+        return _collect_answer(frame, limit)
+    raise WaterclockError(
+        "E947",
+        "the query failed while it ran",
+        why="the reason is not shown, because it could contain values that are not granted to you",
+        fix="use try_divide and try_cast; or ask an administrator to run the query",
+    )
 
 
 def _collect_answer(frame: DataFrame, limit: int) -> AnsweredQuery:

@@ -9,6 +9,7 @@ from typing import Any
 
 from waterclock.connectors.files.writing import FORMULA
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.viewers import Form, form_of
 from waterclock.operations.formatting import number_words
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.query_results import (
@@ -35,7 +36,7 @@ def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
     fail the page.
     """
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
-    content: Content = {"sql": sql, "as_of": tick, "example": _example(at), "errors": [], "answer": None}
+    content: Content = {"sql": sql, "as_of": tick, "example": _example(at, given), "errors": [], "answer": None}
     if not sql:
         return content
     try:
@@ -96,9 +97,14 @@ def _check_text(sql: str) -> None:
         )
 
 
-def _example(at: OpenedProject) -> str:
-    """Return an example query of the last declared table that is not a publish."""
-    made = [name for name in at.flow.order if at.flow.tables[name].destination is None]
+def _example(at: OpenedProject, given: PageQuery) -> str:
+    """Return an example query of the last declared table that is not a publish and that the reader sees."""
+    person = given.reader.person if given.reader is not None else None
+    made = [
+        name for name in at.flow.order
+        if at.flow.tables[name].destination is None
+        and (person is None or form_of(at.flow, person, name) is not Form.NONE)
+    ]  # fmt: skip
     return f"SELECT * FROM {made[-1]}" if made else "SELECT * FROM waterclock.batches"
 
 

@@ -1,0 +1,51 @@
+"""Defines resolved GRANT statements: which rows and columns of which tables roles and users see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waterclock.flow.declarations import Place
+    from waterclock.permissions.people import Person
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedColumn:
+    """A column of a grant. `mask`: Spark SQL over the columns of its table; None for the column as it is."""
+
+    name: str
+    mask: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A resolved GRANT to roles and declared users; `where` is the condition on rows, None for all rows.
+
+    Roles and users are kept apart: the name of a person who signed in at a provider may be that of a role.
+    If `is_open`, all columns are granted except those in `excepted`, which are in lower case.
+    """
+
+    tables: tuple[str, ...]
+    roles: frozenset[str]
+    columns: tuple[GrantedColumn, ...] = ()
+    is_open: bool = True
+    excepted: frozenset[str] = frozenset()
+    where: str | None = None
+    users: frozenset[str] = frozenset()
+    place: Place | None = field(default=None, compare=False)
+
+    def is_to(self, person: Person) -> bool:
+        """Return whether a person is one of the users, or has one of the roles."""
+        return person.name in self.users or not self.roles.isdisjoint(person.roles)
+
+    def has(self, column: str) -> bool:
+        """Return whether a column is granted, as it is or masked."""
+        lower = column.lower()
+        is_named = any(each.name.lower() == lower for each in self.columns)
+        return is_named or (self.is_open and lower not in self.excepted)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all rows and all columns are granted, as they are."""
+        return self.is_open and not self.excepted and self.where is None and all(it.mask is None for it in self.columns)

@@ -1,0 +1,89 @@
+"""Decides what a person sees of a table, and which tables follow the grants of another one.
+
+A table that no GRANT names is open to everyone with the right to query. Any other is visible to those it is granted to,
+and to those who may administer.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from waterclock.flow.declarations import Flow
+from waterclock.flow.grants import Grant
+from waterclock.flow.open_windows import VIEW
+from waterclock.flow.watermarks import MARK
+from waterclock.permissions.people import Person, Right
+
+QUARANTINE, HELD = "_quarantine", "_held"
+"""The suffixes of the tables, for queries alone, with a table's quarantined rows and rows of held batches."""
+
+
+class Form(Enum):
+    """The form in which a table, or a table that follows its grants, is shown to a person."""
+
+    WHOLE = auto()
+    RESTRICTED = auto()
+    NONE = auto()
+
+
+def is_restricted(flow: Flow, person: Person) -> bool:
+    """Return whether a person does not see every table as a whole."""
+    return any(form_of(flow, person, name) is not Form.WHOLE for name in granted_tables(flow))
+
+
+def granted_tables(flow: Flow) -> frozenset[str]:
+    """Return the tables that a GRANT names."""
+    return frozenset(name for grant in flow.grants for name in grant.tables)
+
+
+def grants_of(flow: Flow, person: Person, name: str) -> tuple[Grant, ...] | None:
+    """Return the grants of a person on a table, in the order declared; None if the person sees all of it.
+
+    `name` may be a table that follows the grants of another one.
+    """
+    base = table_of_rights(flow, name)
+    if person.may(Right.ADMINISTER) or base not in granted_tables(flow):
+        return None
+    found = tuple(grant for grant in flow.grants if base in grant.tables and grant.is_to(person))
+    return None if any(grant.is_whole for grant in found) else found
+
+
+def form_of(flow: Flow, person: Person, name: str) -> Form:
+    """Return how a person sees a table.
+
+    Quarantined and held rows are stored as they came, and a watermark is computed from all rows: masks and conditions
+    cannot be applied to these, so only a person who sees the whole table sees them.
+    """
+    found = grants_of(flow, person, name)
+    if found is None:
+        return Form.WHOLE
+    if not found or _is_without_columns(flow, name):
+        return Form.NONE
+    return Form.RESTRICTED
+
+
+def table_of_rights(flow: Flow, name: str) -> str:
+    """Return the table whose grants a table follows: `a.b` for `a.b_late`, `a.spd_b`, `a.b_view`; else the name."""
+    followed = _followed_table(flow, name)
+    while followed is not None and followed != name:
+        name, followed = followed, _followed_table(flow, followed)
+    return name
+
+
+def _followed_table(flow: Flow, name: str) -> str | None:
+    table = flow.tables.get(name)
+    if table is None:
+        bases = [name.removesuffix(suffix) for suffix in (QUARANTINE, HELD, VIEW) if name.endswith(suffix)]
+        return next((base for base in bases if base in flow.tables and name not in flow.views), None)
+    if table.late_rows is not None:
+        return table.late_rows.of
+    if table.open_of is not None:
+        return table.open_of
+    return name.removesuffix(MARK) if table.marks is not None and name.endswith(MARK) else None
+
+
+def _is_without_columns(flow: Flow, name: str) -> bool:
+    """Return whether a table has rows of another form than the table whose grants it follows."""
+    if name in flow.tables:
+        return flow.tables[name].marks is not None and table_of_rights(flow, name) != name
+    return name.endswith((QUARANTINE, HELD)) and table_of_rights(flow, name) != name

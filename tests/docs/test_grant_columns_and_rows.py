@@ -1,0 +1,68 @@
+"""The page on grants: its project has no errors, both languages declare the same, and its users see what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import ROOT
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import Project, load_project
+from waterclock.dpl.query.granted_select import granted_select
+from waterclock.flow.viewers import grants_of
+from waterclock.permissions.people import SignIn
+
+PAGE = (ROOT / "docs" / "howto" / "grant-columns-and-rows.md").read_text(encoding="utf-8")
+COLUMNS = ("id", "at", "land", "email", "amount", "timelabel")
+HEAD = '[project]\nname = "shop"\n[env.dev]\nconnections.shop = { path = "shop.sqlite" }\n'
+
+
+def block(kind: str) -> str:
+    found = re.search(rf"^```{kind}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def project(root: Path, *, in_python: bool = False) -> Project:
+    (root / "flows").mkdir()
+    (root / "waterclock.toml").write_text(HEAD + block("toml"), encoding="utf-8")
+    sql = block("sql")
+    if in_python:
+        sql = sql[: sql.index("GRANT")]
+        (root / "flows" / "a.py").write_text(block("python"), encoding="utf-8")
+    (root / "flows" / "a.dpl").write_text(sql, encoding="utf-8")
+    return load_project(root, capabilities=capabilities())
+
+
+def seen(project: Project, user: str) -> dict[str, bool] | None:
+    """Return the columns that a user sees of raw.orders, and whether they are as they are; None for the whole table."""
+    person = project.access.person(user, SignIn.TOKEN)
+    assert person is not None
+    grants = grants_of(project.flow, person, "raw.orders")
+    attributes = {name: repr(value) for name, value in person.attributes.items()}
+    if grants is None:
+        return None
+    return {column.name: column.is_plain for column in granted_select(grants, COLUMNS, attributes).columns}
+
+
+def test_users_see_what_the_page_says(tmp_path: Path) -> None:
+    own = project(tmp_path)
+    assert seen(own, "anna") == {"id": True, "at": True, "land": True, "email": False, "timelabel": True}
+    assert seen(own, "ben") == dict.fromkeys(COLUMNS, False) | {"id": True}
+    assert seen(own, "carla") is None
+    person = own.access.person("anna", SignIn.TOKEN)
+    assert person is not None
+    assert grants_of(own.flow, person, "raw.products") is None
+
+
+def test_the_page_declares_the_same_in_python(tmp_path: Path) -> None:
+    (tmp_path / "dpl").mkdir()
+    (tmp_path / "python").mkdir()
+    assert project(tmp_path / "dpl").flow.grants == project(tmp_path / "python", in_python=True).flow.grants
+
+
+@pytest.mark.parametrize("code", ["E948", "E946", "E947"])
+def test_the_page_links_each_error_of_grants(code: str) -> None:
+    assert f"[{code}]" in PAGE
