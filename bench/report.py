@@ -32,6 +32,7 @@ BENCHES = (
     "long_session",
     "service",
     "quality",
+    "rights",
     "receive",
     "connect",
     "restate",

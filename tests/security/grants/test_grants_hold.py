@@ -6,6 +6,7 @@ other lands and their number, and a table that is not granted. Each answer and e
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from tests.tiny import TOML, Tiny, day
 from waterclock.dpl.query.granted_select import granted_select
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import RequestedTick
+from waterclock.engine.spark.analysed_plan import analysed_plan
 from waterclock.engine.spark.granted_plan import check_granted_plan
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.grants import Grant, GrantedColumn
@@ -178,6 +180,12 @@ def test_rows_columns_and_masks_are_those_of_the_grant(pair: tuple[Tiny, Tiny]) 
             )
 
 
+def plan_of(spark: SparkSession, text: str) -> list[dict[str, Any]]:
+    plan = analysed_plan(spark.sql(text))
+    assert plan is not None
+    return json.loads(plan)  # type: ignore[no-any-return]
+
+
 def test_the_gate_of_the_plan_refuses_what_another_first_gate_would_let_through(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "a@b", "DE", 5)], "id INT, email STRING, land STRING, pay INT")
     grant = Grant(
@@ -194,16 +202,15 @@ def test_the_gate_of_the_plan_refuses_what_another_first_gate_would_let_through(
         "no project": filtered,
     }
     filtered.selectExpr("id", "upper(email) AS email").createOrReplaceTempView("wc_9")
-    check_granted_plan(
-        spark.sql("SELECT a.id, b.email FROM wc_9 a JOIN wc_9 b USING (id) ORDER BY b.email"), {"wc_9": seen}
-    )
+    joined = "SELECT a.id, b.email FROM wc_9 a JOIN wc_9 b USING (id) ORDER BY b.email"
+    check_granted_plan(plan_of(spark, joined), {"wc_9": seen})
     for text in ("SELECT raise_error(email) FROM wc_9", "SELECT input_file_name() FROM wc_9"):
         with pytest.raises(WaterclockError, match="E946"):
-            check_granted_plan(spark.sql(text), {"wc_9": seen})
+            check_granted_plan(plan_of(spark, text), {"wc_9": seen})
     with pytest.raises(WaterclockError, match="E946"):
-        check_granted_plan(spark.sql("SELECT id FROM wc_9"), {"wc_0": seen})
+        check_granted_plan(plan_of(spark, "SELECT id FROM wc_9"), {"wc_0": seen})
     for what, frame in wrong.items():
         frame.createOrReplaceTempView("wc_9")
         with pytest.raises(WaterclockError, match="E946"):
-            check_granted_plan(spark.sql("SELECT (SELECT max(id) FROM wc_9) AS x"), {"wc_9": seen})
+            check_granted_plan(plan_of(spark, "SELECT (SELECT max(id) FROM wc_9) AS x"), {"wc_9": seen})
         assert what

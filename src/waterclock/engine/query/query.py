@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.rebuilding import is_moving, is_of_one_set
@@ -201,10 +202,10 @@ def _answer_restricted(
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:
-        frame = build_query_frame(spark, spliced.text, arguments)
+        check = partial(check_granted_plan, granted=granted)
+        frame = build_query_frame(spark, spliced.text, arguments, check=check)
     except Exception as raised:
         raise to_error(raised, where="query", spliced=spliced) from raised
-    check_granted_plan(frame, granted)
     with suppress(Exception):  # its text may quote a row
         return _collect_answer(frame, limit)
     raise WaterclockError(

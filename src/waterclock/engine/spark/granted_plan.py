@@ -7,16 +7,14 @@ be used above it, except the view's own columns. `plan_check` has refused other 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.spark.analysed_plan import analysed_plan
 from waterclock.engine.spark.connect import is_remote
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from waterclock.dpl.query.granted_select import GrantedSelect, SeenColumn
 
@@ -40,17 +38,13 @@ def require_plan(spark: SparkSession) -> None:
         raise _refused("Spark Connect shows no plan, so the query cannot be checked against the grants")
 
 
-def check_granted_plan(frame: DataFrame, granted: Mapping[str, GrantedSelect | None]) -> None:
-    """Check the plan of a query. `granted` are the views bound for it; None is a table that is seen as a whole.
+def check_granted_plan(plan: Tree, granted: Mapping[str, GrantedSelect | None]) -> None:
+    """Check the analysed plan of a query. `granted` are the views bound for it; None is a table that is seen whole.
 
-    Cost: no job, some milliseconds.
     Raises  E946 where Spark's plan has more than what is granted
     """
-    text = analysed_plan(frame)
-    if text is None:
-        raise _refused("Spark does not show its plan")
     above, inside, shown = set[Any](), set[Any](), set[Any]()
-    for node, below in _walk(json.loads(text)):
+    for node, below in _walk(plan):
         if below is None:
             if node["class"] in _REFUSED:
                 raise _refused(f"it uses {node['class'].rpartition('.')[2]}")

@@ -83,8 +83,11 @@ def refuse_command(spark: SparkSession, text: str) -> None:
             raise _forbidden_node_error(node["class"])
 
 
-def check_plan(frame: DataFrame) -> None:
-    """Raise E733 for a query that reads more than temporary views, or calls code. Cost: no job, some milliseconds."""
+def check_plan(frame: DataFrame) -> list[dict[str, Any]]:
+    """Raise E733 for a query that reads more than temporary views, or calls code. Return the plan that was checked.
+
+    Cost: no job, some milliseconds.
+    """
     text = analysed_plan(frame)
     if text is None:
         raise WaterclockError(
@@ -93,12 +96,14 @@ def check_plan(frame: DataFrame) -> None:
             why="Spark does not show its plan",
             fix="install the version of PySpark that Waterclock requires; if it is installed, report this as a defect",
         )
-    for name in _classes(json.loads(text)):
+    tree: list[dict[str, Any]] = json.loads(text)
+    for name in _classes(tree):
         is_expression = name in _OTHER_EXPRESSIONS or (
             f"{name.rpartition('.')[0]}." in _EXPRESSIONS and name not in _NO_EXPRESSIONS
         )
         if not is_expression and name not in _ANALYSED:
             raise _forbidden_node_error(name)
+    return tree
 
 
 def _classes(tree: list[Any]) -> Iterator[str]:

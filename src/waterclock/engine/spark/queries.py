@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,18 +17,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def build_query_frame(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFrame:
+def build_query_frame(
+    spark: SparkSession,
+    text: str,
+    values: Mapping[str, Any],
+    *,
+    check: Callable[[list[dict[str, Any]]], None] | None = None,
+) -> DataFrame:
     """Return a DataFrame of a query, after checking that it only reads. Nothing is executed here.
 
     Over Spark Connect the plan is not available: parentheses around the text exclude commands, and its reads are left
     to the checks of the text and to the server. Values are literals there, since Delta's parser does not bind them.
+    `check` is a further check of Spark's analysed plan, as JSON; it is not called over Spark Connect.
     Raises  E733 for a query that does more than read the views bound to it
     """
     if is_remote(spark):
         return spark.sql(f"({insert_values(text, values) if values else text}\n)")
     refuse_command(spark, text)
     rows = spark.sql(text, args={name: _bind_value(value) for name, value in values.items()})
-    check_plan(rows)
+    plan = check_plan(rows)
+    if check is not None:
+        check(plan)
     return rows
 
 
