@@ -46,7 +46,7 @@ _NO_ROWS = StepRows((), {}, ())
 
 
 @contextmanager
-def open_bench(
+def open_scenario(
     project: Project, typed: TypedScript, sessions: Sessions, folder: Path, empty: Path
 ) -> Iterator[ScenarioRunner]:
     """Open a bench for one scenario below `folder`, without the project's storage, on a copy of the `empty` ledger."""

@@ -18,7 +18,7 @@ from waterclock.specs.code import code_of
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.reading import script_of
-from waterclock.specs.scenario_run import LEDGER, open_bench
+from waterclock.specs.scenario_run import LEDGER, open_scenario
 from waterclock.specs.schemas import SpecSchemas
 from waterclock.specs.script import Script
 from waterclock.specs.typed_rows import TypedScript, convert_rows
@@ -124,7 +124,7 @@ def run_one(at: ReadyScenarios, scenario: TypedScript, number: int) -> ScenarioO
     begun = time.perf_counter()
     script = scenario.script
     outcomes: list[StepOutcome] = []
-    with open_bench(at.project, scenario, at.sessions, at.folder / f"s{number}", at.folder / LEDGER) as bench:
+    with open_scenario(at.project, scenario, at.sessions, at.folder / f"s{number}", at.folder / LEDGER) as bench:
         for index, action in enumerate(script.actions):
             if any(each.verdict is ScenarioVerdict.FAILED for each in outcomes):
                 outcomes.append(StepOutcome(action.meaning.step, ScenarioVerdict.SKIPPED))

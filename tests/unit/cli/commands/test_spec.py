@@ -68,7 +68,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
             at[0].name, at[0].env, features, tuple(outcomes), was_stopped=stopped > 0, left_out=stopped, seconds=2.0
         )
 
-    monkeypatch.setattr(spec, "ready", ready)
+    monkeypatch.setattr(spec, "prepare_specs", ready)
     monkeypatch.setattr(spec, "run_all", run_all)
     return titles
 
