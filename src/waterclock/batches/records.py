@@ -193,7 +193,10 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The effect of recording a claim: `changed` labels with other content, and the number of new `suspects`."""
+    """The effect of recording a claim: the labels whose content changed, and the number of batches that read them.
+
+    `suspects`: done batches downstream that are now checked for staleness.
+    """
 
     changed: tuple[datetime, ...]
     suspects: int

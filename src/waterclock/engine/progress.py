@@ -57,13 +57,13 @@ class Listener:
         """Receive a new plan."""
 
     def on_group_start(self, group: Group) -> None:
-        """Receive that a group was started."""
+        """Called when a group starts."""
 
     def step(self, group: Group, name: str) -> None:
-        """Receive that a group has reached the step `name`."""
+        """Called when a group reaches the step `name`."""
 
     def on_group_finish(self, report: GroupReport) -> None:
-        """Receive the result of a group."""
+        """Called with the result of a group."""
 
     def on_message(self, message: str) -> None:
-        """Receive a message for the user: an ignored file, a takeover, a retry."""
+        """Called with a message for the user: an ignored file, a takeover, a retry."""

@@ -23,5 +23,5 @@ DELETES = ("delete", "truncate")
 
 
 def format_change_mark(what: str) -> str:
-    """Return the name by which a column list requests metadata of a change: `op` → `_change.op`."""
+    """Return the name of a change's metadata field in a column list, such as `_change.op` for `op`."""
     return f"{CHANGE}.{what}"

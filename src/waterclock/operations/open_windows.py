@@ -19,7 +19,10 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class OpenWindows:
-    """The open windows of a table: their number, the first, and the boundary of their newest state, if made."""
+    """The open windows of a table. `windows` is their number, `first` the start of the oldest.
+
+    `shown` is the boundary up to which their rows can be queried now; None if no boundary was computed yet.
+    """
 
     table: str
     zone: str

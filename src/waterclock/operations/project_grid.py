@@ -68,7 +68,7 @@ def span_of_labels(
 def span_since_start(
     at: OpenedProject, names: Sequence[str], cadence: Cadence, span: tuple[datetime, datetime]
 ) -> tuple[datetime, datetime]:
-    """Return the span without the columns before the earliest START of the tables."""
+    """Return the time span of the grid, cut so that it does not begin before the earliest START of the tables."""
     starts = at.planner.starts(at.snapshot, at.now)
     first = cadence.floor(min((starts[name] for name in names), default=span[0]))
     return (max(span[0], first), span[1]) if first < span[1] else span

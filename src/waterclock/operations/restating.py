@@ -125,7 +125,7 @@ def _find_done_labels(
 
 
 def refuse_more_than(most: int | None, count: int) -> None:
-    """Raise E525 if there are more batches than can be processed in time."""
+    """Raise E525 if `count` exceeds `most`, the limit of a page's request. None: no limit."""
     if most is not None and count > most:
         raise refusals.more_than(most)
 

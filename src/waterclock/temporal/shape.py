@@ -29,7 +29,7 @@ class Attribute:
 
     @property
     def rides_along(self) -> bool:
-        """Whether a version has the attribute's last value within it."""
+        """Whether a version shows the attribute's last value of its period; a change of it starts no version."""
         return not (self.is_tracked or self.is_kept)
 
 

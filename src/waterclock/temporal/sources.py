@@ -16,9 +16,9 @@ _SAID = "waterclock_said"
 
 
 def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
-    """Return the frame with attributes marked in which a null means "empty now", not "missing".
+    """Mark attributes of a frame in which a null is a value ("empty now") and does not mean "missing".
 
-    Their values are wrapped in a struct, so that `compute_temporal` does not fill nulls; it unwraps them. Marks on
+    Marked values are wrapped in a struct. `compute_temporal` does not fill their nulls, and unwraps them. Marks on
     columns that `compute_temporal` uses as key, time or sequence have no effect. If nulls are values in all sources,
     `compute_temporal(nulls="value")` does the same without wrapping.
 

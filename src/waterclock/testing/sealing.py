@@ -1,4 +1,4 @@
-"""A conformance suite for sources that are their own clock, and whose windows a run seals; see `connectors`."""
+"""A conformance suite for connectors whose writers assign arrival times, and whose windows a run seals."""
 
 from __future__ import annotations
 

@@ -64,7 +64,10 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
 
 
 def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
-    """Draw the tables that FLAT joins to a table. Raises  E237 where FLAT cannot read it; as `draw_model`."""
+    """Print a diagram of the tables that FLAT joins to a table, as JSON if `is_json`, or write it to the file `out`.
+
+    Raises  E237 where FLAT cannot read the table
+    """
     project = open_project(folder, env)
     name, _ = one_table(project.flow, text)
     errors: list[WaterclockError] = []

@@ -30,7 +30,7 @@ _UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 @dataclass(slots=True)
 class FormulaCells:
-    """The result of `check_cells` for a sheet.
+    """Problems with the formulas of a sheet.
 
     `unreckoned`: the first cell that has a formula but no stored result, such as `B3`; None if there is none. `errors`:
     the texts of error cells, such as #N/A, by row and column, counted from 0.

@@ -84,7 +84,11 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A correctly named file. `found` is its entry in the listing of an object store; None for a local file."""
+    """A file whose name matches the unit's pattern. `stamp` is the time in its name.
+
+    `relative` is the path below the folder. `found` is the file's entry in the listing of an object store; None for a
+    local file.
+    """
 
     path: str
     relative: str

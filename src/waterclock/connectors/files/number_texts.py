@@ -1,4 +1,4 @@
-"""Converts texts of numbers with another decimal or a thousands separator, as a unit's options declare them."""
+"""Parses numbers with a decimal comma or thousands separators, as a unit's options declare them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class DerivedKeys:
 
 
 def derive_keys(connections: Mapping[str, Connection], secrets: Secrets) -> dict[str, DerivedKeys]:
-    """Return the derived keys of all connections: of each secret as `pii/2026`, and of the current one as `pii`.
+    """Return the derived keys of all connections, by `<connection>/<key>`; the current key also by `<connection>`.
 
     Raises  E225 for a secret that does not resolve, E924 for one that is too short
     """

@@ -39,7 +39,10 @@ class KnownColumn:
 
 @dataclass(frozen=True, slots=True)
 class LoggedColumns:
-    """The columns that may be in a range of the log, by number. `wanted` are the names of the collected columns."""
+    """All columns that a table may have had while a range of the log was written, also dropped ones, by `attnum`.
+
+    `wanted`: the names of the collected columns.
+    """
 
     columns: tuple[KnownColumn, ...]
     wanted: frozenset[str]

@@ -105,7 +105,7 @@ class PostgresTableFacts:
 
 
 def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
-    """Return the facts of a table from the catalog.
+    """Read a table's identity, columns and replica identity from PostgreSQL's catalog.
 
     Raises  E804 if it does not exist, E862 if its changes are not logged completely
     """

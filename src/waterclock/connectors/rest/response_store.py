@@ -149,9 +149,10 @@ class ResponseWriter:
 def answer_of(
     key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime
 ) -> StoredResponse:
-    """Build a stored response: each line is a record, preceded by the values of `key` under `names` and the time.
+    """Build a stored response of one JSON line for each record, which begins with the request's time and its values.
 
-    `key` is a JSON array of texts. Without records, the only line has the member `NOTHING`.
+    `key` is a JSON array with the values of the request, and `names` are their names. A response without records has
+    one line, with the member `NOTHING`.
     """
     asked = zip(names, json.loads(key), strict=True)
     head = json.dumps({KEY: key, ANSWERED_AT: now.isoformat(timespec="microseconds"), **dict(asked)})[:-1]

@@ -114,7 +114,10 @@ class TallyCounter:
     def add(
         self, start: datetime, rows: int, total: int, unsaid: int, last: datetime | None, tick: timedelta = _TICK
     ) -> None:
-        """Add changed rows of a window: `rows` with a time of change, `total` its sum, and `unsaid` rows without one.
+        """Add the counts of a window: `rows` have a time of change, `total` is the sum of these times in microseconds.
+
+        `unsaid` is the number of rows whose time of change is NULL.
+
 
         `last` is the newest time of change, and `tick` its resolution.
         """

@@ -60,9 +60,9 @@ def window_range_condition(name: str, by_window: WindowFilter, times: Times) -> 
 
 
 def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]:
-    """Return ascending times that split the rows of the windows into about `count` parts, to be read in parallel.
+    """Return the times that divide the span of the windows, and a day on both sides, into `count` equally long parts.
 
-    For a column without a zone these are local times.
+    The parts are read in parallel. For a column without a zone these are local times.
     """
     start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
     cuts = [start + (end - start) * at / count for at in range(1, count)]

@@ -64,7 +64,10 @@ class SplitExpression:
 
 
 def split_at_aggregates(text: str) -> SplitExpression | None:
-    """Split an expression at its aggregates; return None if it has none, or one that cannot be merged."""
+    """Split an expression at its aggregates.
+
+    Return None if it has none, or one whose value over several labels does not follow from its values per label.
+    """
     pieces, calls, end = [], [], 0
     for start, stop, call in _calls(text):
         if call is None:

@@ -146,7 +146,7 @@ def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
 
 
 def fitting_span(back: Duration, cadence: Cadence) -> str:
-    """Return the shortest span of whole windows, in quotes, that reaches at least as far back: `'3 days'`."""
+    """Return the shortest span of whole windows that covers `back`, as quoted text: `'3 days'`."""
     period = cadence.period
     if period.unit is not TimeUnit.MINUTE:
         length = {TimeUnit.DAY: 1, TimeUnit.WEEK: 7, TimeUnit.MONTH: 30, TimeUnit.QUARTER: 91, TimeUnit.YEAR: 365}[

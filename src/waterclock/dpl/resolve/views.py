@@ -1,4 +1,4 @@
-"""Resolves the references in queries and views to reads of tables, FLATs, watermarks, or views to inline."""
+"""Resolves each reference in a query or view: to a read of a table, FLAT or watermark, or to a view that is inlined."""
 
 from __future__ import annotations
 

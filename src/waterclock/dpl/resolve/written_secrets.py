@@ -40,7 +40,7 @@ def written_secret(name: str, value: Value | Secret, option: Option, span: Span)
 def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
     """Yield an error for each setting of the project file with a credential in plain text, without the value.
 
-    Checked are the URL of the ledger, options of the storage, settings of Spark, addresses and tokens of alerts and
+    It checks the URL of the ledger, options of the storage, settings of Spark, addresses and tokens of alerts and
     OpenLineage, and the client secret of sign-in.
     """
     said, path = config.environment, ("env", config.env)

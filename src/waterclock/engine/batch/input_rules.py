@@ -94,7 +94,7 @@ def filter_query_inputs(table: Table, frames: Mapping[Any, DataFrame]) -> dict[A
 
 
 def filter_shared_input(table: Table, read: Read, frame: DataFrame) -> DataFrame:
-    """Return a table's rows that many batches read, without those that rules remove."""
+    """Return an input that several batches of `table` share, without the rows that the table's input rules remove."""
     return _filter_rows(input_filters_of(table).get(_plain(read)), frame)
 
 

@@ -1,4 +1,4 @@
-"""Makes the rows of a group of any kind (COLLECT, TRANSFORM, PUBLISH), in the columns that its table declares."""
+"""Makes the rows of the batches of one claim (COLLECT, TRANSFORM or PUBLISH), in the table's declared columns."""
 
 from __future__ import annotations
 

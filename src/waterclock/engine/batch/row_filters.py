@@ -38,7 +38,7 @@ FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 
 def row_filter_of(table: Table) -> RowFilter | None:
-    """Return the table's row filter. None if no check removes rows, or counts them by key, type or parent."""
+    """Return the table's row filter, or None if no check removes rows, or counts bad keys, types or parents."""
     if not marks_rows(table) and key_ladder(table)[0].most is None:
         return None
     checks = checks_of(table)

@@ -45,7 +45,7 @@ def _find_refusal(work: RunContext, cut: Cut, table: Table, changes: Sequence[Di
 
 
 def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: RunOutcome) -> None:
-    """Raise E433 if the second set is missing labels of the live one: a batch failed, or a label was not made."""
+    """Raise E433 if the rebuilt tables (of `other`) lack labels of the current ones: a batch failed or did not run."""
     for report in outcome.failed:
         _refuse_failed(work, report)
     for error in outcome.unsettled:  # neither made nor failed: its disk is full, or its store is unavailable

@@ -44,9 +44,10 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 @dataclass(frozen=True, slots=True)
 class RewindowedSlice:
-    """A new window, the old slices that may have rows of it, and the start of the period that a snapshot stands for.
+    """The plan for one window of the new cadence. `of`: the old slices that may contain its rows.
 
-    `is_state`: it is one unchanged old slice, a snapshot or the state of another project's table.
+    `stands_from`: the start of the period that a snapshot covers. `is_state`: the content is that of one old slice,
+    unchanged: a snapshot, or the state of another project's table.
     """
 
     window: Window

@@ -67,7 +67,10 @@ class Declarations:
 
 
 def read_elsewhere(database: LedgerDatabase, table: str, upstream: str) -> list[LinkedInput]:
-    """Return the inputs of a table's done labels from another project's table. Cost: some microseconds a label."""
+    """Return what each done label of `table` has read of `upstream`, a table of another project.
+
+    Cost: some microseconds a label.
+    """
     with database.read() as connection:
         rows = connection.execute(_READ, {"of": table, "read": upstream})
         return [LinkedInput(*row) for row in rows]

@@ -44,9 +44,9 @@ def is_resettable(database: LedgerDatabase, name: str) -> bool:
 
 
 def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, int | None]:
-    """Pause a table until its reset is recorded, and return the number of a claim for its commit.
+    """Begin a reset: pause the table, and return the claims of this reset and of an unfinished earlier one, or None.
 
-    The second number is the claim of an earlier reset that did not end: it is taken over, and must never commit.
+    The caller makes sure that the earlier claim never commits.
     Raises  E407 where a batch is running, E412 for an unknown table, E644 while all tables are rebuilt
     """
     with database.write(claims=True) as write:
