@@ -63,6 +63,6 @@ def test_the_page_declares_the_same_in_python(tmp_path: Path) -> None:
     assert project(tmp_path / "dpl").flow.grants == project(tmp_path / "python", in_python=True).flow.grants
 
 
-@pytest.mark.parametrize("code", ["E948", "E946", "E947"])
+@pytest.mark.parametrize("code", ["E382", "E946", "E947"])
 def test_the_page_links_each_error_of_grants(code: str) -> None:
     assert f"[{code}]" in PAGE

@@ -44,7 +44,7 @@ ACCESS: Mapping[str, Code] = {
         "The query of a person who does not see all tables failed while it ran. The reason is not shown, because it "
         "could contain values that are not granted.",
     ),
-    "E948": Code(
+    "E382": Code(
         "invalid grant",
         "A GRANT shows rows and columns of tables to roles or users. It names a role, a user or an attribute that "
         "waterclock.toml does not declare, or a view or another object that cannot be granted. Masks and conditions "

@@ -5,6 +5,7 @@ A proxy in front of a broker that the client library simulates changes what the 
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -153,7 +154,8 @@ def test_damaged_records_are_not_read(port: int, topic: str, lie: Lie) -> None:
     """The client library checks no checksum by default, and the changed record was collected."""
     error = refused(port, topic, lie)
     assert (error.code, error.what) == ("E857", f"records of {topic} are damaged")
-    assert "offset 0" in str(error.why) or "at 0" in str(error.why)
+    # the changed record may be in a later batch: the producer chooses how many records it sends together
+    assert re.search(r"(offset|at) \d+", str(error.why)), error.why
 
 
 @pytest.mark.parametrize(

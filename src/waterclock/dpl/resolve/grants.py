@@ -113,14 +113,14 @@ class GrantResolver:
             return (target.text,)
         if target.text in views:
             error = target.span.refuse(
-                "E948", f"{target.text} is a view", why="a view shows what its reader sees of the tables that it reads",
+                "E382", f"{target.text} is a view", why="a view shows what its reader sees of the tables that it reads",
                 fix=f"grant the tables that {target.text} reads",
             )  # fmt: skip
         elif target.text in self.drafts:
             draft = self.drafts[target.text]
             what = "a destination" if draft.kind is Kind.PUBLISH else "a table that follows the grants of another one"
             error = target.span.refuse(
-                "E948", f"{target.text} is {what}", fix=f"grant one of {', '.join(own[:5])}" if own else None
+                "E382", f"{target.text} is {what}", fix=f"grant one of {', '.join(own[:5])}" if own else None
             )
         else:
             error = target.span.refuse("E213", f"unknown table {target.text}", fix=nearest_table(target.text, own))
@@ -134,7 +134,7 @@ class GrantResolver:
             if name.text in roles and name.text in users:
                 self.errors.append(
                     name.span.refuse(
-                        "E948", f"{name.text} is a role and a user", why="the grant would be of both",
+                        "E382", f"{name.text} is a role and a user", why="the grant would be of both",
                         fix="rename one of them in waterclock.toml",
                     )
                 )  # fmt: skip
@@ -142,7 +142,7 @@ class GrantResolver:
                 known = [*roles, *users]
                 self.errors.append(
                     name.span.refuse(
-                        "E948",
+                        "E382",
                         f"unknown role or user {name.text}",
                         why=f"waterclock.toml declares {', '.join(known)}" if known else "none is declared",
                         fix=did_you_mean(name.text, known, otherwise="declare it below [roles] in waterclock.toml"),
@@ -165,17 +165,17 @@ class GrantResolver:
         elif tree.find(exp.Star) is not None:
             why, fix = "a column that is added later would be shown too", "name the columns"
         if why is not None:
-            self.errors.append(said.span.refuse("E948", f"{what} is not an expression of one row", why=why, fix=fix))
+            self.errors.append(said.span.refuse("E382", f"{what} is not an expression of one row", why=why, fix=fix))
         used = called_functions({**FUNCTIONS, **self.functions}, [said.text])
         keyed = next((function.name for function in used if function.name in KEYED), None)
         python = next((function.name for function in used if function.python is not None), None)
         if keyed is not None:
             fix = "make the column with it in a TRANSFORM, and grant that table"
-            self.errors.append(said.span.refuse("E948", f"{what} calls {keyed}", why="queries get no keys", fix=fix))
+            self.errors.append(said.span.refuse("E382", f"{what} calls {keyed}", why="queries get no keys", fix=fix))
         if python is not None:
             fix = "write it in SQL, with CREATE FUNCTION ... RETURN, or make the column in a TRANSFORM"
             self.errors.append(
-                said.span.refuse("E948", f"{what} calls {python}, a function in Python", why=_BY_ROW, fix=fix)
+                said.span.refuse("E382", f"{what} calls {python}, a function in Python", why=_BY_ROW, fix=fix)
             )
         for name, own in known:
             if own is not None:
@@ -187,7 +187,7 @@ class GrantResolver:
         if not is_valid:
             self.errors.append(
                 said.span.refuse(
-                    "E948", "USER takes the name of an attribute", fix="write one text, as in USER('land')"
+                    "E382", "USER takes the name of an attribute", fix="write one text, as in USER('land')"
                 )
             )
         names, all_users = {name.text for name in to}, self.config.users
@@ -197,7 +197,7 @@ class GrantResolver:
         known = sorted(set(chain.from_iterable(user.attributes for user in users)))
         self.errors.extend(
             said.span.refuse(
-                "E948", f"no user has the attribute {attribute}",
+                "E382", f"no user has the attribute {attribute}",
                 why=f"users of this grant have {', '.join(known)}" if known else "users of this grant have none",
                 fix=did_you_mean(attribute, known, otherwise=f"add it to a user: attributes.{attribute} = ..."),
             )
@@ -222,7 +222,7 @@ class GrantResolver:
                 reported.add(table)
                 self.errors.append(
                     WaterclockError(
-                        "E948", f"nobody sees {table}", where=str(grant.place),
+                        "E382", f"nobody sees {table}", where=str(grant.place),
                         why=f"no user and no group of a provider has the role {' or '.join(sorted(all_to))}",
                         fix='add the role to a user: [users."anna@example.com"], roles = [...]',
                     )
