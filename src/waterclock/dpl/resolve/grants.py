@@ -182,7 +182,7 @@ class GrantResolver:
                 self.errors.extend(check_expression_columns(said, own, name))
 
     def _check_attributes(self, said: Expression, to: Sequence[ParsedName]) -> None:
-        """Report attributes of users that nobody has to whom the table is granted, and calls of another form."""
+        """Report attributes that no user of the grant has, and calls of USER in another form."""
         attributes, is_valid = attributes_in(said.text)
         if not is_valid:
             self.errors.append(
@@ -222,7 +222,7 @@ class GrantResolver:
                 reported.add(table)
                 self.errors.append(
                     WaterclockError(
-                        "E382", f"nobody sees {table}", where=str(grant.place),
+                        "E382", f"no user sees {table}", where=str(grant.place),
                         why=f"no user and no group of a provider has the role {' or '.join(sorted(all_to))}",
                         fix='add the role to a user: [users."anna@example.com"], roles = [...]',
                     )
