@@ -168,8 +168,8 @@ def select(flow: Flow, *texts: str) -> Selection:
         raise WaterclockError(
             "E511",
             f"no table matches {' '.join(texts)}",
-            why="all its tables are named after except too",
-            fix="leave out fewer tables",
+            why="`except` excludes all of its tables",
+            fix="exclude fewer tables",
         )
     return Selection(kept, {name: labels[name] for name in kept if name in labels})
 

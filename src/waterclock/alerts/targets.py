@@ -33,8 +33,8 @@ def check_target(target: Target, secrets: Secrets) -> None:
     elif not address.startswith(("http://", "https://")):
         raise WaterclockError(
             "E914",
-            f"target {target.name} has no webhook address",
-            why="its secret does not start with https:// or http://",
+            f"the address of target {target.name} is not a webhook",
+            why="the value of its secret does not start with https:// or http://",
             fix="put the whole address into the secret",
         )
 
@@ -108,7 +108,7 @@ def _apprise(target: Target, address: str) -> Apprise:
         except ImportError as error:
             raise WaterclockError(
                 "E915",
-                f"target {target.name} is reached by apprise, which is not installed",
+                f"target {target.name} needs apprise, which is not installed",
                 why=str(error),
                 fix=install_extra("alerts"),
             ) from error
@@ -121,10 +121,10 @@ def _apprise(target: Target, address: str) -> Apprise:
         is_kind = kind in kinds
         raise WaterclockError(
             "E914",
-            f"apprise does not know the address of target {target.name}",
-            why=f"of {kind}:// something is missing or misspelt"
+            f"apprise does not accept the address of target {target.name}",
+            why=f"a part of the {kind}:// address is missing or misspelt"
             if is_kind
-            else "it does not know this kind of address",
+            else "its address does not begin with a known scheme",
             fix="the kinds are listed at https://github.com/caronc/apprise/wiki; a webhook of your own is webhook = …",
         )
     return found

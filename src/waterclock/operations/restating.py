@@ -96,9 +96,9 @@ def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, mos
     if found and not sources:
         raise WaterclockError(
             "E519",
-            f"no table of {selection} is collected",
-            why="recollect reads a source again, and these tables are made from other tables",
-            fix="`waterclock recompute` makes them again from their inputs",
+            f"{selection} contains no COLLECT",
+            why="recollect reads a source again, and these tables are computed from other tables",
+            fix="`waterclock recompute` computes them again from their inputs",
         )
     for name, of_table in sources.items():
         _refuse_unaskable(at, at.flow.tables[name], of_table)
@@ -161,26 +161,26 @@ def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, .
             "E519",
             f"{table.name} cannot be collected again",
             where=where,
-            why="it takes arriving items, and an item does not arrive again",
-            fix=f"recompute reads its archived items once more; or leave it out: … except {table.name}",
+            why="it collects items as they arrive, and an item does not arrive again",
+            fix=f"recompute reads its archived items again; or exclude it: … except {table.name}",
         )
     if batching is Batching.CHANGES:
         raise WaterclockError(
             "E519",
             f"{table.name} cannot be collected again",
             where=where,
-            why="it takes changes, and its source does not keep changes that were taken",
+            why="it collects changes, and its source does not keep changes after they were collected",
             fix=(
-                "recompute uses the stored changes; OPTIONS (snapshot '…') with a new text takes a new snapshot "
-                f"with the next batch; or leave it out: … except {table.name}"
+                "recompute reads the stored changes; OPTIONS (snapshot '…') with a new text takes a new snapshot "
+                f"with the next batch; or exclude it: … except {table.name}"
             ),
         )
     newest = table.cadence.previous(table.cadence.last_due(at.now))
     if labels != (newest,):
         raise WaterclockError(
             "E519",
-            f"{table.name} cannot be collected again for the past",
+            f"only the newest label of {table.name} can be collected again",
             where=where,
             why="its source has only its current rows, which are the snapshot of the newest label",
-            fix=f"recollect {table.name}@{label_of(newest)}; or leave it out: … except {table.name}",
+            fix=f"recollect {table.name}@{label_of(newest)}; or exclude it: … except {table.name}",
         )

@@ -83,7 +83,7 @@ class _StepReader:
             )
         if name not in tables:
             known = [each for each, table in tables.items() if table.kind is not Kind.PUBLISH]
-            raise WaterclockError("E511", f"no table {name}", where=where, fix=did_you_mean(name, known))
+            raise WaterclockError("E511", f"there is no table {name}", where=where, fix=did_you_mean(name, known))
         if tables[name].kind is Kind.PUBLISH:
             raise WaterclockError(
                 "E706",

@@ -91,11 +91,11 @@ class People:
             return
         raise WaterclockError(
             "E946",
-            f"{person.name} does not see all tables, which this page could show",
-            why="it could show rows, statistics or error messages that are not granted"
+            f"this page is only for users who may read all tables, and {person.name} may not",
+            why="it could show rows, statistics or error messages of tables that are not granted"
             if self._flow is not None
             else "the project has errors, so it is not known which tables are granted",
-            fix="open /query; or ask an administrator for a GRANT of all tables",
+            fix="use the page of queries, /query; or ask an administrator for a GRANT of all tables",
         )
 
     def provider(self) -> Provider | None:

@@ -324,9 +324,9 @@ def _value_of(asking: _EachContext, window: Window, line: str) -> str:
     if not isinstance(found, str):
         raise WaterclockError(
             "E868",
-            f"a record of {asking.reading.unit} does not show to which row it belongs",
+            f"a record of {asking.reading.unit} does not show which requested row it belongs to",
             where=f"{asking.reading.unit}@{window.label}",
-            why=f"it has no single value at {'.'.join(path)}",
+            why=f"it does not have exactly one value at {'.'.join(path)}",
             fix="set match to the path of the requested value, or leave batch out",
         )
     return found
@@ -337,8 +337,8 @@ def _unrequested_record_error(asking: _EachContext, window: Window, line: str) -
         "E868",
         f"{asking.reading.unit} returned a record that was not requested",
         where=f"{asking.reading.unit}@{window.label}",
-        why=f"a record has {_value_of(asking, window, line)!r} at {'.'.join(asking.details.match)}, which is none of "
-        "the values of its request",
+        why=f"a record has {_value_of(asking, window, line)!r} at {'.'.join(asking.details.match)}, which is not "
+        "among the values of its request",
         fix="check the parameter against the API's documentation, and set match to the path of the requested value",
     )
 

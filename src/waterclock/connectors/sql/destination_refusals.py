@@ -51,7 +51,7 @@ def lost_rows_error(unit: Unit, delivery: Delivery, sent: int, kept: int) -> Wat
     """Build the error for a database that reports no error, but stored fewer rows than it was sent."""
     return WaterclockError(
         "E813",
-        f"the database kept {kept} of {sent} rows",
+        f"the database stored {kept} of {sent} rows",
         where=f"{unit}@{delivery.label_text}",
         why="a trigger or a rule of the table dropped the others without an error; the transaction was undone",
         fix="drop the trigger or rule, or filter those rows in the transform",

@@ -15,7 +15,7 @@ def missing_database_file_error(path: str, where: str) -> WaterclockError:
     """Build the error for a database file that does not exist."""
     return WaterclockError(
         "E810",
-        "the database is not there",
+        "the database file does not exist",
         where=where,
         why=f"there is no file {path}",
         fix="correct the connection's path, or restore the file; nothing was changed",
@@ -33,7 +33,7 @@ def unreachable_server_error(name: str, where: str, text: str) -> WaterclockErro
     """Build the error for a server that does not respond."""
     return WaterclockError(
         "E810",
-        "the database does not answer",
+        "the database server does not respond",
         where=where,
         why=f"{name}: {text}; nothing was changed",
         fix="Waterclock retries by itself; check that the server runs, and that host and port are correct",
@@ -83,7 +83,7 @@ def refused_statement_error(
     where: str, why: str, fix: str = "correct the query, or the table in the database"
 ) -> WaterclockError:
     """Build the error for a statement that the database refuses."""
-    return WaterclockError("E813", "the database refuses", where=where, why=why, fix=fix)
+    return WaterclockError("E813", "the database rejected a statement", where=where, why=why, fix=fix)
 
 
 def missing_table_error(

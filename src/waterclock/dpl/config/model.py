@@ -242,7 +242,7 @@ def _check_planned_sections(data: dict[str, Any], config: Config) -> list[Waterc
         del data[section]
         errors.append(
             config.place((section,)).refuse(
-                "E208", f"[{section}]: not yet", why="it is planned for a later release",
+                "E208", f"not available yet: [{section}]", why="it is planned for a later release",
                 fix="leave it out for now",
             )
         )  # fmt: skip
@@ -281,7 +281,9 @@ def _drop_illegal_defaults(
     kept = {}
     for key, value in values.items():
         if key in _LATER_DEFAULTS:
-            errors.append(config.place((*path, key)).refuse("E208", f"{key}: not yet", fix="leave it out for now"))
+            errors.append(
+                config.place((*path, key)).refuse("E208", f"not available yet: {key}", fix="leave it out for now")
+            )
         elif key in _NEVER_DEFAULTS:
             errors.append(
                 config.place((*path, key)).refuse(

@@ -214,15 +214,15 @@ class Resolver:
         aliases = list(dict.fromkeys(owner.alias for owner in owners if owner.alias))
         bare = name.rpartition(".")[2]
         is_one = len(aliases) < 2
-        twice = f"{aliases[0] if aliases else 'the input'} has it twice"
+        twice = f"{aliases[0] if aliases else 'the input'} has two columns of this name"
         which = " or ".join(f"{'t' if alias == _PIPED else alias}.{bare}" for alias in aliases)
-        naming = "name the rows of the previous step, |> AS t, and " if _PIPED in aliases else ""
+        naming = "name the previous step with |> AS t, and " if _PIPED in aliases else ""
         self.errors.append(
             self.source.span(start, node.meta.get("end", start) + 1).refuse(
                 "E239",
                 f"{name} is ambiguous",
-                why=twice if is_one else f"{' and '.join(aliases)} have it",
-                fix="rename one of them where they are made: ... AS another_name"
+                why=twice if is_one else f"{' and '.join(aliases)} have a column of this name",
+                fix="rename one of them in the query that computes it: … AS another_name"
                 if is_one
                 else f"{naming}write {which}",
             )

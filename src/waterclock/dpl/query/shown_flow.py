@@ -52,7 +52,7 @@ def _refused_calls(sql: str, functions: Mapping[str, Function]) -> Iterator[Wate
         yield source.span(token.start, token.end + 1).refuse(
             "E946", f"{token.text} cannot be called in this query",
             why="it could reveal rows or values that are not granted to you",
-            fix="leave it out, or ask an administrator to make a TRANSFORM with it",
+            fix="remove the call, or ask an administrator for a TRANSFORM that contains it",
         )  # fmt: skip
 
 

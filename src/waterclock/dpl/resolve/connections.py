@@ -220,13 +220,13 @@ def _connection(
 def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities]) -> WaterclockError:
     if name in _LATER_TYPES:
         return span.refuse(
-            "E208", f"connections of type {name}: not yet", why=f"there are {_list(capabilities)}",
+            "E208", f"not available yet: connections of type {name}", why=f"the types are {_list(capabilities)}",
             fix=f"write one, as in TYPE {_example(capabilities)}",
         )  # fmt: skip
     return span.refuse(
         "E222",
         f"unknown connection type {name}",
-        why=f"there are {_list(capabilities)}",
+        why=f"the types are {_list(capabilities)}",
         fix=did_you_mean(name, [*capabilities, *_ALIASES], otherwise=f"write one, as in TYPE {_example(capabilities)}")
         if name not in _ALIASES
         else f"write TYPE {_ALIASES[name]}",
