@@ -27,6 +27,8 @@ from waterclock.flow.watermarks import mark_of
 _FILE = "query"
 HELD = "_held"
 """Suffix of a table's name that selects the rows of its held batches."""
+STATUS_SCHEMA = "waterclock."
+"""Prefix of the names of the status tables, such as `waterclock.batches`. A query by a restricted person has none."""
 _ANSWERS_DIFFER = "E215"  # an ad hoc query runs once, so it may read the current time
 
 
@@ -125,6 +127,12 @@ def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> Watercloc
         )
     if table.name in flow.tables:
         raise AssertionError(table.name)
+    if table.name.startswith(STATUS_SCHEMA) and not any(name.startswith(STATUS_SCHEMA) for name in known):
+        return table.span.refuse(
+            "E946", f"{table.name} is not granted",
+            why="the tables of this schema list the batches and errors of all tables",
+            fix="ask an administrator to run the query",
+        )  # fmt: skip
     now = next((name for name, it in flow.tables.items() if it.was == table.name), None)
     fix = f"it was renamed: write {now}" if now else nearest_table(table.name, known)
     return table.span.refuse("E213", f"unknown table {table.name}", fix=fix)
