@@ -44,7 +44,7 @@ class FileInfo:
 
 
 def entry_path(folder: str | Path, *parts: str) -> Path:
-    """Return the path of an entry below a folder; for an object store a UPath. Raises  E607 for an unsupported URL."""
+    """Return the path of an entry below a folder; for an object store a UPath. Raises E607 for an unsupported URL."""
     store = store_of(folder)
     if store is None:
         return Path(folder, *parts)
@@ -101,7 +101,7 @@ def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def stat_file(path: str | Path) -> FileInfo:
-    """Return a file's name, size and last modification. Raises  FileNotFoundError if it does not exist."""
+    """Return a file's name, size and last modification. Raises FileNotFoundError if it does not exist."""
     store = store_of(path)
     if store is None:
         stat = os.stat(path)  # noqa: PTH116 - tens of thousands of Paths
@@ -128,13 +128,13 @@ def is_folder(path: Path) -> bool:
 
 
 def read_bytes(path: str | Path, most: int = objects.MOST_BYTES) -> bytes:
-    """Return the content of a file, with one request. Raises  FileNotFoundError; E609 above `most` bytes."""
+    """Return the content of a file, with one request. Raises FileNotFoundError; E609 above `most` bytes."""
     store = store_of(path)
     return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path), most)
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file. Raises  FileNotFoundError if it does not exist."""
+    """Return the text of a UTF-8 file. Raises FileNotFoundError if it does not exist."""
     return read_bytes(path).decode()
 
 
@@ -275,7 +275,7 @@ def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) 
 
     In an object store the modification time is that of the copy. An unknown `size` is requested from the store. If the
     source is replaced while it is copied, the copy starts over.
-    Raises  FileNotFoundError if the file does not exist; E807 if it is replaced during each attempt
+    Raises FileNotFoundError if the file does not exist; E807 if it is replaced during each attempt.
     """
     store, target_store = store_of(path), store_of(target)
     if store is None and target_store is None:
@@ -353,7 +353,7 @@ def _copy(path: str | Path, target: Path) -> bool:
 
 
 def is_same_content(one: str | Path, other: str | Path) -> bool:
-    """Return whether two files have the same content. Raises  FileNotFoundError if one does not exist."""
+    """Return whether two files have the same content. Raises FileNotFoundError if one does not exist."""
     if not is_remote(one) and not is_remote(other):
         filecmp.clear_cache()  # it would reuse an earlier result for files of equal size and modification time
         return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)

@@ -39,10 +39,10 @@ _COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through th
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
     """Open an object for reading. All reads are of the same content: each response must have the first one's ETag.
 
-    Raises  FileNotFoundError where it is missing; at the first read if its size is given
-            E807 at a read after the object was replaced, or if it does not have the given size; transient
-            E609 at a read whose response is incomplete, transient
-    Cost    a request for its size, and one for each mebibyte that is read, or for each larger read
+    Raises FileNotFoundError where it is missing; at the first read if its size is given; E807 at a read after the
+    object was replaced, or if it does not have the given size; transient; E609 at a read whose response is incomplete,
+    transient.
+    Cost: a request for its size, and one for each mebibyte that is read, or for each larger read.
     """
     return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key, size), _BUFFER))
 
@@ -101,7 +101,7 @@ def is_there(store: Store, key: str) -> bool:
 
 
 def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
-    """Return the content of an object. Raises  E609 above `most` bytes; transient for an incomplete response."""
+    """Return the content of an object. Raises E609 above `most` bytes; transient for an incomplete response."""
     import obstore
 
     where = f"{store.bucket}/{key}"
@@ -118,7 +118,7 @@ def _body_of(found: GetResult, length: int, where: str) -> bytearray:
 
     It is read in pieces, because obstore allocates the announced length of a whole body at once, and ends the process
     if it cannot. A body can also be longer than announced.
-    Raises  E609 for another length, transient
+    Raises E609 for another length, transient.
     """
     body = bytearray()
     for piece in found.stream(_BUFFER):
@@ -177,7 +177,7 @@ def remove(store: Store, keys: Sequence[str]) -> None:
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
-    """Yield the relative path and metadata of a folder's objects whose path starts with `begin`. Raises  E609."""
+    """Yield the relative path and metadata of a folder's objects whose path starts with `begin`. Raises E609."""
     head = f"{key}/" if key else ""
     after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
     with translate_store_errors(f"{store.bucket}/{key}"):
@@ -229,7 +229,7 @@ def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[
 def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[ObjectMeta]:
     """Return the next chunk of a listing, or an empty one at its end.
 
-    Raises  E609 for a time that Python cannot represent, or after minutes of pages without objects
+    Raises E609 for a time that Python cannot represent, or after minutes of pages without objects.
     """
 
     async def following() -> Sequence[ObjectMeta]:
@@ -243,7 +243,7 @@ def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[
 def folders_in(store: Store, key: str) -> list[str]:
     """Return the names of the folders in a folder.
 
-    Raises  E609 for a time of an object that Python cannot represent, or after minutes
+    Raises E609 for a time of an object that Python cannot represent, or after minutes.
     """
     import obstore
 
@@ -322,7 +322,7 @@ def _max_copy_size(store: Store) -> int:
 
 
 def copy_content(source: IO[bytes], sink: IO[bytes], size: int, where: str) -> None:
-    """Copy an open file to another one, in bounded memory. Raises  E807 (transient) if it does not have `size` bytes.
+    """Copy an open file to another one, in bounded memory. Raises E807 (transient) if it does not have `size` bytes.
 
     `where` is the path of the source.
     """
@@ -336,7 +336,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 
     A big file is first written under a hidden name next to it, because a multipart upload supports no condition, but a
     copy within the store does. For sizes beyond the store's limit for copies, the path is checked before the write.
-    Raises  E807 if the file has another size, transient
+    Raises E807 if the file has another size, transient.
     """
     where = f"{store.bucket}/{key}"
     if size <= _PART:

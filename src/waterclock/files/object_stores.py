@@ -90,7 +90,7 @@ class Store:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The obstore object of the store, for operations that fsspec does not have. Raises  E609 for a wrong URL."""
+        """The obstore object of the store, for operations that fsspec does not have. Raises E609 for a wrong URL."""
         return self._connect(self.for_obstore)
 
     def _connect(self, options: dict[str, Any]) -> ObjectStore:
@@ -110,7 +110,7 @@ def is_remote(folder: str | Path) -> bool:
 
 
 def register_bucket(url: str, options: Mapping[str, str]) -> None:
-    """Register the connection options of a URL's bucket. No store is contacted. Raises  E607, E608, E609."""
+    """Register the connection options of a URL's bucket. No store is contacted. Raises E607, E608, E609."""
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(options_of(url)))
     if unknown:
@@ -144,7 +144,7 @@ def no_option(name: str, url: str) -> WaterclockError:
 def bucket_of(url: str) -> str:
     """Return the scheme and bucket of a URL, such as `s3://lake` for `s3://lake/flights`.
 
-    Raises  E607 for an unsupported scheme, and for a URL without a bucket or with a user, a password or a port
+    Raises E607 for an unsupported scheme, and for a URL without a bucket or with a user, a password or a port.
     """
     scheme, _, rest = url.partition("://")
     bucket = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -193,7 +193,7 @@ def require_libraries(url: str) -> None:
 
 
 def store_of(folder: str | Path) -> Store | None:
-    """Return the object store of a folder; None for a local folder. Raises  E607 for an unsupported URL."""
+    """Return the object store of a folder; None for a local folder. Raises E607 for an unsupported URL."""
     if not is_remote(folder):
         return None
     bucket = bucket_of(str(folder))

@@ -18,7 +18,7 @@ _LONGEST_NUMBER = 10  # bytes
 def check_block(file: IO[bytes], codec: str) -> None:
     """Check the next block of an open Avro file by unpacking it, and restore the file's position.
 
-    Raises  ValueError for a broken block, and for one that is larger than `MOST_BYTES` when unpacked
+    Raises ValueError for a broken block, and for one that is larger than `MOST_BYTES` when unpacked.
     """
     at = file.tell()
     if _number_in(file) is not None:  # its rows; none at the end of the file
@@ -88,7 +88,7 @@ def _number_in(file: IO[bytes]) -> int | None:
 def number_at(content: bytes, at: int) -> tuple[int, int] | None:
     """Return the Avro integer at an index of `content`, and the index after it; None if the content ends within it.
 
-    Raises  ValueError for an integer that is too long
+    Raises ValueError for an integer that is too long.
     """
     read = content[at : at + _LONGEST_NUMBER]
     length = next((place for place, byte in enumerate(read, 1) if byte < 0x80), 0)

@@ -66,7 +66,7 @@ class _Names(dict[str, Any]):
         self.counter = counter
 
     def count_type(self) -> None:
-        """Count one type. Raises  ValueError if there are more than `MOST_TYPES`."""
+        """Count one type. Raises ValueError if there are more than `MOST_TYPES`."""
         if next(self.counter) >= MOST_TYPES:
             raise ValueError(f"its schema has more than {MOST_TYPES} types once its named types are expanded")
 
@@ -75,8 +75,8 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
     """Return the columns of an Avro file. A recursive type, and most unions of several types, become STRING.
 
     Nested values of a STRING column are read as JSON.
-    Raises  ValueError for a file that is not Avro, whose values are not records, or that needs a compression library
-            that is not installed
+    Raises ValueError for a file that is not Avro, whose values are not records, or that needs a compression library
+    that is not installed.
     """
     reader = _open_reader(file)
     schema = reader.writer_schema
@@ -149,8 +149,8 @@ def _open_reader(file: IO[bytes]) -> Any:
 def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
     """Yield the records of an Avro file that `reader` has opened, block by block.
 
-    Raises  ValueError for a block that is too large, for records that are nested too deep, and for more than
-            `_MOST_OF_NOTHING` records without any bytes: a small file could contain any number of these
+    Raises ValueError for a block that is too large, for records that are nested too deep, and for more than
+    `_MOST_OF_NOTHING` records without any bytes: a small file could contain any number of these.
     """
     least = least_size(reader.writer_schema)
     read = 0

@@ -34,8 +34,8 @@ _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
     """Return the problem of a file as (problem, detail), or None. `changed` is only a part of the cache key.
 
-    Cost    Parquet, plain JSON: its last bytes. gzip up to 64 MB and bzip2 up to 8 MB: one pass, up to 1 GB or 256 MB
-            unpacked. Larger files and zstd: the first bytes; the scan itself finds other problems.
+    Cost: Parquet, plain JSON: its last bytes. gzip up to 64 MB and bzip2 up to 8 MB: one pass, up to 1 GB or 256 MB
+    unpacked. Larger files and zstd: the first bytes; the scan itself finds other problems.
     """
     del changed
     ending, compression = kind
@@ -122,7 +122,7 @@ def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 def _sync_marker(head: bytes) -> bytes:
     """Return the marker that follows each block of an Avro file; empty if the header is longer than `head`.
 
-    Raises  ValueError for a broken header
+    Raises ValueError for a broken header.
     """
     at = len(_AVRO)
     remaining = 0  # keys and values of the current part of the metadata; a part without entries is the end

@@ -190,7 +190,7 @@ class FilesCollector:
     def clock(self, unit: Unit) -> datetime | None:
         """Return the stamp of the newest complete file plus one second; None if there is no complete file.
 
-        Raises  E804 if the unit is the name of one file, and that file is missing
+        Raises E804 if the unit is the name of one file, and that file is missing.
         """
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.has_file_ending(_names_of(unit)):

@@ -101,8 +101,8 @@ class Copier:
         """Yield the files of a label after each is verified: copied to a part, or found intact at its final path.
 
         `inner` is the folder of the final paths. `places` maps the names of the originals to their paths.
-        Raises  E383 for an original that is missing or changed, and for a copy that differs; E820 if a file that this
-                publish did not deliver is at the final path
+        Raises E383 for an original that is missing or changed, and for a copy that differs; E820 if a file that this
+        publish did not deliver is at the final path.
         """
         for one in originals_of(delivery):
             yield self._copy_file(delivery, one, inner, places)
@@ -127,7 +127,7 @@ class Copier:
     def _is_in_place(self, copy: Copy, where: str) -> bool:
         """Return whether the intact file is at its final path.
 
-        Raises  E820 for a file that this publish did not deliver.
+        Raises E820 for a file that this publish did not deliver.
         """
         place = self.folder / copy.target
         try:
@@ -184,7 +184,7 @@ def of_record(entries: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
 
 
 def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
-    """Copy the content of an open file to another one. Raises  E383 if it is not the content that was collected."""
+    """Copy the content of an open file to another one. Raises E383 if it is not the content that was collected."""
     reading, writing = files
     found = hashlib.sha256()
     while chunk := reading.read(_CHUNK):

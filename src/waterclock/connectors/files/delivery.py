@@ -83,7 +83,7 @@ class FilesDeliverer:
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the files of a claim's slices and move them to their final paths, all or none.
 
-        Raises  E820 for a destination of another project; E821 if the folder cannot be written
+        Raises E820 for a destination of another project; E821 if the folder cannot be written.
         """
         one = deliveries[0]
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"

@@ -54,8 +54,8 @@ def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> Wat
 
     If the object store stopped responding during the read, the error is E609, which is retried.
 
-    Raises  nothing
-    Cost    the broken file is read once
+    Raises nothing.
+    Cost: the broken file is read once.
     """
     text = str(error)
     if (by_worker := _REFUSED.search(text)) is not None:

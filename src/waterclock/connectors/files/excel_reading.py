@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def columns_of(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> tuple[str, ...]:
     """Return the column names of the sheet that the options select.
 
-    Raises  as `read_columns`
-    Cost    the workbook is parsed
+    Raises as `read_columns`.
+    Cost: the workbook is parsed.
     """
     return read_columns(file, _request(reading, declared))
 

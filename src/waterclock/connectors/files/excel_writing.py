@@ -32,7 +32,7 @@ def write_workbook(
 
     A number with more digits than Excel preserves is written as text, as is a date before 1900. Bytes become base64,
     and nested values JSON. A text never becomes a formula.
-    Raises  E888 without the library; E889 for more rows or longer texts than Excel allows, and for control characters
+    Raises E888 without the library; E889 for more rows or longer texts than Excel allows, and for control characters.
     """
     try:
         from openpyxl import Workbook

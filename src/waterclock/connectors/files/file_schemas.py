@@ -65,7 +65,7 @@ def shapes_of(
     `keys_of_many` is called if the column list is open, or if the beginnings of the files do not contain all declared
     columns in the declared spelling, as Spark finds no other spelling. Otherwise keys that are not declared remain
     unknown. `by_record` returns the CSV files that must be read record by record.
-    Raises  E807 for a file whose header cannot be read, E809 for formats that cannot be combined
+    Raises E807 for a file whose header cannot be read, E809 for formats that cannot be combined.
     """
     formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
     if len(formats) != 1:
@@ -144,7 +144,7 @@ def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
-    """Yield the lines that are not blank, as Spark does. Raises  csv.Error for a line that is too long."""
+    """Yield the lines that are not blank, as Spark does. Raises csv.Error for a line that is too long."""
     while line := file.readline(_LOOKED_THROUGH):
         if len(line) == _LOOKED_THROUGH:
             raise csv.Error(f"its first line is longer than {_LOOKED_THROUGH} characters")
@@ -238,7 +238,7 @@ def _xml_shape(
 ) -> FileShape:
     """Return the format and columns of XML files: declared ones, and those found in small files or, if open, by Spark.
 
-    Raises  E338 without the option `rows`, E335 for options that XML does not support, E880 for declared entities
+    Raises E338 without the option `rows`, E335 for options that XML does not support, E880 for declared entities.
     """
     if not reading.rows:
         raise WaterclockError(

@@ -43,9 +43,9 @@ class FormulaCells:
 def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
     """Check the cells of a sheet; the result is empty for files that are not .xlsx.
 
-    Raises  E882 for a used range of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE, and for
-            a cell or a row that the sheet has twice
-    Cost    the sheet is unpacked once or twice, in bounded memory except for its errors
+    Raises E882 for a used range of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE, and for
+    a cell or a row that the sheet has twice.
+    Cost: the sheet is unpacked once or twice, in bounded memory except for its errors.
     """
     found = FormulaCells()
     if not zipfile.is_zipfile(file):
@@ -214,7 +214,7 @@ def column_letters(column: int) -> str:
 def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
     """Yield the path of a sheet within the zip, or all candidates if the workbook does not name exactly one.
 
-    Raises  ValueError if programs may read different members
+    Raises ValueError if programs may read different members.
     """
     by_name = {name.replace("\\", "/").casefold(): name for name in packed.namelist()}
     if len(by_name) < len(packed.namelist()):

@@ -97,7 +97,7 @@ class Candidate:
     found: FileInfo | None = None
 
     def stat(self) -> FileInfo:
-        """Return the file's size and last modification. Raises  FileNotFoundError if it no longer exists."""
+        """Return the file's size and last modification. Raises FileNotFoundError if it no longer exists."""
         return self.found or stat_file(self.path)
 
 
@@ -119,7 +119,7 @@ class FoundFiles:
 def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False, stamp: str = "") -> Names:
     """Parse a unit's path as `supplier.source` or as a glob, which has a slash, a wildcard or a known extension.
 
-    Raises  E803 for a path that leads out of the landing folder or has neither form
+    Raises E803 for a path that leads out of the landing folder or has neither form.
     """
     last = path.rsplit(".", 1)[-1].lower()
     if _SUPPLIER_SOURCE.fullmatch(path) and last not in FORMATS and last not in COMPRESSIONS:
@@ -242,7 +242,7 @@ def _link(path: str) -> Report:
 
 
 def list_folder(folder: Path | str) -> list[str]:
-    """Return the names in a folder; empty if it does not exist. Raises  E804 without permission to list it."""
+    """Return the names in a folder; empty if it does not exist. Raises E804 without permission to list it."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
     except PermissionError as error:
@@ -274,7 +274,7 @@ def parse_file_name(
 ) -> Candidate | Report:
     """Parse the name of a file, or return a report about a misnamed or unfinished one.
 
-    Raises  FileNotFoundError if the file's last modification is needed and the file no longer exists
+    Raises FileNotFoundError if the file's last modification is needed and the file no longer exists.
     """
     if _NO_TEXT.search(name):  # neither Spark nor the ledger can represent such a name
         return Report(path, "misnamed", "its name is not UTF-8 text")

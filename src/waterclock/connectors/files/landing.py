@@ -46,9 +46,9 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
 
     Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. If a new file has the
     name of an archived one but other content, it is reported, and the archived content is used.
-    Raises  E804 if the landing folder does not exist
-    Cost    one walk, in which an archived file that is left out costs only its name; new files are read once in a
-            process to check that they are complete (see `completeness`)
+    Raises E804 if the landing folder does not exist.
+    Cost: one walk, in which an archived file that is left out costs only its name; new files are read once in a process
+    to check that they are complete (see `completeness`).
     """
     fresh = find(require_folder(landing.folder), names, landing.stamp_zone)
     archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
@@ -64,9 +64,9 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
 
     A file with a later stamp proves that the window is over. A last modification does not: a file without a stamp in
     its name may contain rows of any time before it, so all such files after the span are listed too.
-    Raises  E804 if the landing folder does not exist
-    Cost    a listing of both folders, and a check of each file stamped within two days of the listed ones; for a glob,
-            of every file
+    Raises E804 if the landing folder does not exist.
+    Cost: a listing of both folders, and a check of each file stamped within two days of the listed ones; for a glob, of
+    every file.
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
@@ -93,9 +93,9 @@ def newest_first(
 ) -> Iterator[tuple[Item, ...]]:
     """Yield the complete files of each stamp, in descending order of stamps, from `until` on.
 
-    Raises  E804 if the landing folder does not exist
-    Cost    a listing of both folders, and for each stamp that is consumed a check of the files stamped within two days
-            of it; for a glob, of every file
+    Raises E804 if the landing folder does not exist.
+    Cost: a listing of both folders, and for each stamp that is consumed a check of the files stamped within two days of
+    it; for a glob, of every file.
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
@@ -184,7 +184,7 @@ def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime |
 
 
 def require_folder(folder: Path) -> Path:
-    """Return the folder. Raises  E804 if it does not exist.
+    """Return the folder. Raises E804 if it does not exist.
 
     In an object store a missing folder counts as an empty one.
     """

@@ -29,7 +29,7 @@ def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[st
     Otherwise they are the files with a quoted field that is open at the end of a line. A file that cannot be read is
     left out, as the scan reports it.
 
-    Cost    up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel
+    Cost: up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel.
     """
     if reading.encoding.upper() not in SAME_LINES:
         return frozenset(paths)

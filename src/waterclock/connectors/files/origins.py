@@ -39,7 +39,7 @@ def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]
 def map_by_file(spark: SparkSession, frame: DataFrame, of: Mapping[str, str]) -> tuple[DataFrame, str]:
     """Look up a value for each row by its file. `of` maps file paths to values. The rows need `FILE_KEY`.
 
-    Returns  the frame to use from then on, and the SQL of the value, which is NULL for files that are not in `of`
+    Return the frame to use from then on, and the SQL of the value, which is NULL for files that are not in `of`.
     """
     by_key = {file_key_of(path): value for path, value in of.items()}
     if len(by_key) <= _FEW:

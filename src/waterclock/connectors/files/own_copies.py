@@ -36,7 +36,7 @@ def find_changeable_files(paths: Sequence[str], landing: Path | None) -> dict[st
 def copy_files(files: Mapping[str, str], landing: Path | None, folder: Path) -> dict[str, str]:
     """Copy files below `landing` into a folder, under the same relative paths. Return the copies by original path.
 
-    Raises  E807 for a file that does not exist, is unreadable or a link
+    Raises E807 for a file that does not exist, is unreadable or a link.
     """
     copies: dict[str, str] = {}
     if landing is None:
@@ -53,7 +53,7 @@ def copy_files(files: Mapping[str, str], landing: Path | None, folder: Path) -> 
 def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
     """Open a file below a landing folder without following links.
 
-    Raises  E807 for a missing or unreadable file or a link.
+    Raises E807 for a missing or unreadable file or a link.
     """
     try:
         return os.fdopen(open_below(landing, relative), "rb")

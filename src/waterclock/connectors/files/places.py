@@ -16,7 +16,7 @@ from waterclock.spark_sql import option_text
 def folder_of(setting: Setting) -> Path:
     """Return the connection's folder; a relative path is below the project's folder.
 
-    Raises  E803 without a path; E607 for the URL of an unknown store
+    Raises E803 without a path; E607 for the URL of an unknown store.
     """
     path = str(setting.options.get("path") or "")
     if not path:
@@ -44,7 +44,7 @@ def resolve_landing(setting: Setting, unit: Unit) -> Landing:
 def register_buckets(setting: Setting) -> None:
     """Register the buckets of a connection with its options. No request is sent.
 
-    Raises  E607 for an unknown store; E609
+    Raises E607 for an unknown store; E609.
     """
     said = {name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):

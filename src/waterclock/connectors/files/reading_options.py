@@ -95,7 +95,7 @@ class ReadOptions:
 
 
 def parse_read_options(options: Mapping[str, Any]) -> ReadOptions:
-    """Parse the options of a unit into `ReadOptions`. Raises  E335 for an invalid option."""
+    """Parse the options of a unit into `ReadOptions`. Raises E335 for an invalid option."""
 
     def text(name: str, otherwise: str = "") -> str:
         value = options.get(name)
@@ -126,7 +126,7 @@ def parse_read_options(options: Mapping[str, Any]) -> ReadOptions:
 
 
 def path_of(text: str) -> tuple[str, ...]:
-    """Split a path such as `data.items` into its steps. Raises  E335 for an empty step."""
+    """Split a path such as `data.items` into its steps. Raises E335 for an empty step."""
     steps = tuple(step.strip() for step in text.split("."))
     if not all(steps):
         raise _unsupported_option_error(
@@ -136,7 +136,7 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
-    """Parse the paths of values outside of the records: `orders.id AS order_id, exported_at`. Raises  E335."""
+    """Parse the paths of values outside of the records: `orders.id AS order_id, exported_at`. Raises E335."""
     found: list[Outer] = []
     for part in text.split(","):
         match = _OUTER.fullmatch(part)
@@ -157,7 +157,7 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
 
 
 def positions_of(text: str) -> tuple[Position, ...]:
-    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`. Raises  E335 for an invalid field."""
+    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`. Raises E335 for an invalid field."""
     found: list[Position] = []
     for part in text.split(","):
         match = _POSITION.fullmatch(part)
@@ -174,7 +174,7 @@ def positions_of(text: str) -> tuple[Position, ...]:
 
 
 def cells_of(text: str) -> Cells:
-    """Parse a range of a sheet: `B3`, `B3:F` or `B3:F100`. Raises  E335 for an invalid range."""
+    """Parse a range of a sheet: `B3`, `B3:F` or `B3:F100`. Raises E335 for an invalid range."""
     match = _RANGE.fullmatch(text.strip())
     cells = None
     if match is not None:

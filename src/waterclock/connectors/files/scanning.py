@@ -90,9 +90,9 @@ def scan(  # noqa: PLR0913 - each is an independent input
     line. `has_rows`: the frame also has each row's number in its file, from 1. This is the first line of a record of
     text or the row of a sheet; NULL if it is unknown, as for whole documents.
 
-    Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`;
-            E881 to E883 as `zips.unpack_zips`
-    Cost    the header of each file is read; Spark infers a schema for Parquet, and for the keys of large JSON
+    Raises E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`; E881 to
+    E883 as `zips.unpack_zips`.
+    Cost: the header of each file is read; Spark infers a schema for Parquet, and for the keys of large JSON.
     """
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     found = unpack_zips(paths, reading)

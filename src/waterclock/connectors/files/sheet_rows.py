@@ -186,7 +186,7 @@ def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str |
 
 
 def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
-    """Open the sheet and read its header. Raises  E882, E884, E885; ValueError if the file is no workbook."""
+    """Open the sheet and read its header. Raises E882, E884, E885; ValueError if the file is no workbook."""
     refuse_growth(file)
     check_used_ranges(file)
     try:
@@ -240,7 +240,7 @@ def _shown_first(book: Any, library: Any) -> list[str]:
 def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
     """Return the texts of error cells, such as #N/A, by row and column. Calamine reads them as empty cells.
 
-    Raises  E882 for a used range that is too large; E884 for a formula without a stored result
+    Raises E882 for a used range that is too large; E884 for a formula without a stored result.
     """
     file.seek(0)
     found = check_cells(file, name)
@@ -279,7 +279,7 @@ def _fills(
 def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Return the ranges of merged cells, cut at the last used row.
 
-    Raises  ValueError if they contain more cells than the sheet, so that some must overlap
+    Raises ValueError if they contain more cells than the sheet, so that some must overlap.
     """
     last, end = found.end
     ranges = [

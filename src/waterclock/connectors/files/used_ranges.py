@@ -37,7 +37,7 @@ class UsedRange:
     def add(self, row: int, column: int) -> None:
         """Extend the range to a cell, counted from 0.
 
-        Raises  E882 if the range becomes too large; ValueError for a cell that no sheet can have
+        Raises E882 if the range becomes too large; ValueError for a cell that no sheet can have.
         """
         if self.top <= row <= self.bottom and self.left <= column <= self.right:
             return
@@ -57,7 +57,7 @@ class UsedRange:
 def check_used_ranges(file: IO[bytes]) -> None:
     """Check the size of the used ranges of an .ods or .xlsb, as `formulas` does for an .xlsx.
 
-    Raises  E882 for ranges that are too large; ValueError for broken XML
+    Raises E882 for ranges that are too large; ValueError for broken XML.
     """
     if zipfile.is_zipfile(file):
         file.seek(0)
@@ -76,7 +76,7 @@ def check_used_ranges(file: IO[bytes]) -> None:
 
 
 def _check_records(content: bytes) -> None:
-    """Check the size of the used range of an .xlsb member, if it is a sheet. Raises  E882.
+    """Check the size of the used range of an .xlsb member, if it is a sheet. Raises E882.
 
     A record consists of its type, its size and its content. The content of a row begins with the row's number, that of
     a cell with its column. Records are parsed as calamine does, up to the first broken one.
@@ -131,7 +131,7 @@ class _OdsParser:
         self._parser.StartDoctypeDeclHandler = refuse_doctype
 
     def parse(self, content: IO[bytes]) -> None:
-        """Parse all tables. Raises  E882 if they are too large; ValueError for invalid XML."""
+        """Parse all tables. Raises E882 if they are too large; ValueError for invalid XML."""
         try:
             while chunk := content.read(_CHUNK):
                 self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
@@ -156,7 +156,7 @@ class _OdsParser:
     def _count(self) -> None:
         """Extend the used range to the current cell and the repetitions of its row.
 
-        Raises  E882 if it becomes too large.
+        Raises E882 if it becomes too large.
         """
         self._width = max(self._width, self._column)
         self._size = (self._rows + self._repeat) * self._width

@@ -42,10 +42,10 @@ _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
 def read_columns(file: IO[bytes], request: SheetRequest) -> tuple[str, ...]:
     """Return the column names of a sheet.
 
-    Raises  E882 for a workbook that is too large, or needs too much memory or time; E884 for a sheet that does not
-            exist, or has no header; E885 for merged cells in the data; E888 without the library; ValueError for a file
-            that is no workbook
-    Cost    a process of about 0.05 s of CPU time, which parses the whole workbook
+    Raises E882 for a workbook that is too large, or needs too much memory or time; E884 for a sheet that does not
+    exist, or has no header; E885 for merged cells in the data; E888 without the library; ValueError for a file that is
+    no workbook.
+    Cost: a process of about 0.05 s of CPU time, which parses the whole workbook.
     """
     names: tuple[str, ...] = ()
     for kind, found in _messages(file, replace(request, is_header_only=True)):
@@ -58,7 +58,7 @@ def read_rows(file: IO[bytes], request: SheetRequest) -> Iterator[Sequence[Seque
     """Yield batches of rows, each as a list of columns. The last column has the row numbers.
 
     `request.declared` are the names that `read_columns` returned.
-    Raises  as `read_columns`
+    Raises as `read_columns`.
     """
     for kind, found in _messages(file, request):
         if kind == "rows":
@@ -117,7 +117,7 @@ def _write(pipe: IO[bytes], content: bytes) -> None:
 
 
 def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
-    """Yield the complete lines that a process writes. Raises  E882 if the next line takes too long."""
+    """Yield the complete lines that a process writes. Raises E882 if the next line takes too long."""
     pieces: list[bytes] = []
     with selectors.DefaultSelector() as ready:
         ready.register(pipe, selectors.EVENT_READ)
@@ -146,7 +146,7 @@ def _reason_of_death(code: int, errors: IO[bytes]) -> WaterclockError | ValueErr
 
 @contextmanager
 def _open_for_process(file: IO[bytes]) -> Iterator[int]:
-    """Provide the descriptor of a file, or of a private copy, to another process. Raises  E882 for a too large file."""
+    """Provide the descriptor of a file, or of a private copy, to another process. Raises E882 for a too large file."""
     with ExitStack() as stack:
         on_disk = file
         if not (isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO)):

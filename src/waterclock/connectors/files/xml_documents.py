@@ -23,8 +23,8 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
 
     Entities can make a small document grow without bounds, and can read files of the machine. This check opens no other
     resource.
-    Raises  E880 for a document that declares entities or refers to an external definition, or whose prolog is too long
-            or in an encoding that cannot be checked
+    Raises E880 for a document that declares entities or refers to an external definition, or whose prolog is too long
+    or in an encoding that cannot be checked.
     """
     parser = expat.ParserCreate(_parser_encoding(encoding))
 

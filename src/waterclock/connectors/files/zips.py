@@ -68,10 +68,10 @@ def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> UnpackedFiles:
 
     Other files are read in place.
 
-    Raises  E881 for members whose names point outside of the zip; E882 for zips that are too large unpacked; E883 for
-            members that cannot be read (of unknown format, encrypted, not packed by deflate); E807 for a damaged zip,
-            and one with wrong member sizes. Nothing is left behind then
-    Cost    one pass over the zips, in bounded memory, and their members once on the storage
+    Raises E881 for members whose names point outside of the zip; E882 for zips that are too large unpacked; E883 for
+    members that cannot be read (of unknown format, encrypted, not packed by deflate); E807 for a damaged zip, and one
+    with wrong member sizes. Nothing is left behind then.
+    Cost: one pass over the zips, in bounded memory, and their members once on the storage.
     """
     packed = [path for path in paths if _is_zip(path)]
     foreign = find_changeable_files(paths, reading.landing)

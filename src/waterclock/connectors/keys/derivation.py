@@ -28,7 +28,7 @@ class DerivedKeys:
 def derive_keys(connections: Mapping[str, Connection], secrets: Secrets) -> dict[str, DerivedKeys]:
     """Return the derived keys of all connections, by `<connection>/<key>`; the current key also by `<connection>`.
 
-    Raises  E225 for a secret that does not resolve, E924 for one that is too short
+    Raises E225 for a secret that does not resolve, E924 for one that is too short.
     """
     keys: dict[str, DerivedKeys] = {}
     for connection in connections.values():

@@ -107,7 +107,7 @@ class Stream:
     def put(self, body: bytes) -> asyncio.Future[None]:
         """Queue a body. The returned future is done once the body is on disk or has failed.
 
-        Raises  OSError after a final failure of the disk
+        Raises OSError after a final failure of the disk.
         """
         if self._failure is not None:
             raise self._failure
@@ -124,8 +124,8 @@ class Stream:
     async def run(self, thread: ThreadPoolExecutor) -> None:
         """Write pending requests, until `finish` is called.
 
-        Raises  errors that make further writing impossible, such as SyncFailedError, after all pending requests have
-                failed with them
+        Raises errors that make further writing impossible, such as SyncFailedError, after all pending requests have
+        failed with them.
         """
         loop = asyncio.get_running_loop()
         while self._waiting or not self._is_ending:
@@ -327,7 +327,7 @@ class Endpoint:
     async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes) -> bytes:
         """Read the body of a request, and count its bytes as they arrive.
 
-        Raises  RefusedError: 413 for a body that is too large, 408 for a slow one, 503 without space
+        Raises RefusedError: 413 for a body that is too large, 408 for a slow one, 503 without space.
         """
         length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
         if (length or 0) > most:
@@ -385,7 +385,7 @@ class _ReservedBytes:
     def add(self, size: int) -> None:
         """Count more bytes. If the limit is exceeded, end requests that are still arriving, the oldest first.
 
-        Raises  RefusedError (503) if that is not enough
+        Raises RefusedError (503) if that is not enough.
         """
         if self.is_out:
             raise _out_of_space_error()
@@ -427,7 +427,7 @@ class _GoneError(Exception):
 
 
 async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the parts of an ASGI request body. Raises  _GoneError if the sender disconnects before the last one."""
+    """Yield the parts of an ASGI request body. Raises _GoneError if the sender disconnects before the last one."""
     is_more = True
     while is_more:
         message = await receive()

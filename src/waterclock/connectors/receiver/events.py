@@ -64,8 +64,8 @@ class StoredEvents:
 def events_of(body: bytes) -> StoredEvents:
     """Parse the events of a request: a JSON object, an array of objects, or consecutive objects, as in NDJSON.
 
-    Raises  RefusedError with the number of the event, from 1, and the problem; then no event is accepted. 413 for more
-            than `MOST_EVENTS`
+    Raises RefusedError with the number of the event, from 1, and the problem; then no event is accepted. 413 for more
+    than `MOST_EVENTS`.
     """
     try:
         text = body.decode()
@@ -96,7 +96,7 @@ def events_of(body: bytes) -> StoredEvents:
 def decode_body(body: bytes, encoding: str, most: int) -> bytes:
     """Decode a body by its Content-Encoding (none or gzip).
 
-    Raises  RefusedError: 413 above `most` bytes, 415 for others.
+    Raises RefusedError: 413 above `most` bytes, 415 for others.
     """
     if encoding in {"", "identity"}:
         return body
@@ -135,7 +135,7 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
 def _one(text: str, at: int, number: int) -> int:
     """Check the event that begins at an index of the text, and return the index of its end.
 
-    Raises  RefusedError for an invalid one.
+    Raises RefusedError for an invalid one.
     """
     end: int
     try:

@@ -37,7 +37,7 @@ def seal(folder: Path, now: datetime) -> datetime:
 
     Return the instant up to which it is complete: no earlier event will come.
     When it returns, all closed segments are files. Concurrent calls of several runners are executed one after another.
-    Cost    new data is read once and written once, with one frame in memory
+    Cost: new data is read once and written once, with one frame in memory.
     """
     make_private_folder(folder)
     until = minute_of(now)

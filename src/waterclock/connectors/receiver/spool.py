@@ -115,7 +115,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the directory entries of a folder to disk. Raises  OSError if the disk fails."""
+    """Flush the directory entries of a folder to disk. Raises OSError if the disk fails."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -61,8 +61,8 @@ class SegmentWriter:
     def append(self, bodies: Sequence[bytes]) -> None:
         """Write requests to disk with one write and one sync. After that they may be answered.
 
-        Raises  OSError if the disk fails; then none of them is stored, and they may be sent again
-                SyncFailedError if it is unknown which data is on disk: no more data may be written
+        Raises OSError if the disk fails; then none of them is stored, and they may be sent again; SyncFailedError if it
+        is unknown which data is on disk: no more data may be written.
         """
         now = self._now()
         to = self._open
@@ -155,7 +155,7 @@ class SegmentWriter:
 
     @staticmethod
     def _cut(to: _Open) -> None:
-        """Truncate a partial write. Raises  SyncFailedError if the file cannot be truncated."""
+        """Truncate a partial write. Raises SyncFailedError if the file cannot be truncated."""
         try:
             os.ftruncate(to.descriptor, to.size)
         except OSError as error:

@@ -157,7 +157,7 @@ class WaterclockCollector:
     def _folder(self, unit: Unit) -> str:
         """Return the storage folder of the table. A renamed table keeps its old folder.
 
-        Raises  E838 if it leads out of the storage
+        Raises E838 if it leads out of the storage.
         """
         from waterclock.connectors.waterclock.outside_links import require_folder_within
         from waterclock.storage.lake import Lake
@@ -174,7 +174,7 @@ class WaterclockCollector:
     def _read_ledger(self, ask: Callable[[Ledger], R]) -> R | None:
         """Call `ask` with the ledger of the other project; None if that project has not run yet.
 
-        Raises  E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read
+        Raises E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read.
         """
         from waterclock.connectors.waterclock.place import invalid_value_error, unreadable_project_error
         from waterclock.ledger.ledger import Ledger

@@ -27,7 +27,7 @@ class Upstream:
     said: Declarations
 
     def table(self, name: str, where: str) -> Table:
-        """Return a table. Raises  E834, with the most similar name, if the project has no table with this name."""
+        """Return a table. Raises E834, with the most similar name, if the project has no table with this name."""
         known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
         if name not in known:
             raise WaterclockError(

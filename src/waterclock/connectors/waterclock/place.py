@@ -32,7 +32,7 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
 def locate_project(setting: Setting) -> ProjectPlace:
     """Return the location of the project to which a connection refers.
 
-    Raises  E833 if there is none, E838 for an unreadable file
+    Raises E833 if there is none, E838 for an unreadable file.
     """
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
@@ -111,7 +111,7 @@ def _require_own(setting: Setting, file: Path, root: Path, what: str, option: st
 
     This user's own storage would be read for that user. To a ledger's server, libpq would send the passwords that it
     finds in the environment and in files, whatever host the URL names.
-    Raises  E833
+    Raises E833.
     """
     try:
         require_trusted_folder(root)

@@ -59,7 +59,7 @@ def collect_pinned_rows(
 ) -> Collected:
     """Read the pinned data of each window, each row with its label.
 
-    Raises  E836 if the other project no longer has the data, E838 if it cannot be read
+    Raises E836 if the other project no longer has the data, E838 if it cannot be read.
     """
     from waterclock.storage.log.open_tables import has_columns
 
@@ -189,7 +189,7 @@ def missing_file_error(unit: str, error: BaseException) -> WaterclockError | Non
 def _empty_frame(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
     """Return an empty frame for a table that has no columns yet, because its batches so far were skipped.
 
-    Raises  E836 if the collect does not declare the columns
+    Raises E836 if the collect does not declare the columns.
     """
     if not columns.are_declared:
         raise WaterclockError(
