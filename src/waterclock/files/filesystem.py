@@ -128,7 +128,7 @@ def is_folder(path: Path) -> bool:
 
 
 def read_bytes(path: str | Path, most: int = objects.MOST_BYTES) -> bytes:
-    """Return the content of a file, with one request. Raises FileNotFoundError; E609 above `most` bytes."""
+    """Return the content of a file. Raises FileNotFoundError, and E609 for an object of more than `most` bytes."""
     store = store_of(path)
     return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path), most)
 
@@ -139,7 +139,7 @@ def read_text(path: str | Path) -> str:
 
 
 def read_json(path: str | Path) -> dict[str, Any] | None:
-    """Return the object in a JSON file; None if there is no file."""
+    """Parse a JSON file that contains one object; None if there is no file."""
     try:
         read: dict[str, Any] = json.loads(read_text(path))
     except FileNotFoundError:
@@ -314,7 +314,7 @@ def _link(path: Path, target: Path) -> bool:
 
 
 def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
-    """Copy an open local file to a new file of this user, with its times. Return False if the target exists.
+    """Copy an open local file and its modification time to a new file of this user. Return False if the target exists.
 
     The copy is flushed to disk before this returns. Processes that can still write to the source cannot change the
     copy.
@@ -369,7 +369,7 @@ def is_same_content(one: str | Path, other: str | Path) -> bool:
 def names_in(folder: Path, begin: str) -> list[str]:
     """Return the names in a folder that start with `begin`, in no order; empty if the folder does not exist.
 
-    Cost: a listing; in an object store a request for each thousand of these names
+    Cost: a listing; in an object store a request for each thousand objects below the folder with such a name.
     """
     store = store_of(folder)
     if store is not None:
@@ -382,7 +382,7 @@ def names_in(folder: Path, begin: str) -> list[str]:
 
 
 def names_below(folder: Path) -> Iterator[str]:
-    """Yield the relative paths of all files below a folder; on this machine, those of folders as well."""
+    """Yield the relative paths of all files below a folder, and on this machine also those of its subfolders."""
     if is_remote(folder):
         yield from (file.path for file in files_below(folder))
         return

@@ -1,6 +1,6 @@
 """Treats objects of a store as files: lists, reads, writes and copies them.
 
-Errors of a store are raised as by `object_stores.translate_store_errors`; a missing object is a FileNotFoundError.
+`object_stores.translate_store_errors` converts errors of a store. A missing object raises FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -39,19 +39,18 @@ _COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through th
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
     """Open an object for reading. All reads are of the same content: each response must have the first one's ETag.
 
-    Raises FileNotFoundError where it is missing; at the first read if its size is given; E807 at a read after the
-    object was replaced, or if it does not have the given size; transient; E609 at a read whose response is incomplete,
-    transient.
-    Cost: a request for its size, and one for each mebibyte that is read, or for each larger read.
+    Raises FileNotFoundError if the object is missing; with a given `size`, the first read raises it. A read raises E807
+    (transient) if the object was replaced or has another size, and E609 (transient) if the response is incomplete.
+    Cost: a request for the size, if it is not given, and one for each mebibyte that is read, or for each larger read.
     """
     return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key, size), _BUFFER))
 
 
 @contextmanager
 def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
-    """Write an object. It exists after the block has ended without an error, and then completely.
+    """Open an object for writing. The complete object is created once the block has ended without an error.
 
-    Some parts of 8 MB are buffered in memory. Closing the file within the block does nothing.
+    A few parts of 8 MB are buffered in memory. Closing the file within the block does nothing.
     """
     import obstore
 
@@ -101,7 +100,7 @@ def is_there(store: Store, key: str) -> bool:
 
 
 def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
-    """Return the content of an object. Raises E609 above `most` bytes; transient for an incomplete response."""
+    """Return the content of an object. Raises E609 above `most` bytes, and (transient) for an incomplete response."""
     import obstore
 
     where = f"{store.bucket}/{key}"
@@ -118,7 +117,7 @@ def _body_of(found: GetResult, length: int, where: str) -> bytearray:
 
     It is read in pieces, because obstore allocates the announced length of a whole body at once, and ends the process
     if it cannot. A body can also be longer than announced.
-    Raises E609 for another length, transient.
+    Raises E609 (transient) for another length.
     """
     body = bytearray()
     for piece in found.stream(_BUFFER):
@@ -162,7 +161,7 @@ def _retry_conditional_put(put: Callable[[], object]) -> None:
 
 
 def remove(store: Store, keys: Sequence[str]) -> None:
-    """Remove those of the objects that exist."""
+    """Remove objects. Missing ones are ignored."""
     import obstore
 
     with translate_store_errors(store.bucket):
@@ -177,7 +176,10 @@ def remove(store: Store, keys: Sequence[str]) -> None:
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
-    """Yield the relative path and metadata of a folder's objects whose path starts with `begin`. Raises E609."""
+    """Yield the relative path and metadata of a folder's objects whose relative path starts with `begin`.
+
+    Raises E609 if the store fails or its listing is invalid.
+    """
     head = f"{key}/" if key else ""
     after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
     with translate_store_errors(f"{store.bucket}/{key}"):
@@ -193,16 +195,16 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
 
 
 def _is_folder_apart(path: str, begin: str) -> bool:
-    """Return whether a path has a slash where it first differs from `begin`, as Azure sorts `a/x` before `a-b`."""
+    """Return whether a path has a slash where it first differs from `begin`: Azure sorts `a/x` before `a-b`."""
     return next((own == "/" for own, other in zip(path, begin, strict=False) if own != other), False)
 
 
 def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
     """Yield the objects of a folder in chunks. Raise an error if the listing repeats itself.
 
-    A store names the page that follows, and obstore requests it whatever its name is. So a store that repeats a name
-    would be listed for ever. Each chunk must sort after the one before it. Azure sorts folders differently: there the
-    first objects of chunks 1, 2, 4, 8 and so on are compared with all later objects, which detects every cycle.
+    Each page names the next one, and obstore requests any name. So a store that repeats a name would be listed forever.
+    Therefore each chunk must sort after the one before it. Azure sorts folders differently: there the first objects of
+    chunks 1, 2, 4, 8 and so on are compared with all later objects, which detects every cycle.
     """
     import obstore
 
@@ -229,7 +231,7 @@ def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[
 def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[ObjectMeta]:
     """Return the next chunk of a listing, or an empty one at its end.
 
-    Raises E609 for a time that Python cannot represent, or after minutes of pages without objects.
+    Raises E609 for an object with a time that Python cannot represent, or if only empty pages arrive for minutes.
     """
 
     async def following() -> Sequence[ObjectMeta]:
@@ -243,7 +245,7 @@ def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[
 def folders_in(store: Store, key: str) -> list[str]:
     """Return the names of the folders in a folder.
 
-    Raises E609 for a time of an object that Python cannot represent, or after minutes.
+    Raises E609 for an object with a time that Python cannot represent, or if the listing takes minutes.
     """
     import obstore
 
@@ -258,7 +260,7 @@ def folders_in(store: Store, key: str) -> list[str]:
 
 
 def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) -> _T:
-    """Run a request for a listing, with a time limit. obstore follows all pages that a store names, even empty ones."""
+    """Run a request for a listing, with a time limit, because obstore follows any number of empty pages."""
 
     def run() -> _T:
         try:
@@ -285,7 +287,7 @@ def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) ->
 def copy_within(store: Store, key: str, target: str) -> None:
     """Copy an object within a store, replacing an existing one.
 
-    If the store takes too long, copy it through this machine.
+    If the store fails to copy an object of more than 1 GiB, copy it through this machine.
     """
     import obstore
 
@@ -300,7 +302,7 @@ def copy_within(store: Store, key: str, target: str) -> None:
 
 
 def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
-    """Copy an object of `size` bytes to a path without an object. Return False if one exists already."""
+    """Copy an object of `size` bytes to another path. Return False if an object exists there already."""
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
@@ -317,7 +319,7 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
 
 
 def _max_copy_size(store: Store) -> int:
-    """Return the maximum size of an object that a store can copy to a path without an object."""
+    """Return the maximum size of an object that a store can copy on the condition that the target does not exist."""
     return _COPIED_BY_S3 if store.scheme == "s3" else _COPIED_SOON
 
 
@@ -336,7 +338,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 
     A big file is first written under a hidden name next to it, because a multipart upload supports no condition, but a
     copy within the store does. For sizes beyond the store's limit for copies, the path is checked before the write.
-    Raises E807 if the file has another size, transient.
+    Raises E807 (transient) if the file has another size.
     """
     where = f"{store.bucket}/{key}"
     if size <= _PART:
@@ -361,7 +363,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 
 
 class _Ranges(io.RawIOBase):
-    """Reads an object by ranges. Sequential reads fetch increasingly long ranges, up to one part."""
+    """Reads an object by range requests. Sequential reads request increasingly long ranges, up to `_PART` bytes."""
 
     def __init__(self, store: Store, key: str, size: int | None) -> None:
         self._store, self._key = store, key
@@ -428,7 +430,7 @@ class _Ranges(io.RawIOBase):
                 found = obstore.get(self._store.objects, self._key, options=options)
                 meta = found.meta
                 self._tag = self._tag or meta["e_tag"]
-                if (meta["e_tag"], meta["size"]) != (self._tag, self._size):  # not every server heeds If-Match
+                if (meta["e_tag"], meta["size"]) != (self._tag, self._size):  # not every server supports If-Match
                     raise object_changed_error(where)
                 return _body_of(found, end - begin, where)
         except PreconditionError as error:

@@ -42,7 +42,7 @@ _AWAY_IN_JVM = re.compile(
     r"Unable to execute HTTP request[^\n(]*|[^\n(]*Status Code: (?:429|5\d\d)|NoHttpResponseException"
     r"|Premature end of Content-Length"
 )
-# from an object that another program wrote: obstore's paths have no empty part and no control characters
+# obstore refuses to list an object whose path has an empty part or control characters; other programs may write one
 _LISTED = re.compile(r'object with invalid path: (?:Error parsing )?Path "(.*?)"(?:: | contained)', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOLD = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
@@ -51,7 +51,7 @@ _lock = threading.Lock()
 
 
 class Store:
-    """A bucket such as `s3://lake`, with its connection options. The environment provides options that are not set."""
+    """A bucket such as `s3://lake`, with its connection options. Environment variables provide missing options."""
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self.bucket = bucket
@@ -90,7 +90,7 @@ class Store:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The obstore object of the store, for operations that fsspec does not have. Raises E609 for a wrong URL."""
+        """The obstore object of the store, for operations that fsspec does not have. Raises E609 for an invalid URL."""
         return self._connect(self.for_obstore)
 
     def _connect(self, options: dict[str, Any]) -> ObjectStore:
@@ -110,7 +110,10 @@ def is_remote(folder: str | Path) -> bool:
 
 
 def register_bucket(url: str, options: Mapping[str, str]) -> None:
-    """Register the connection options of a URL's bucket. No store is contacted. Raises E607, E608, E609."""
+    """Register the connection options of a URL's bucket, without contacting the store.
+
+    Raises E607 for an invalid URL, E608 for an unknown option, E609 for an invalid endpoint or a missing library.
+    """
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(options_of(url)))
     if unknown:
@@ -174,7 +177,7 @@ def bucket_of(url: str) -> str:
 
 
 def _with_one_other_letter(scheme: str) -> str | None:
-    """Suggest the scheme that differs by one letter, as similarity does not work for names this short."""
+    """Suggest the scheme that differs by one letter. Similarity search does not work for names this short."""
     near = [known for known in SCHEMES if len(known) == len(scheme) and sum(map(str.__ne__, known, scheme)) == 1]
     return f"did you mean {near[0]}?" if near else None
 
@@ -223,9 +226,9 @@ def translate_store_errors(where: str | Path) -> Iterator[None]:
 
 
 def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
-    """Return E609 for an error of obstore that the store caused, E807 if an object's name caused it; else None.
+    """Convert an error that the store caused to E609, or to E807 if an object's name caused it; None for other errors.
 
-    It returns None also for errors that callers handle: a file that is missing or exists already.
+    It also returns None for errors that callers handle: a file that is missing, or that exists already.
     """
     text = str(error)
     if not _is_of_a_store(error, text):
@@ -255,7 +258,7 @@ def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
 
 
 def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
-    """Return E609 if Spark's message shows that a store was not reached or closed the connection; else None."""
+    """Return E609 if Spark's error message shows that a store did not answer or closed the connection; else None."""
     found = _AWAY_IN_JVM.search(text)
     fix = "check that it runs, and that the endpoint and the region are right"
     return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)

@@ -11,7 +11,7 @@ from waterclock.flow.key_connections import CURRENT, PREFIX, names_of_keys
 from waterclock.secrets.reader import Secrets
 
 _FEWEST_BYTES = 32
-_FEWEST_SIGNS = 10  # different ones; of 64 random hexadecimal digits nearly always 14 or more are
+_FEWEST_SIGNS = 10  # different characters; 64 random hexadecimal digits nearly always have 14 or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class DerivedKeys:
 def derive_keys(connections: Mapping[str, Connection], secrets: Secrets) -> dict[str, DerivedKeys]:
     """Return the derived keys of all connections, by `<connection>/<key>`; the current key also by `<connection>`.
 
-    Raises E225 for a secret that does not resolve, E924 for one that is too short.
+    Raises E225 for a secret that does not resolve, E924 for one that is too short or has too few different characters.
     """
     keys: dict[str, DerivedKeys] = {}
     for connection in connections.values():

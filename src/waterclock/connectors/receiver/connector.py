@@ -91,7 +91,7 @@ def _open_source(setting: Setting) -> ReceiverCollector:
 
 
 def _open_destination(setting: Setting) -> Deliverer:
-    """Raise an error, as nothing can be published to a receiver. `check` refuses it before."""
+    """Raise an error, because nothing can be published to a receiver. `waterclock check` reports it before."""
     raise AssertionError(f"{setting.name} is a receiver: nothing is published to it")
 
 
@@ -100,7 +100,7 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 @dataclass(frozen=True, slots=True)
 class ReceiverCollector:
-    """Collects received events from the files of JSON lines into which sealing converts segments."""
+    """Collects received events from the sealed files: JSON lines into which `sealing` converts segments."""
 
     setting: Setting
 

@@ -31,7 +31,7 @@ _LONGEST_KEY = 200
 _LONGEST_PATH = 400
 _LONGEST_LENGTH = 18  # digits
 _IN_THE_LOOP = 64 * 1024  # longer bodies are parsed by a thread, so that small requests do not wait for them
-_MOST_KEPT = 16 << 20  # bytes of kept headers, which are stored with each event of a request
+_MOST_KEPT = 16 << 20  # bytes of a request's stored headers, which are repeated for each of its events
 
 
 class Writer(Protocol):
@@ -58,8 +58,8 @@ class Writer(Protocol):
 class RequestLimits:
     """The settings of a connection for requests: its token, if any, the limit of bytes, and the headers to store.
 
-    Names in `headers` are in lower case. `has_raw`: the text of each event is stored, too. `needs_token`: if the
-    connection has no token, senders need an access token.
+    Names in `headers` are in lower case. `has_raw`: the text of each event is also stored as it was sent.
+    `needs_token`: senders need an access token, because the connection has no token of its own.
     """
 
     token: str | None = None
@@ -70,7 +70,10 @@ class RequestLimits:
 
 
 class SendPermission(Enum):
-    """Where the sender of an access token may send events. Only with `EVERYWHERE` may it learn which streams exist."""
+    """Whether an access token permits sending to the requested stream: yes (HERE), to all streams, or only elsewhere.
+
+    Only a sender who may send EVERYWHERE may learn which streams exist.
+    """
 
     HERE = auto()
     EVERYWHERE = auto()
@@ -105,9 +108,9 @@ class Stream:
         self._failure: OSError | None = None
 
     def put(self, body: bytes) -> asyncio.Future[None]:
-        """Queue a body. The returned future is done once the body is on disk or has failed.
+        """Queue a request body. The returned future completes once the body is on disk, and fails if the write fails.
 
-        Raises OSError after a final failure of the disk.
+        Raises OSError if an earlier failure of the disk has stopped all writing.
         """
         if self._failure is not None:
             raise self._failure
@@ -117,15 +120,14 @@ class Stream:
         return future
 
     def finish(self) -> None:
-        """Let `run` end after all pending requests are written."""
+        """Request that `run` ends after it has written all pending requests."""
         self._is_ending = True
         self._woken.set()
 
     async def run(self, thread: ThreadPoolExecutor) -> None:
         """Write pending requests, until `finish` is called.
 
-        Raises errors that make further writing impossible, such as SyncFailedError, after all pending requests have
-        failed with them.
+        Raises an error that makes further writing impossible, such as SyncFailedError. All pending requests fail first.
         """
         loop = asyncio.get_running_loop()
         while self._waiting or not self._is_ending:
@@ -290,9 +292,9 @@ class Endpoint:
         return stream or _NO_STREAM
 
     async def _check_token(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
-        """Check that the bearer token of a request is `token`. Return None if it is, else the response that refuses it.
+        """Return None if the bearer token of a request is `token`, else the response that refuses the request.
 
-        None as `token` never matches.
+        If `token` is None, no bearer token matches.
         """
         sent = bearer_of(headers.get("authorization", ""))
         if sent is None:
@@ -327,7 +329,7 @@ class Endpoint:
     async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes) -> bytes:
         """Read the body of a request, and count its bytes as they arrive.
 
-        Raises RefusedError: 413 for a body that is too large, 408 for a slow one, 503 without space.
+        Raises RefusedError with status 413 for a body that is too large, 408 for a slow one, 503 without space.
         """
         length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
         if (length or 0) > most:

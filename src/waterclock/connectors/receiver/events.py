@@ -33,11 +33,11 @@ _LONG = 900  # a shorter text contains no number that is too long for Spark's re
 _LONG_NAME = 40_000
 MOST_EVENTS = 10_000
 """The maximum number of events in a request, as each takes time and memory beyond its bytes."""
-MOST_KEYS = 1_000  # of an event, at all levels: each may become a column, and Spark takes minutes for thousands
+MOST_KEYS = 1_000  # in an event, at all levels: each may become a column, and Spark takes minutes for thousands
 _MOST_EXPONENT = 400
 _EXPONENT = re.compile(r"[0-9.][eE][+-]?0*[0-9]{3}")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_SIMPLE: set[str] = set()  # cache of keys that are valid column names as they are: most are, and events repeat them
+_SIMPLE: set[str] = set()  # cache of keys that are valid column names without a change; most events repeat them
 _MOST_KNOWN = 10_000
 
 
@@ -51,7 +51,7 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StoredEvents:
-    """The events of a request as they are stored: the text of each event as it was sent, but on one line."""
+    """The events of a request as they are stored: the text of each event as it was sent, with line breaks replaced."""
 
     events: tuple[str, ...]
 
@@ -64,8 +64,8 @@ class StoredEvents:
 def events_of(body: bytes) -> StoredEvents:
     """Parse the events of a request: a JSON object, an array of objects, or consecutive objects, as in NDJSON.
 
-    Raises RefusedError with the number of the event, from 1, and the problem; then no event is accepted. 413 for more
-    than `MOST_EVENTS`.
+    If one event is invalid, none is accepted. Raises RefusedError with the number of that event, from 1, and the
+    problem; its status is 413 for more than `MOST_EVENTS`.
     """
     try:
         text = body.decode()
@@ -96,7 +96,7 @@ def events_of(body: bytes) -> StoredEvents:
 def decode_body(body: bytes, encoding: str, most: int) -> bytes:
     """Decode a body by its Content-Encoding (none or gzip).
 
-    Raises RefusedError: 413 above `most` bytes, 415 for others.
+    Raises RefusedError with status 400 for invalid gzip, 413 above `most` bytes, 415 for another encoding.
     """
     if encoding in {"", "identity"}:
         return body
@@ -135,7 +135,7 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
 def _one(text: str, at: int, number: int) -> int:
     """Check the event that begins at an index of the text, and return the index of its end.
 
-    Raises RefusedError for an invalid one.
+    Raises RefusedError for an invalid event.
     """
     end: int
     try:
@@ -167,7 +167,7 @@ def _one(text: str, at: int, number: int) -> int:
 
 
 def _require_few_keys(event: Any, number: int) -> None:
-    """Refuse an event with too many keys. A key of several objects in an array counts once. Cost: one pass."""
+    """Refuse an event with too many keys. A key that several objects of an array share counts once. Cost: one pass."""
     places: dict[tuple[int, str], int] = {}
     left: list[tuple[int, Any]] = [(0, event)]
     while left:

@@ -1,7 +1,7 @@
 """Reads and writes the frames of a segment. Each frame is one request: `length, crc32, instant, body`.
 
-An incomplete frame is ignored: after a crash the last frames may be cut off or contain zeros. A frame with a wrong
-checksum was never acknowledged.
+Reading stops at an incomplete frame: after a crash the last frames may be cut off or contain zeros. Such frames were
+never acknowledged. An incomplete frame before a complete one is damage: see `has_later_frame`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
 def has_later_frame(file: IO[bytes], start: int) -> bool:
     """Return whether a complete frame follows the frame at `start`, which has a wrong checksum.
 
-    If so, the frame at `start` was written completely and damaged later, as a writer that dies leaves only its last
-    frame incomplete.
+    If so, the frame at `start` was written completely and damaged later, because a writer that dies leaves only its
+    last frame incomplete.
     """
     file.seek(start)
     head = file.read(_HEAD.size)

@@ -1,7 +1,7 @@
-"""Seals a stream up to an instant: closes the segments of dead writers, and converts closed segments to files.
+"""Seals a stream up to an instant: closes segments of writers that died, and converts closed segments to sealed files.
 
-It neither waits for live writers nor closes their segments. A live writer whose segment belongs to an earlier window
-keeps that window open until its own timer closes the segment.
+It does not wait for live writers and does not close their segments. If the segment of a live writer belongs to an
+earlier window, that window stays open until the writer's own timer closes the segment.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _LEVEL = 1
 def seal(folder: Path, now: datetime) -> datetime:
     """Seal a stream up to the minute of `now`.
 
-    Return the instant up to which it is complete: no earlier event will come.
-    When it returns, all closed segments are files. Concurrent calls of several runners are executed one after another.
+    Return the instant up to which it is complete: no earlier event will arrive. All closed segments are converted to
+    files before this returns. Concurrent calls of several runners are executed one after another.
     Cost: new data is read once and written once, with one frame in memory.
     """
     make_private_folder(folder)
@@ -52,7 +52,7 @@ def seal(folder: Path, now: datetime) -> datetime:
 
 
 def _find_live_segments(folder: Path) -> Iterator[Segment]:
-    """Yield the segments of live writers. Close those of dead writers, without an incomplete last frame."""
+    """Yield the segments of live writers. Close those of dead writers, after removing an incomplete last frame."""
     for segment in segments_in(folder):
         if segment.state != "open":
             continue
@@ -64,7 +64,7 @@ def _find_live_segments(folder: Path) -> Iterator[Segment]:
                 end = 0
                 for frame in frames_of(file):
                     end = frame.end
-                if not has_later_frame(file, end):  # else it is damaged, and is kept as it is when it is landed
+                if not has_later_frame(file, end):  # else it is damaged, and `_land` keeps it unchanged
                     file.truncate(end)
                     os.fsync(file.fileno())
                 fault("receiver.cut")

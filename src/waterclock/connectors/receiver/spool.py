@@ -4,7 +4,7 @@
     closed-<label>-<writer>-<number>.seg    is complete, and no longer has a writer
     damaged-<label>-<writer>-<number>.seg   was complete once: its readable part was collected, the segment is kept
     <label>-<writer>-<number>.jsonl.gz      the events of a closed segment, to be collected and then archived
-    sealing-<label>                         windows that end up to this label are sealed: no segment begins before it
+    sealing-<label>                         windows that end by this label are sealed: no new segment begins before it
 
 A segment's label is the minute in which it begins. Its writer ends it where a window of the stream's tables ends, so
 a segment belongs to one window of each table.
@@ -83,7 +83,7 @@ def find_seal_time(folder: Path) -> datetime | None:
 
 
 def mark_sealed(folder: Path, until: datetime) -> None:
-    """Create the marker of an instant, unless a newer one exists. Of the older markers only the last one is kept."""
+    """Create the marker of an instant, unless a newer one exists. Remove all older markers except the last one."""
     markers = _markers(folder)
     name = f"{_MARKER}{label_of(until)}"
     if not markers or markers[-1] < name:
@@ -95,9 +95,9 @@ def mark_sealed(folder: Path, until: datetime) -> None:
 
 @contextmanager
 def lock_sealing(folder: Path) -> Iterator[None]:
-    """Lock a stream for sealing within the block, after waiting for another process.
+    """Lock a stream for sealing within the block. Wait while another process holds the lock.
 
-    The lock of a dead process is free.
+    The lock of a process that died is free.
     """
     with (folder / _LOCK).open("ab") as lock:
         while not is_locked(lock.fileno()):
@@ -107,7 +107,7 @@ def lock_sealing(folder: Path) -> Iterator[None]:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Try to lock an open file. Return False if another process or descriptor has the lock."""
+    """Try to lock an open file. Return whether it succeeded: False if another process or descriptor has the lock."""
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

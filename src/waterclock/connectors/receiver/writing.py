@@ -1,4 +1,4 @@
-"""Appends requests to segments, and flushes them to disk before they are answered.
+"""Appends received requests to the segment files of a stream, and flushes them to disk before they are answered.
 
 Any number of writers, in any number of processes of one machine, can write to one stream. Each has its own segments.
 """
@@ -36,10 +36,10 @@ class _Open:
 
 
 class SegmentWriter:
-    """Writes the segments of a stream, from one thread at a time. `end_of` returns the end of the window of an instant.
+    """Writes the segments of a stream, from one thread at a time. `end_of` maps an instant to the end of its window.
 
-    The times of its frames never decrease, even if the machine's clock is set back, and are never before the sealed
-    minute.
+    The times of its frames never decrease, even if the machine's clock is set back, and are never in a time range that
+    is sealed already.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class SegmentWriter:
     def append(self, bodies: Sequence[bytes]) -> None:
         """Write requests to disk with one write and one sync. After that they may be answered.
 
-        Raises OSError if the disk fails; then none of them is stored, and they may be sent again; SyncFailedError if it
-        is unknown which data is on disk: no more data may be written.
+        Raises OSError if the disk fails: none of the requests is stored, and they may be sent again. Raises
+        SyncFailedError if it is unknown which data is on disk: no more data may be written.
         """
         now = self._now()
         to = self._open
@@ -135,7 +135,7 @@ class SegmentWriter:
             label = sealed
 
     def _create_segment(self, segment: Segment) -> _Open | None:
-        """Create a segment, and lock it before it is visible; None if a cleanup removed it before."""
+        """Create a segment, and lock it before it gets its final name; None if `remove_unfinished` removed it."""
         aside, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
         descriptor = create_private_file(aside, os.O_APPEND)
         try:

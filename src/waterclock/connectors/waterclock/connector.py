@@ -57,7 +57,7 @@ def _open_source(setting: Setting) -> WaterclockCollector:
 
 
 def _open_destination(setting: Setting) -> Deliverer:
-    """Raise an error, as only the other project writes its tables. `check` refuses it as a destination before."""
+    """Raise an error, because only the other project writes its tables. `waterclock check` reports it before."""
     raise AssertionError(f"{setting.name} takes no publishes, which check refuses")
 
 
@@ -134,9 +134,9 @@ class WaterclockCollector:
         return collect_pinned_rows(read, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Return a table in `reading` (tables of this project) that the unit's table reads, directly or indirectly.
+        """Return one of the tables `reading` of this project that the unit's table reads, directly or indirectly.
 
-        Return None if there is none. With such a table, each of the two would wait for the other.
+        Return None if it reads none of them. Otherwise the two projects would wait for each other.
         """
         from waterclock.connectors.waterclock.place import leads_to
 
@@ -157,7 +157,7 @@ class WaterclockCollector:
     def _folder(self, unit: Unit) -> str:
         """Return the storage folder of the table. A renamed table keeps its old folder.
 
-        Raises E838 if it leads out of the storage.
+        Raises E838 if the folder leads out of the storage.
         """
         from waterclock.connectors.waterclock.outside_links import require_folder_within
         from waterclock.storage.lake import Lake
@@ -239,7 +239,7 @@ class WaterclockCollector:
 
 
 def _query_unmoved(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
-    """Call `ask`. Raises an error if the ledger was moved, as the old copy is outdated."""
+    """Call `ask` with the ledger. Raises an error if the ledger was moved, because its old copy is outdated."""
     ledger.keeping.refuse_moved()
     return ask(ledger)
 

@@ -27,7 +27,7 @@ class Upstream:
     said: Declarations
 
     def table(self, name: str, where: str) -> Table:
-        """Return a table. Raises E834, with the most similar name, if the project has no table with this name."""
+        """Return a table by its name. Raises E834, which suggests a similar name, if the project has no such table."""
         known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
         if name not in known:
             raise WaterclockError(
@@ -72,7 +72,7 @@ class Upstream:
 
 
 def graph_of(flow: Flow) -> FlowGraph:
-    """Return a graph in which any table may read any other, as the texts of queries are not parsed."""
+    """Return a graph in which any table may read any other, because the texts of queries are not parsed."""
     together = frozenset(flow.tables)
     return FlowGraph({
         name: Node(

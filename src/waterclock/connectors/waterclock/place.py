@@ -32,7 +32,7 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
 def locate_project(setting: Setting) -> ProjectPlace:
     """Return the location of the project to which a connection refers.
 
-    Raises E833 if there is none, E838 for an unreadable file.
+    Raises E833 if there is no such project, E838 for an unreadable file.
     """
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
@@ -48,7 +48,7 @@ def locate_project(setting: Setting) -> ProjectPlace:
 
 
 def real_path(path: Path) -> Path:
-    """Return a path with all links followed. Of links that lead to each other, it is left: opening it is an error."""
+    """Return a path with all links resolved. Circular links remain unresolved, so that opening the path is an error."""
     return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for them
 
 
@@ -107,11 +107,10 @@ def _is_within(location: str, root: Path) -> bool:
 
 
 def _require_own(setting: Setting, file: Path, root: Path, what: str, option: str) -> None:
-    """Refuse locations that another user of this machine can choose, if that user may not be able to read them.
+    """Raise E833 if another user of this machine can change the project file that names a location outside its folder.
 
-    This user's own storage would be read for that user. To a ledger's server, libpq would send the passwords that it
-    finds in the environment and in files, whatever host the URL names.
-    Raises E833.
+    That user could make this process read a storage that only this user may read. If the location is a ledger's server,
+    libpq would send it the passwords that it finds in the environment and in files, whatever host the URL names.
     """
     try:
         require_trusted_folder(root)
