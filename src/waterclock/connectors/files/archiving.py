@@ -40,7 +40,7 @@ def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]
 
     Idempotent: a file that is already in the archive with the same content is only removed from the landing folder. A
     file that another table archives at the same time is skipped. Other content is never overwritten. If one file cannot
-    be archived, the others still are; then the first error is raised.
+    be archived, the others still are, and the first error is raised at the end.
     """
     stores = [folder for folder in (landing.folder, landing.archive) if is_remote(folder)]
     found = map_each(items, lambda item: _try_archive_item(landing, item), at=stores[0] if stores else landing.folder)

@@ -195,8 +195,8 @@ def _branches(schema: Any) -> list[Any]:
     return [each for each in schema if each != "null"] if isinstance(schema, list) else [schema]
 
 
-def _type_of(schema: Any, named: _Names, within: tuple[str, ...]) -> str:  # noqa: PLR0911 - a return a type
-    """Return the Spark type of an Avro type."""
+def _type_of(schema: Any, named: _Names, within: tuple[str, ...]) -> str:  # noqa: PLR0911 - one return per type
+    """Return the Spark type of an Avro type. `within`: the names of the records that contain it."""
     named.count_type()
     branches = _branches(schema)
     if len(branches) != 1:

@@ -29,7 +29,7 @@ def find_in_bucket(
 ) -> FoundFiles:
     """Find a unit's files in an object store. Parameters and result are those of `landed_names.find`.
 
-    Cost: a request for each thousand objects
+    Cost: a request for each thousand objects.
     """
     finds = FoundFiles()
     folder = text_of(root)

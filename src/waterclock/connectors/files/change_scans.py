@@ -31,7 +31,7 @@ def find_changed_windows(
     """Return the windows that have rows in new files, and record the names and sizes of all files for the next scan.
 
     A file is new for a window if the last scan did not find it, or found it with another size. Only new files are
-    read, and only their times. The driver receives only pairs of file and window.
+    read. The driver receives only pairs of file and window, and no rows.
     """
     seen = {start: mark.of_all.get("items", {}) for start, mark in request.marks.items()}
     new = [item for item in items if any(known.get(item.name) != item.size for known in seen.values())]

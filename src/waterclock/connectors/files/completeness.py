@@ -1,7 +1,7 @@
 """Checks whether a file is complete, if possible without parsing it.
 
-Plain CSV has no end marker. So its sender should write under another name and rename the file, or the option `settle`
-should be set. Compressed files are read completely once (up to a size). Parquet has an end marker.
+Plain CSV has no end marker. So its sender should write it under another name and rename it, or the option `settle`
+should be set. Compressed files up to a maximum size are read completely once. Parquet has an end marker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DAMAGED = "damaged"
 """The problem of a file that will not become complete by waiting."""
 _CHUNK = 1 << 20
 _READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
-_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # takes some seconds, even for an extreme compression ratio
+_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # which takes some seconds, even at an extreme compression ratio
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
 _AVRO = b"Obj\x01"
@@ -34,8 +34,8 @@ _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
     """Return the problem of a file as (problem, detail), or None. `changed` is only a part of the cache key.
 
-    Cost: Parquet, plain JSON: its last bytes. gzip up to 64 MB and bzip2 up to 8 MB: one pass, up to 1 GB or 256 MB
-    unpacked. Larger files and zstd: the first bytes; the scan itself finds other problems.
+    Cost: gzip up to 64 MB and bzip2 up to 8 MB are read once, up to 1 GB or 256 MB unpacked. Of larger ones and of zstd
+    only the first bytes are read, and of other formats at most the beginning and end. The scan finds other problems.
     """
     del changed
     ending, compression = kind

@@ -194,7 +194,7 @@ class FilesCollector:
         """
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.has_file_ending(_names_of(unit)):
-            raise _missing_file_error(unit)  # without a clock its labels would be made without rows
+            raise _missing_file_error(unit)  # without this error, its labels would be made without rows
         return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:

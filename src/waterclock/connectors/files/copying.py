@@ -2,8 +2,8 @@
 
 A copy is first written to a temporary file below `_waterclock/parts`, called its part, and read back. It is moved to
 its final path only if it equals the collected file. The part's name is a hash of the final path, the checksum and the
-modification time. So the next attempt, by any runner or claim, reuses the parts of an interrupted one. The archive
-never replaces the content of a name. So a file that is intact at its final path is not copied again.
+modification time. So the next attempt, by any runner or claim, reuses the parts of an interrupted one. A file that is
+intact at its final path is not copied again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A file that a label delivers: its final path, size and checksum, and the path of its part.
+    """A file that a label delivers: its final path, size and checksum, and the path of its temporary file, the part.
 
     Both paths are below the connection's folder. `part` is empty if the file was already at its final path. `changed`:
     the last modification of the original, in ISO 8601; None if it is unknown or not preserved.
@@ -86,8 +86,8 @@ def originals_of(delivery: Delivery) -> list[Original]:
 class Copier:
     """Copies the files of one claim to temporary files below the folder of a connection, and verifies them.
 
-    `earlier` returns the final paths of all copies that this publish delivered before. It is called only if another
-    file is at a final path.
+    `earlier` returns the final paths of all copies that this publish delivered before. It is called only if a file with
+    other content is at a final path.
     """
 
     folder: Path
@@ -125,9 +125,9 @@ class Copier:
         return Copy(copy.target, copy.size, copy.sha256, copy.changed, str(part))
 
     def _is_in_place(self, copy: Copy, where: str) -> bool:
-        """Return whether the intact file is at its final path.
+        """Return whether a file is intact at its final path, with its modification time if that is preserved.
 
-        Raises E820 for a file that this publish did not deliver.
+        Raises E820 if another file is there that this publish did not deliver.
         """
         place = self.folder / copy.target
         try:

@@ -4,7 +4,7 @@ From a partitioned table (and by APPEND) each label has a file, `<unit>/<unit>_<
 `timelabel`, as in a database. A table that is delivered as one state has one file, `<unit>/<unit>.<ext>`. A unit `a.b`
 is delivered to the folder `a/b` under the name `a_b`. An empty slice is delivered as a file too.
 
-1. The file is written to a temporary file in the same folder, its part, `.<name>.<claim>.<attempt>.part`, and flushed.
+1. The file is written and flushed as a temporary file in the same folder, its part `.<name>.<claim>.<attempt>.part`.
 2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created, unless it exists. It names
    the part of the attempt that created it, so it decides which attempt delivers.
 3. That part is renamed to the final path (in an object store copied). Readers see the old file or the new one, never a
@@ -169,7 +169,7 @@ class FilesDeliverer:
         return _Entry(delivered, str(target), stat_file(place).size, str(part))
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record a claim as killed, unless it has a record already. Return the recorded outcome."""
+        """Record a claim as killed, so that it can no longer deliver, unless it has a record. Return its outcome."""
         records = self._records(project, publish)
         with _translate_errors(self.folder, str(unit)):
             if stands := self._load_delivered(records, claim):
@@ -365,7 +365,7 @@ def _claims_in(records: Path) -> list[int]:
 
 
 def _read_delivered_paths(records: Path) -> frozenset[str]:
-    """Return the final paths of all delivered copies. Cost: each record is read."""
+    """Return the final paths of all delivered copies. Cost: all records of the publish are read."""
     documents = (read_json(records / f"{claim}.json") for claim in _claims_in(records))
     entries = (entry for record in documents if record for entry in _entries(record))
     return frozenset(copy.target for entry in entries for copy in entry.copies)

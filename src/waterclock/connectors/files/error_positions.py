@@ -145,7 +145,10 @@ def _spark_reason(text: str) -> str:
 
 
 def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[tuple[int, str | None]]:
-    """Yield the line number of each row of a file with its error or None; nothing for formats without lines."""
+    """Yield the line number of each row of a file with its error or None; for XML only the first error.
+
+    Formats without lines yield nothing. Lines that cannot be parsed are left out if EXPECT parsed() handles them.
+    """
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     (shape,) = shapes_of([path], reading, columns)
     types = {

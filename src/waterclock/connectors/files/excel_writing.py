@@ -32,7 +32,8 @@ def write_workbook(
 
     A number with more digits than Excel preserves is written as text, as is a date before 1900. Bytes become base64,
     and nested values JSON. A text never becomes a formula.
-    Raises E888 without the library; E889 for more rows or longer texts than Excel allows, and for control characters.
+    Raises E888 if openpyxl is missing; E889 for more rows or longer texts than Excel allows, and for characters that
+    XML does not allow.
     """
     try:
         from openpyxl import Workbook
@@ -78,7 +79,7 @@ def _escape(found: re.Match[str]) -> str:
     return f"_x{ord(found[0]):04X}_"
 
 
-def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type
+def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - one return per type
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):

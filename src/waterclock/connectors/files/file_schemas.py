@@ -31,7 +31,7 @@ from waterclock.json_depth import require_depth
 from waterclock.spark_sql import column_name
 
 _LOOKED_THROUGH = 8 << 20
-_LONGEST = 128 << 20  # signs of a JSON document, or of a line
+_LONGEST = 128 << 20  # the maximum characters of a JSON document, or of a line
 _HEAD, _HEADS = 64 << 10, 100
 
 
@@ -61,10 +61,10 @@ def shapes_of(
 ) -> Mapping[FileShape, list[str]]:
     """Group the files that one scan can read together: those with equal format and columns, in the given order.
 
-    JSON has no header. Files of up to 8 MB (unpacked, together) are read completely for their keys. For larger ones,
-    `keys_of_many` is called if the column list is open, or if the beginnings of the files do not contain all declared
-    columns in the declared spelling, as Spark finds no other spelling. Otherwise keys that are not declared remain
-    unknown. `by_record` returns the CSV files that must be read record by record.
+    JSON has no header. Files of up to 8 MB (unpacked, together) are read completely for their keys. For larger ones
+    `keys_of_many` infers the keys, if the column list is open, or if a declared column is missing in the beginnings of
+    the files in its exact spelling, because Spark matches no other spelling. Otherwise undeclared keys remain unknown.
+    `by_record` returns the CSV files that must be read record by record.
     Raises E807 for a file whose header cannot be read, E809 for formats that cannot be combined.
     """
     formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
@@ -153,7 +153,7 @@ def _lines(file: IO[str]) -> Iterator[str]:
 
 
 def _read_columns(path: str, look_at: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
-    """Read the columns of a file with `look_at`. Errors of the library become errors that name the file."""
+    """Read the columns of a file with `look_at`. Convert errors of the library to errors that name the file."""
     try:
         with open_for_reading(path) as file:
             return look_at(file)
@@ -215,10 +215,10 @@ def _has_exact_keys(paths: Sequence[str], reading: ReadOptions, declared: Sequen
 
 
 def _merge_spellings(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
-    """Keep one spelling of each undeclared key, because columns whose names differ only by case would clash.
+    """Keep one spelling of each key, because columns whose names differ only by case would clash.
 
-    If `userId` and `userid` occur and one of them is declared in that spelling, only that one remains. If a column is
-    declared in a third spelling, both remain, and clash.
+    If `userId` and `userid` occur and one of them is a declared column, only that one remains. If the declared column
+    has a third spelling, both remain, and clash.
     """
     spelt, asked = set(declared), {name.lower() for name in declared}
     alike: dict[str, set[str]] = {}
@@ -236,8 +236,9 @@ def _xml_shape(
     columns: Columns,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
 ) -> FileShape:
-    """Return the format and columns of XML files: declared ones, and those found in small files or, if open, by Spark.
+    """Return the `FileShape` of XML files, with the declared columns and those in the files.
 
+    Small files are parsed here. Otherwise Spark infers the columns, if the column list is open.
     Raises E338 without the option `rows`, E335 for options that XML does not support, E880 for declared entities.
     """
     if not reading.rows:
@@ -276,7 +277,7 @@ def _xml_shape(
 
 
 def _are_small(paths: Sequence[str]) -> bool:
-    """Return whether files are small enough to be parsed here. Of compressed files, the unpacked size counts too."""
+    """Return whether files have at most 8 MB together, the unpacked content of compressed files included."""
     room = _LOOKED_THROUGH - sum(map_each(paths, _size_of, at=paths[0]))
 
     def unpack(path: str) -> None:
@@ -337,7 +338,7 @@ def _require_length(text: str) -> None:
 
 
 def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON file, in order. Other values are skipped here; Spark reports them."""
+    """Yield the objects of a JSON file, in order. Skip other values and invalid lines, which Spark reports later."""
     try:
         with text_of(path, reading.encoding) as file:
             while text := file.read(_LONGEST) if reading.is_multiline else file.readline(_LONGEST):

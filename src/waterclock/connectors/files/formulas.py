@@ -4,8 +4,8 @@ Calamine allocates the whole used range of a sheet, so two cells that are far ap
 errors such as #N/A as empty cells, as well as formulas without a stored result, which workbooks that were written by a
 program may contain.
 
-A sheet must contain each cell and row only once. Of several, calamine takes the last one, and Excel reports a damaged
-file.
+A sheet must contain each cell and row only once. If a cell occurs twice, calamine reads the last one, and Excel reports
+a damaged file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 @dataclass(slots=True)
 class FormulaCells:
-    """Problems with the formulas of a sheet.
+    """The cells of a sheet that calamine would read as empty: errors and formulas without a result.
 
     `unreckoned`: the first cell that has a formula but no stored result, such as `B3`; None if there is none. `errors`:
     the texts of error cells, such as #N/A, by row and column, counted from 0.
@@ -70,7 +70,7 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
     It may return False for a harmless sheet, but True only if `_CellParser` would find nothing.
     """
     bottom, letters = 0, set[bytes]()
-    last_row = set[bytes]()  # the addresses in it, as the row may continue in the next chunk
+    last_row = set[bytes]()  # its addresses, because the row may continue in the next chunk
     before = b""
     while chunk := content.read(_CHUNK):
         text = before + chunk
@@ -214,7 +214,7 @@ def column_letters(column: int) -> str:
 def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
     """Yield the path of a sheet within the zip, or all candidates if the workbook does not name exactly one.
 
-    Raises ValueError if programs may read different members.
+    Raises ValueError if the zip is ambiguous, so that different programs would read different members.
     """
     by_name = {name.replace("\\", "/").casefold(): name for name in packed.namelist()}
     if len(by_name) < len(packed.namelist()):

@@ -1,7 +1,7 @@
 """Extracts the records at a path of JSON documents, with Spark SQL. Lists on the path are expanded.
 
 Spark converts numbers to text through a double, except when its reader reads a file in UTF-8. A VARIANT preserves the
-digits, but sorts the keys of objects. So only values with a number that a double would round are read as VARIANT.
+digits, but sorts the keys of objects. So only values with a number that a double may round are read as VARIANT.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ a glob              `web/click/*.json.gz`, `**` matches across folders. An item'
                     folder. Its stamp is the one that the option `stamp` declares, one in the name
                     (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), or else its last modification.
 
-Names that begin with `.` or `_` are ignored. An archive of years is listed at every run, and most of its files are
-skipped by their names. So paths are plain texts here. `bucket_listing` does the same in an object store.
+Names that begin with `.` or `_` are ignored. Every run lists the whole archive and skips most of its files by their
+names, so paths are plain texts here, which cost less than Path objects. `bucket_listing` does the same in a bucket.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How the files of a unit are named. `supplier` and `source` are empty for a glob.
+    """How the files of a unit are named: by `supplier` and `source`, or by the glob `path`, for which both are empty.
 
     `has_positions`: the unit declares the fields of fixed-width lines, so it may have such files. `takes_all`: the
     files are not parsed, so they may have any extension. `stamp`: the option of that name.
@@ -325,17 +325,17 @@ def _endings() -> str:
 
 
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
-    """Find the files with these item names below a folder. It costs nothing if `wanted` is empty."""
+    """Find the files with these item names below a folder. Without names nothing is listed."""
     return find(root, names, zone, only=wanted).candidates if wanted else []
 
 
 def has_stamp(names: Names, name: str) -> bool:
-    """Return whether the stamp of an item is in its name; otherwise the stamp is the last modification."""
+    """Return whether an item's stamp comes from its name, and not from the last modification of the file."""
     return bool(names.supplier) or stamp_in(name, names.stamp, "UTC") is not None
 
 
 def has_stamps(names: Names, items: Iterable[Item]) -> bool:
-    """Return whether the stamps of all these items are in their names."""
+    """Return whether the stamps of all items come from their names."""
     return all(has_stamp(names, item.name) for item in items)
 
 

@@ -47,8 +47,8 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
     Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. If a new file has the
     name of an archived one but other content, it is reported, and the archived content is used.
     Raises E804 if the landing folder does not exist.
-    Cost: one walk, in which an archived file that is left out costs only its name; new files are read once in a process
-    to check that they are complete (see `completeness`).
+    Cost: one walk of both folders. Of archived files named in `taken` only the names are read. Each process reads a new
+    file once to check that it is complete (see `completeness`).
     """
     fresh = find(require_folder(landing.folder), names, landing.stamp_zone)
     archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
@@ -135,7 +135,7 @@ def _build_listing(
     now: datetime,
     taken: Collection[str] = (),
 ) -> Listing:
-    """Check which new and archived files are complete. Return them, oldest first, with reports about the others."""
+    """Return the archived files and those new files that are complete, oldest first, with reports about the others."""
     fresh, archive = found
     archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
     reports: list[Report] = []
@@ -200,7 +200,7 @@ def require_folder(folder: Path) -> Path:
 
 
 def _missing_folder(root: Path, names: Names) -> Iterator[Report]:
-    """Yield a report if the unit's folder does not exist, with the folders that do."""
+    """Yield a report if the unit's folder does not exist; it lists the folders that exist."""
     folder = root / names.supplier / names.source
     if not names.supplier or is_remote(root) or folder.is_dir():
         return

@@ -119,7 +119,7 @@ def _find_blank_lines(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str
 def _describe_splits(
     parts: Sequence[_Part], skipped: dict[tuple[str, int], list[int]], *, skips: bool, header: bool
 ) -> Iterable[tuple[_Part, tuple[int, int, int, list[int]]]]:
-    """Yield for each split the id of its first row, the lines before it, its row count, and the skipped lines.
+    """Yield for each split the id of its first row, the number of lines before it, its row count, and skipped lines.
 
     A row count of 0 means that the line numbers of the split are unknown.
     """

@@ -56,7 +56,7 @@ def exact_stamp(text: str, zone: str) -> datetime | None:
 
 
 def undeclared_date(name: str) -> str | None:
-    """Return a `stamp` pattern for a date in a name that `stamp_in` finds only by a pattern; None without one."""
+    """Return a pattern for the option `stamp` that matches the date in a name; None if it needs none."""
     if stamp_in(name, "", "UTC") is not None or (found := _DATE.search(name)) is None:
         return None
     sign, text = found["date"], found[0]

@@ -41,7 +41,7 @@ def rows_of_files(
     *,
     has_times: bool,
 ) -> Collected:
-    """Return one row for each file, with the label under which `items` lists it. A key None means no labels.
+    """Return one row for each file, with the label under which `items` lists it. The key None means: without a label.
 
     `has_times`: files keep their last modification when they move to the archive, which is true only for local folders.
     Otherwise `changed` is NULL, so that a label that is made again has the same rows.
@@ -76,10 +76,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def _digest_below(path: str, landing: Path) -> str:
-    """Return the SHA-256 of a file.
-
-    If a file of the landing folder was replaced by a link, the link is not followed.
-    """
+    """Return the SHA-256 of a file. Links below a landing folder of this machine are not followed."""
     relative = None if is_remote(landing) else path_below(path, landing)
     if relative is None:
         return digest_of(path)

@@ -1,4 +1,4 @@
-"""Adds to each row the name of its file, as manifests list it, which does not change when the file is archived."""
+"""Adds to each row the name of its file (`_source.file`), which does not change when the file is archived."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOUND = "_waterclock_of_file"
 
 
 def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
-    """Split a column list into the columns of the files and the requested columns for the origin of rows."""
+    """Split a column list into columns of the files and the requested parts of `_source`, such as `file`."""
     tells = frozenset(column.tells for column in columns.named if column.tells is not None)
     if not tells:
         return columns, tells
@@ -39,7 +39,7 @@ def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]
 def map_by_file(spark: SparkSession, frame: DataFrame, of: Mapping[str, str]) -> tuple[DataFrame, str]:
     """Look up a value for each row by its file. `of` maps file paths to values. The rows need `FILE_KEY`.
 
-    Return the frame to use from then on, and the SQL of the value, which is NULL for files that are not in `of`.
+    Return the frame, which may have an additional column, and the SQL of the value: NULL for files that `of` omits.
     """
     by_key = {file_key_of(path): value for path, value in of.items()}
     if len(by_key) <= _FEW:

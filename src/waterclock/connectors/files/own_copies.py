@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 def find_changeable_files(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
-    """Map the files that another user can change to their paths below `landing`. Cost: a check of each file."""
+    """Map the files that another user can change to their paths below `landing`. Cost: a stat of each file."""
     if landing is None or is_remote(landing):
         return {}
     known: dict[Path, bool] = {}

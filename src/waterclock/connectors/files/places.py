@@ -44,14 +44,14 @@ def resolve_landing(setting: Setting, unit: Unit) -> Landing:
 def register_buckets(setting: Setting) -> None:
     """Register the buckets of a connection with its options. No request is sent.
 
-    Raises E607 for an unknown store; E609.
+    Raises E607 for an invalid URL, E608 for an unknown option, E609 for an invalid endpoint or a missing library.
     """
     said = {name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
         if is_remote(url) and said:
             register_bucket(url, said)
         else:
-            store_of(url)  # with the options that are known already, or those of the environment
+            store_of(url)  # with options that were registered before, or with those of the environment
 
 
 def _resolve_folder(setting: Setting, path: str) -> Path:

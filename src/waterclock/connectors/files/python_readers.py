@@ -33,7 +33,7 @@ def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl:
 
     Files on this machine and on shared folders are read as streams, in place. Spark loads the files of a bucket into
     memory, because its workers have access to the bucket.
-    Raises E886 for a file of a bucket that is too large for that.
+    Raises E886 for a file of a bucket that is too large to be loaded into memory.
     """
     schema = f"{ddl}, {NUMBER} BIGINT, {PATH} STRING"
     stored, local = [path for path in paths if is_remote(path)], [path for path in paths if not is_remote(path)]

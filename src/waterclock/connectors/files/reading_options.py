@@ -36,7 +36,7 @@ class Position:
 class Outer:
     """A value outside of the JSON records that becomes the column `name` of each record.
 
-    `depth` is the number of steps that its path shares with that of the records; `rest` is the path below them.
+    `depth` is the number of steps that its path shares with the path of the records. `rest` are its remaining steps.
     """
 
     name: str
@@ -77,7 +77,7 @@ class ReadOptions:
 
     @property
     def dialect(self) -> dict[str, Any]:
-        """The options of Python's `csv.reader` for the same quoting as Spark's."""
+        """The options with which Python's `csv.reader` parses quotes as Spark does."""
         if not self.quote:
             return {"quoting": csv.QUOTE_NONE}
         escape = None if self.escape == self.quote else self.escape or None
@@ -136,7 +136,10 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
-    """Parse the paths of values outside of the records: `orders.id AS order_id, exported_at`. Raises E335."""
+    """Parse paths of values outside of the records, as in `orders.id AS order_id, exported_at`.
+
+    Raises E335 for an invalid path, and for one that leads to the records.
+    """
     found: list[Outer] = []
     for part in text.split(","):
         match = _OUTER.fullmatch(part)
@@ -199,7 +202,7 @@ def _column(letters: str) -> int:
 
 
 def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
-    """Yield errors in the options of a COLLECT from files, if they can be found without a file."""
+    """Yield those errors in the options of a COLLECT from files that can be found without reading a file."""
     yield from _wrong_signs(options)
     if options.get("outer") and not options.get("rows"):
         yield InvalidOption(
@@ -281,7 +284,7 @@ _NEEDS = {
 
 
 def wrong_of_xml(reading: ReadOptions) -> WaterclockError | None:
-    """Return an error for options that XML does not support, or None."""
+    """Return an error if `rows` is a path or `outer` is set, which XML does not support; else None."""
     text = ".".join(reading.rows)
     if len(reading.rows) > 1:
         why = "in XML all elements of one name are the rows, at any depth"

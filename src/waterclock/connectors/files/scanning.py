@@ -1,10 +1,10 @@
 """Reads many files into one frame with the declared columns.
 
-A column is text unless it has a type. A malformed row raises an error. Spark reads FAILFAST, and without column
-pruning, as with pruning it detects a row with too few fields only if the missing columns are requested. If EXPECT
-parsed() declares how malformed rows are handled, Spark reads PERMISSIVE, and returns the line of such a row in
-`UNREAD`. All expressions are passed to the JVM as SQL text in one call: for small files, separate calls would cost more
-than the scan.
+A column is text unless it has a declared type. A malformed row raises an error: Spark reads with FAILFAST and without
+column pruning, because with pruning it detects a row with too few fields only if the missing columns are requested. If
+EXPECT parsed() declares how malformed rows are handled, Spark reads with PERMISSIVE, and returns the line of such a row
+in `UNREAD`. All expressions are passed to the JVM as SQL text in one call: for small files, separate calls would cost
+more than the scan.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def scan(  # noqa: PLR0913 - each is an independent input
     line. `has_rows`: the frame also has each row's number in its file, from 1. This is the first line of a record of
     text or the row of a sheet; NULL if it is unknown, as for whole documents.
 
-    Raises E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`; E881 to
-    E883 as `zips.unpack_zips`.
+    Raises E805 and E808 from `column_matching.match`, which name the file; E807 and E809 from `file_schemas.shapes_of`;
+    E881 to E883 from `zips.unpack_zips`.
     Cost: the header of each file is read; Spark infers a schema for Parquet, and for the keys of large JSON.
     """
     reading = replace(reading, keeps_unread=keeps_unread(columns))
@@ -157,7 +157,7 @@ def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datet
 def _infer_columns(
     spark: SparkSession, reading: ReadOptions, format_name: str, paths: Sequence[str]
 ) -> Mapping[str, str]:
-    """Return the columns that Spark finds in files. XML elements that are repeated in a row are lists."""
+    """Return the columns that Spark infers from JSON or XML files: as STRING, and as lists for repeated elements."""
     reader = reader_of(spark, format_name, reading, "UTC")
     if format_name == "xml":
         kinds = {field.name: field.dataType.simpleString() for field in reader.xml(escape_paths(paths)).schema}

@@ -56,7 +56,7 @@ class SheetRequest:
     """The sheet and the cells to read, with the options for it.
 
     `declared`: names for the columns of a sheet without a header. `near`: the indexes of columns whose numbers keep all
-    digits. `null`: the text that means NULL.
+    digits, instead of the 15 that spreadsheets show. `null`: the text that means NULL.
     """
 
     sheet: str = ""
@@ -134,7 +134,7 @@ def _send(*message: object) -> None:
 
 
 def _messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iterator[tuple[object, ...]]:
-    """Yield the messages that `main` writes for a valid workbook. Raises as `_sheet`."""
+    """Yield the messages that `main` writes for a valid workbook. Raises the errors of `_sheet`."""
     sheet = _sheet(file, request, library)
     yield "names", sheet.names
     if request.is_header_only:
@@ -186,7 +186,11 @@ def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str |
 
 
 def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
-    """Open the sheet and read its header. Raises E882, E884, E885; ValueError if the file is no workbook."""
+    """Open the sheet and read its header.
+
+    Raises E882 if it is too large; E884 if the sheet, its header or a formula's result is missing; E885 for merged
+    cells in the data; ValueError if the file is no workbook.
+    """
     refuse_growth(file)
     check_used_ranges(file)
     try:
@@ -238,7 +242,7 @@ def _shown_first(book: Any, library: Any) -> list[str]:
 
 
 def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
-    """Return the texts of error cells, such as #N/A, by row and column. Calamine reads them as empty cells.
+    """Return the texts of error cells, such as #N/A, by row and column, because calamine reads them as empty cells.
 
     Raises E882 for a used range that is too large; E884 for a formula without a stored result.
     """
@@ -356,7 +360,7 @@ def refuse_growth(file: IO[bytes]) -> None:
         )
 
 
-def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - a return a type
+def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - one return per type
     """Convert a cell's value to text: whole numbers without a point, times as ISO 8601; None for an empty cell.
 
     `is_near`: a number keeps all digits.

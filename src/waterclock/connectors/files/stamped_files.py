@@ -37,9 +37,9 @@ stamp_of = attrgetter("stamp")
 class ByStamp:
     """The files of a `supplier.source` below one folder, in the order of stamps. Misnamed files are left out.
 
-    A file that has been moved since the listing is still returned, so the caller must check whether it exists. Cost: a
-    listing of the folder and a sort of its names, and a check of each file stamped within two days of the requested
-    time
+    A file that has been moved since the listing is still returned, so the caller must check whether it exists.
+    Cost: a listing of the folder and a sort of its names, and a check of each file stamped within two days of the
+    requested time.
     """
 
     def __init__(self, root: Path, names: Names, zone: str) -> None:

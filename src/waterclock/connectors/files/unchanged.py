@@ -14,11 +14,10 @@ from waterclock.files.object_stores import is_remote
 
 
 def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -> None:
-    """Raise an error if the size or last modification of a file has changed, as a part of it may have been read.
+    """Raise E807 (transient) if the size or last modification of a file has changed: a part of it may have been read.
 
     A file that another table archived in the meantime is checked in the archive, by its size.
-    Raises E807, transient.
-    Cost: a check of each file that is not archived; in a bucket one request each.
+    Cost: a check of each file that was not archived when it was listed; in a bucket one request each.
     """
     fresh = [item for item in items if not item.is_archived]
     if not fresh:

@@ -76,17 +76,17 @@ def check_used_ranges(file: IO[bytes]) -> None:
 
 
 def _check_records(content: bytes) -> None:
-    """Check the size of the used range of an .xlsb member, if it is a sheet. Raises E882.
+    """Raise E882 if the used range of an .xlsb member is too large. A member that is no sheet has no used range.
 
     A record consists of its type, its size and its content. The content of a row begins with the row's number, that of
-    a cell with its column. Records are parsed as calamine does, up to the first broken one.
+    a cell with its column. Records are parsed as calamine does.
     """
     used, row = UsedRange(), 0
     at, end = 0, len(content)
     is_in_data = False
     while at < end:
         kind, size = content[at], content[at + 1] if at + 1 < end else 0
-        if kind < 0x80 and size < 0x80:  # most records; the general way takes three times as long
+        if kind < 0x80 and size < 0x80:  # most records; `_number_at` takes three times as long
             at += 2
         else:
             kind, at = _number_at(content, at, 2)
@@ -121,7 +121,7 @@ def _refuse_size(size: int, where: str = "the used range of its sheet has") -> N
 
 
 class _OdsParser:
-    """Counts the cells of all tables of an .ods with their repetitions, as calamine keeps all of them in memory."""
+    """Counts the cells of all tables of an .ods, repetitions included, because calamine keeps all of them in memory."""
 
     def __init__(self) -> None:
         self._earlier = self._size = 0

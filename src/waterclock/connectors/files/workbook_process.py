@@ -43,8 +43,8 @@ def read_columns(file: IO[bytes], request: SheetRequest) -> tuple[str, ...]:
     """Return the column names of a sheet.
 
     Raises E882 for a workbook that is too large, or needs too much memory or time; E884 for a sheet that does not
-    exist, or has no header; E885 for merged cells in the data; E888 without the library; ValueError for a file that is
-    no workbook.
+    exist, has no header or a formula without a result; E885 for merged cells in the data; E888 if python-calamine is
+    missing; ValueError for a file that is no workbook.
     Cost: a process of about 0.05 s of CPU time, which parses the whole workbook.
     """
     names: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ def read_rows(file: IO[bytes], request: SheetRequest) -> Iterator[Sequence[Seque
     """Yield batches of rows, each as a list of columns. The last column has the row numbers.
 
     `request.declared` are the names that `read_columns` returned.
-    Raises as `read_columns`.
+    Raises the errors of `read_columns`.
     """
     for kind, found in _messages(file, request):
         if kind == "rows":
@@ -103,7 +103,7 @@ def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[
         stderr=errors,
         pass_fds=[number],
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {"RUST_BACKTRACE": "0"},
-        start_new_session=True,  # Ctrl-C lets running batches finish
+        start_new_session=True,  # so that Ctrl-C does not end it: running batches finish
     )
     return process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
 
@@ -146,7 +146,7 @@ def _reason_of_death(code: int, errors: IO[bytes]) -> WaterclockError | ValueErr
 
 @contextmanager
 def _open_for_process(file: IO[bytes]) -> Iterator[int]:
-    """Provide the descriptor of a file, or of a private copy, to another process. Raises E882 for a too large file."""
+    """Yield the descriptor of a file for another process; without a file on disk, of a temporary copy. Raises E882."""
     with ExitStack() as stack:
         on_disk = file
         if not (isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO)):

@@ -167,7 +167,7 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
 
 
 def _without_blank_lines(text: pa.Array) -> pa.Array:
-    """Replace NULL by an empty text, which is written as `""`, as readers skip blank lines."""
+    """Replace NULL by an empty text, written as `""`, because readers skip the blank line that NULL would be."""
     import pyarrow as pa
 
     return text.cast(pa.string()).fill_null("") if text.null_count else text
@@ -207,8 +207,8 @@ _WRITERS = {
 def wrong_writing(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors in the options of a PUBLISH into files.
 
-    They are a compression or option that the format does not support, options that do not apply to copied files, and
-    `keep` for files that are not copied.
+    Errors are an invalid delimiter, a compression or option that the format does not support, other options beside
+    `format 'raw'`, which copies files unchanged, and `keep` without it.
     """
     if options.get("format") == "raw":
         for name in sorted(options.keys() - {"format", "keep"}):

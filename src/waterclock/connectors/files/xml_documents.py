@@ -1,4 +1,4 @@
-"""Checks XML documents before Spark reads them: one that declares entities is refused, whatever parser reads it."""
+"""Checks XML documents before Spark reads them, and refuses those that declare entities; finds their columns."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class _RootReached(Exception):
 def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     """Raise E880 for an XML document that declares entities. It is read up to its first element, in bounded memory.
 
-    Entities can make a small document grow without bounds, and can read files of the machine. This check opens no other
-    resource.
+    Entities can make a small document grow without bounds, and can read files of this machine. The check itself expands
+    no entity and opens no other file.
     Raises E880 for a document that declares entities or refers to an external definition, or whose prolog is too long
     or in an encoding that cannot be checked.
     """
@@ -69,7 +69,7 @@ def _chunks(file: IO[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
-    """Map the columns of a document's rows to their types. Elements that a row repeats are ARRAY<STRING>.
+    """Map the columns of a document's rows, the elements `tag`, to their types: STRING, or ARRAY<STRING> if repeated.
 
     Spark would infer the same columns. Text after a syntax error is ignored. Cost: one pass, in bounded memory.
     """
@@ -87,7 +87,7 @@ def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
 
 
 class _Rows:
-    """Collects the columns of rows, which are attributes and child elements, from the events of an XML parser."""
+    """Collects the columns of rows, which are their attributes and child elements, from the events of an XML parser."""
 
     def __init__(self, tag: str) -> None:
         self.columns: dict[str, str] = {}

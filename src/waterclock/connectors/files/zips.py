@@ -1,8 +1,8 @@
 """Unpacks zip files for a scan. Their members are then read like other files, and removed after the scan.
 
-A member is written into a folder of this run under the last part of its name, so that it cannot be written elsewhere. A
-zip with a name that points outside of it is refused all the same. The unpacked size, as the zip declares it, is checked
-before any file is written. zipfile never returns more of a member than that, and a false size fails the checksum.
+A member is written into a folder of this scan under the last part of its name, so that it cannot be written elsewhere.
+Still, a zip is refused if the name of a member points outside of it. The unpacked size that the zip declares is checked
+before any file is written. zipfile never returns more bytes than declared, and a false size fails the checksum.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class UnpackedFiles:
 def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> UnpackedFiles:
     """Write the members of zips into a folder below `reading.room`, and copies of files that another user can change.
 
-    Other files are read in place.
+    Other files are read in place. After an error the folder is removed.
 
     Raises E881 for members whose names point outside of the zip; E882 for zips that are too large unpacked; E883 for
     members that cannot be read (of unknown format, encrypted, not packed by deflate); E807 for a damaged zip, and one
-    with wrong member sizes. Nothing is left behind then.
-    Cost: one pass over the zips, in bounded memory, and their members once on the storage.
+    with wrong member sizes.
+    Cost: one pass over the zips, in bounded memory. The storage holds the unpacked members until the scan ends.
     """
     packed = [path for path in paths if _is_zip(path)]
     foreign = find_changeable_files(paths, reading.landing)
@@ -122,7 +122,7 @@ def is_member(path: str) -> bool:
 
 
 def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
-    """Write the chosen members of a zip into a folder. Errors of writing are not reported as a damaged zip."""
+    """Write the chosen members of a zip into a folder and return their paths. Write errors are not reported as E807."""
     with ExitStack() as opened:
         with _as_unreadable(path):
             packed = opened.enter_context(zipfile.ZipFile(opened.enter_context(open_for_reading(path))))
@@ -132,7 +132,7 @@ def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
         names: set[str] = set()
         for at, member in enumerate(chosen):
             name = _plain_name(member.filename)
-            # a name that a zip contains twice is two files, each in its own folder
+            # a name that the zip contains twice needs another folder
             inner = place / str(at) if name in names else place
             names.add(name)
             make_folder(inner)
@@ -153,7 +153,7 @@ def _chunks(packed: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> Iter
 
 @contextmanager
 def _as_unreadable(path: str) -> Iterator[None]:
-    """Raise E807 for a damaged zip, E883 for an unsupported one."""
+    """Convert errors of zipfile to E807 for a damaged zip and E883 for an unsupported one."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
