@@ -2,7 +2,7 @@
 
 Connection      `path`: the landing folder (collect) or the destination folder (publish); `archive`: where originals are
                 moved, by default the storage's `archive/<connection>`. Both may be URLs of an object store.
-Unit            `supplier.source` or a glob (see `landed_names`).
+Unit            The name after FROM: `supplier.source` or a glob (see `landed_names`).
 Arrival time    An item is a file; its arrival is its stamp: the time in its name, or else its last modification.
 Data time       A file's stamp is the last second of its rows. A window [s, e) is read from the files stamped from s to
                 e + slack, and the first one after. If stamps are times of the last modification, all files after s are
@@ -123,7 +123,7 @@ _STORE_OPTIONS = {
 
 
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
-    """Yield errors for invalid or contradictory options of a unit. `what` is `collect` or `publish`."""
+    """Yield errors for invalid or contradictory OPTIONS. `what` is the statement: `collect` or `publish`."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
         return chain(wrong, wrong_numbers(options), _wrong_stamp(options, path))
@@ -188,7 +188,7 @@ class FilesCollector:
     setting: Setting
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the stamp of the newest complete file plus one second; None if there is no complete file.
+        """Return the stamp (arrival time) of the newest complete file plus one second; None without a complete file.
 
         Raises E804 if the unit is the name of one file, and that file is missing.
         """
@@ -198,7 +198,7 @@ class FilesCollector:
         return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether AWAIT's marker for a window exists; for NEXT, a file stamped at or after the window's end.
+        """Return whether a window is complete: its marker file exists or, for NEXT, a file stamped at or after its end.
 
         A marker whose name is the same for all windows counts for those that end before its last modification.
         """
@@ -208,9 +208,9 @@ class FilesCollector:
         return has_marker(self._resolve_landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return names and types of the columns, for `format 'raw'` or from the newest complete CSV file.
+        """Return the names and types of the columns in the newest complete CSV file; None if there is no CSV file.
 
-        Return None if there is no CSV file.
+        With `format 'raw'` they are always the same.
         """
         if _is_raw(unit):
             return dict(RAW_TYPES)
@@ -231,13 +231,13 @@ class FilesCollector:
         return None if found is None else name_as_landed(found, self._resolve_read_options(unit))
 
     def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
-        """Return SQL that parses a text by the unit's options, such as `date_format`; NULL for an invalid text."""
+        """Return SQL that parses a text by the declared options, such as `date_format`; NULL for an invalid text."""
         from waterclock.connectors.files.scanning import value_of_text
 
         return value_of_text(text, type_text, zone, self._resolve_read_options(unit))
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """List all complete files of the unit, new and archived, oldest first, with reports about skipped files.
+        """List all complete files of the unit in the landing folder and the archive, oldest first, and report others.
 
         Archived files named in `taken` are left out.
         """
@@ -297,7 +297,7 @@ class FilesCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the files that may contain rows of the windows, and assign the rows to windows."""
+        """Read the files that may contain rows of the windows, and label each row with its window."""
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import assign_windows
 
@@ -336,7 +336,7 @@ class FilesCollector:
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Return the windows that have rows in new files; see `change_scans`."""
+        """Return the windows of which a file that arrived since the last scan has rows; see `change_scans`."""
         from waterclock.connectors.files.change_scans import find_changed_windows
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)

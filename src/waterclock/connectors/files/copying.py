@@ -76,7 +76,7 @@ class Original:
 
 
 def originals_of(delivery: Delivery) -> list[Original]:
-    """Return the files of a label in their order of arrival. Cost: its slice is read."""
+    """Return the collected files that a label delivers, in order of arrival. Cost: the label's slice is read."""
     rows = (row for batch in batches_of(delivery.files, list(TYPES)) for row in batch.to_pylist())
     found = [Original(**row) for row in rows]
     return sorted(found, key=lambda one: (one.stamp, one.name))
@@ -173,7 +173,7 @@ class Copier:
 
 
 def tidy_parts(parts: Path, claim: int) -> None:
-    """Remove the temporary files that interrupted attempts at a claim left."""
+    """Remove the temporary files that interrupted attempts of a claim did not remove."""
     for name in names_in(parts, f"{claim}."):
         remove_file(parts / name)
 

@@ -76,7 +76,7 @@ class Quotes:
     def open_in_sql(self) -> str:
         """An SQL condition on the line `value`: whether a quoted field may be open at its end.
 
-        It has no false negatives.
+        It may be true for a line without an open field, but is never false for one with an open field.
         """
         of = re.escape
         escaped = sql_text(f"{of(self.escape)}.") if self.escape else sql_text(of(self.quote * 2))
@@ -104,7 +104,7 @@ class Quotes:
 
 
 def quotes_of(reading: ReadOptions, delimiter: str) -> Quotes:
-    """Return the quoting rules that a unit's options declare."""
+    """Return the quoting rules that the options of a COLLECT declare."""
     return Quotes(delimiter, reading.quote, "" if reading.escape == reading.quote else reading.escape)
 
 
@@ -150,7 +150,7 @@ def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
 
 
 def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:
-    """Return a function that reads a file into batches of records with `TEXT`, `IS_OPEN` and the line number."""
+    """Return a function that reads a file into batches of records: text, whether a quote is open, and line number."""
     quotes = quotes_of(reading, delimiter)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:

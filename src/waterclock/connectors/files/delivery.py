@@ -271,7 +271,7 @@ class FilesDeliverer:
         return found
 
     def _remove_unnamed(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
-        """Remove those of `parts` that the claim's record does not name, as they are never delivered."""
+        """Remove those temporary files `parts` that the claim's record does not name: they are never delivered."""
         record = read_json(records / f"{claim}.json")
         named = {entry.part for entry in _entries(record)} if record else set()
         for part in parts:
@@ -281,7 +281,7 @@ class FilesDeliverer:
     def _latch(
         self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
     ) -> tuple[Delivered, ...]:
-        """Create the claim's record unless it exists. Return the outcomes of the new or existing record."""
+        """Create the claim's record of outcomes unless it exists. Return the outcomes in the new or existing record."""
         brought = [entry.delivered for entry in entries if entry.delivered.outcome is DeliveryOutcome.DELIVERED]
         tops = sorted([*([newest] if newest else []), *brought], key=lambda one: (one.label_text, one.claim))
         record = {
@@ -300,7 +300,7 @@ class FilesDeliverer:
         return tuple(entry.delivered for entry in entries)
 
     def _finish(self, records: Path, claim: int) -> None:
-        """Move the parts of a recorded claim to their final paths, unless that was already done."""
+        """Move the parts (temporary files) of a recorded claim to their final paths, unless that was already done."""
         record = read_json(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
             if entry.part:
@@ -320,7 +320,7 @@ class FilesDeliverer:
 
 
 def parse_write_options(unit: Unit) -> WriteOptions:
-    """Parse the options of a unit for writing files."""
+    """Parse the OPTIONS of a PUBLISH into files."""
     options = unit.options
     return WriteOptions(
         format=str(options.get("format", "csv")),

@@ -172,7 +172,7 @@ def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[t
 
 
 def _has_pattern(type_text: str, reading: ReadOptions) -> bool:
-    """Return whether the options declare a Spark datetime pattern for a type, which cannot be parsed here."""
+    """Return whether the options declare a Spark datetime pattern for a type. Such values are not checked here."""
     kind = type_text.lower()
     return bool(reading.date_format if kind == "date" else kind.startswith("timestamp") and reading.timestamp_format)
 

@@ -39,8 +39,8 @@ _HEAD, _HEADS = 64 << 10, 100
 class FileShape:
     """The format and the columns of files that one scan can read together.
 
-    `is_whole`: all columns of the files are known. `is_by_record`: CSV that is read record by record, because its rows
-    may span lines or Spark does not support its encoding; `compression` is that of such files.
+    `found` are the known columns; `is_whole`: these are all columns of the files. `is_by_record`: CSV that is read
+    record by record, because its rows may span lines or Spark does not support its encoding; it has `compression`.
     """
 
     format: str

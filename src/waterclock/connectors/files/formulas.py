@@ -99,7 +99,7 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
 
 
 class _CellParser:
-    """Parses a sheet as calamine does, and adds error cells and formulas without results to `found`."""
+    """Parses a sheet as calamine does, and records its error cells and its first formula without a result."""
 
     def __init__(self, found: FormulaCells) -> None:
         self._found = found

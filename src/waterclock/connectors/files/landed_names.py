@@ -1,6 +1,6 @@
 """Finds the files of a unit by name, parses the stamps in their names, and reports misnamed files.
 
-A unit's files can be named in two ways, both below the connection's `path` (the landing folder):
+A unit is the name after FROM. Its files are below the connection's `path` (the landing folder), in one of two forms:
 
 `supplier.source`   `<supplier>/<source>/<supplier>_<source>_<YYYY_MM_DD_HH_MM_SS>.<ext>`, optionally in date subfolders
                     (`2017/08`, `year=2017/month=08`). An item's name is the file's, in whichever subfolder it is. Every
@@ -84,10 +84,10 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file whose name matches the unit's pattern. `stamp` is the time in its name.
+    """A file whose name matches. `stamp` is its arrival: the time in its name, or else its last modification.
 
-    `relative` is the path below the folder. `found` is the file's entry in the listing of an object store; None for a
-    local file.
+    `relative` is the path below the folder, `name` identifies the file also after it was moved to the archive. `found`
+    is its entry in the listing of an object store; None for a local file.
     """
 
     path: str
@@ -117,7 +117,7 @@ class FoundFiles:
 
 
 def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False, stamp: str = "") -> Names:
-    """Parse a unit's path as `supplier.source` or as a glob, which has a slash, a wildcard or a known extension.
+    """Parse the path after FROM: `supplier.source`, or a glob, which has a slash, a wildcard or a known extension.
 
     Raises E803 for a path that leads out of the landing folder or has neither form.
     """
@@ -152,7 +152,7 @@ def format_of(name: str) -> tuple[str, str] | None:
 def find(
     root: Path, names: Names, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
 ) -> FoundFiles:
-    """Find the files of a unit below a folder, without the names in `without`. With `only`, return just those names."""
+    """Find files below a folder by `names`, except the item names in `without`; with `only`, just those item names."""
     if is_remote(root):
         from waterclock.connectors.files.bucket_listing import find_in_bucket
 
@@ -167,7 +167,7 @@ def find(
 def _paths(
     root: Path, names: Names, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the path and the item name of each file that may belong to the unit."""
+    """Yield the path and the item name of each file whose name may match. Report other entries in `finds`."""
     if names.supplier:
         folder = root / names.supplier / names.source
         links = [each for each in (folder.parent, folder) if each.is_symlink()]

@@ -42,7 +42,7 @@ class Landing:
 
 
 def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collection[str] = ()) -> Listing:
-    """List the complete files of a unit, new and archived, oldest first, and report skipped ones.
+    """List the complete files in the landing folder and in the archive, oldest first, and report skipped ones.
 
     Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. If a new file has the
     name of an archived one but other content, it is reported, and the archived content is used.
@@ -91,7 +91,7 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
 def newest_first(
     landing: Landing, names: Names, *, now: datetime, until: datetime | None = None
 ) -> Iterator[tuple[Item, ...]]:
-    """Yield the complete files of each stamp, in descending order of stamps, from `until` on.
+    """Yield the complete files of each stamp at or before `until`, in descending order of stamps.
 
     Raises E804 if the landing folder does not exist.
     Cost: a listing of both folders, and for each stamp that is consumed a check of the files stamped within two days of

@@ -56,7 +56,7 @@ def exact_stamp(text: str, zone: str) -> datetime | None:
 
 
 def undeclared_date(name: str) -> str | None:
-    """Return a pattern for the option `stamp` that matches the date in a name; None if it needs none."""
+    """Suggest a value of the option `stamp` for a file name with a date; None if none is needed or none matches."""
     if stamp_in(name, "", "UTC") is not None or (found := _DATE.search(name)) is None:
         return None
     sign, text = found["date"], found[0]

@@ -45,7 +45,7 @@ def rows_of_files(
 
     `has_times`: files keep their last modification when they move to the archive, which is true only for local folders.
     Otherwise `changed` is NULL, so that a label that is made again has the same rows.
-    Cost: each file is read once, here, for its checksum; files in an object store are read in parallel
+    Cost: each file is read once for its checksum, and files in an object store in parallel.
     """
     own, tells = split_origin_columns(columns)
     pairs = [(label, item) for label, taken in items.items() for item in taken]

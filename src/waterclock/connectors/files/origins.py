@@ -30,7 +30,7 @@ def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
 def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]) -> DataFrame:
     """Add a column with the name of each row's file. The rows need `FILE_KEY`.
 
-    Cost: an expression; for many files a small join
+    Cost: an expression; for many files a small join.
     """
     frame, found = map_by_file(spark, frame, {item.path: item.name for item in items})
     return frame.selectExpr("*", f"{found} AS {IN_ROWS['file']}").drop(_FOUND)

@@ -31,7 +31,7 @@ def folder_of(setting: Setting) -> Path:
 
 
 def resolve_landing(setting: Setting, unit: Unit) -> Landing:
-    """Return the landing folder and the archive from which a unit is collected."""
+    """Return the landing folder and the archive of a connection, with the options of a COLLECT from them."""
     archive = setting.options.get("archive")
     return Landing(
         folder=folder_of(setting),

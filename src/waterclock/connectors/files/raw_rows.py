@@ -99,7 +99,7 @@ class ReadRequest:
 
 
 def raw_rows(asked: ReadRequest) -> RawRows:
-    """Read files of one `FileShape`. A broken row raises an error when the frame is evaluated."""
+    """Read files of one format with the same columns. A broken row raises an error when the frame is evaluated."""
     readers = {
         "parquet": _parquet,
         "csv": _csv,
@@ -264,9 +264,9 @@ def _by_python(asked: ReadRequest, read: Reader) -> RawRows:
 def reader_of(
     spark: SparkSession, format_name: str, reading: ReadOptions, zone: str, *, delimiter: str = ","
 ) -> DataFrameReader:
-    """Return Spark's reader for a format, configured with a unit's options.
+    """Return Spark's reader for a format, configured with the options of a COLLECT.
 
-    It fails for a row that it cannot parse. If unreadable lines are kept, it returns such a line in `UNREAD` instead.
+    It fails for a row that it cannot parse, or returns its line in `UNREAD` if `reading.keeps_unread`.
     """
     return spark.read.options(**_options(format_name, reading, zone, delimiter))
 
@@ -307,7 +307,7 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
 
 
 def _quote_options(reading: ReadOptions) -> dict[str, Value]:
-    """Return Spark's options for quotes. By default Spark treats NUL as an escape or a quote, and removes it."""
+    """Return Spark's options for quotes. Unset ones would be NUL, and Spark would remove that character from texts."""
     quote = reading.quote or _NO_CHARACTER
     escape = reading.escape if reading.quote and reading.escape else quote
     return {"quote": quote, "escape": escape, "charToEscapeQuoteEscaping": escape}
@@ -338,7 +338,7 @@ def _type_to_read(taken: CollectedColumn | None) -> str:
 
 
 def _with_variants(asked: ReadRequest, name: str, kind: str) -> str:
-    """Return a column's type in which numbers are read as VARIANT instead of text."""
+    """Return the type to read a column as, with VARIANT in place of STRING for numbers, to keep their digits."""
     return "VARIANT" if kind == "STRING" else type_to_read(asked.by_source[name].type, "VARIANT")
 
 

@@ -1,4 +1,4 @@
-"""Parses and checks a unit's options for reading files. It imports no heavy libraries, because `check` uses it too."""
+"""Parses and checks the OPTIONS of a COLLECT from files. `waterclock check` uses it, so it imports no heavy library."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Outer:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The parsed options for reading the files of a unit.
+    """The parsed OPTIONS of a COLLECT from files.
 
     `room` is a folder for unpacked zips and for copies of files below `landing` that another user can change.
     `keeps_unread`: a line that cannot be parsed becomes a row, instead of making its file fail.
@@ -95,7 +95,7 @@ class ReadOptions:
 
 
 def parse_read_options(options: Mapping[str, Any]) -> ReadOptions:
-    """Parse the options of a unit into `ReadOptions`. Raises E335 for an invalid option."""
+    """Parse the OPTIONS of a COLLECT from files. Raises E335 for an invalid option."""
 
     def text(name: str, otherwise: str = "") -> str:
         value = options.get(name)

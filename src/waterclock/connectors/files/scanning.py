@@ -53,10 +53,10 @@ _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split()
 class ScannedFiles:
     """The frame with the rows of all files, and facts about the files.
 
-    The frame has `FILE_KEY` (the `file_key_of` of each row's path) and, if it was requested, `TIME`. Both cost nothing
-    if they are not used. It has `UNREAD` if unreadable lines are kept. `left_out` are columns of the files that the
-    column list does not name. `seen` are groups of files with their columns and types. `close` removes the files that
-    were unpacked for the scan.
+    The frame has the column `FILE_KEY`, which identifies each row's file, and, if requested, `TIME`, the data time.
+    Both cost nothing if they are not used. `UNREAD` has lines that cannot be parsed, if they are kept. `left_out` are
+    columns of the files that the column list does not name. `seen` are groups of files with their columns and types.
+    `close` removes the files that were unpacked for the scan.
     """
 
     frame: DataFrame
@@ -86,9 +86,9 @@ def scan(  # noqa: PLR0913 - each is an independent input
 ) -> ScannedFiles:
     """Read files into one frame: the requested columns, `FILE_KEY`, and `TIME` if `time` names the data time's column.
 
-    `stamps` has the stamps of the files: if unreadable lines are kept, the stamp of its file is the time of such a
-    line. `has_rows`: the frame also has each row's number in its file, from 1. This is the first line of a record of
-    text or the row of a sheet; NULL if it is unknown, as for whole documents.
+    `stamps` maps the files to their stamps: a line that cannot be parsed gets its file's stamp as data time.
+    `has_rows`: the frame also has each row's number in its file, from 1. This is the first line of a record of text or
+    the row of a sheet; NULL if it is unknown, as for whole documents.
 
     Raises E805 and E808 from `column_matching.match`, which name the file; E807 and E809 from `file_schemas.shapes_of`;
     E881 to E883 from `zips.unpack_zips`.
@@ -181,7 +181,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     *,
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
-    """Read files of one `FileShape`. Return their rows, and the types that the files declare for their columns."""
+    """Read files of one format with the same columns. Return their rows and the column types that the files declare."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
     values = [f"{_typed_sql(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
@@ -251,7 +251,7 @@ def _may_lose_digits(found: str, declared: str) -> bool:
 
 
 def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -> str:
-    """Return SQL that parses a text (also SQL) as a type by the unit's options; NULL if the text is invalid."""
+    """Return SQL that parses a text (also SQL) as a type, by the options `reading`; NULL if the text is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
         return cast_text(normalize_number_sql(value, reading), type_name)

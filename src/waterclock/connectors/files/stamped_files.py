@@ -105,7 +105,7 @@ class ByStamp:
                 yield one
 
     def _name(self, instant: datetime, margin: timedelta) -> str:
-        """Return the beginning of the names of files that are stamped at an instant plus `margin`."""
+        """Return the prefix of the names of files that are stamped at an instant plus `margin`."""
         try:
             local = instant.astimezone(nominal_zone(self._zone)) + margin
         except OverflowError:

@@ -1,4 +1,4 @@
-"""Checks after the read that files have not changed since they were listed."""
+"""Checks, after files were read, that they have not changed since they were listed."""
 
 from __future__ import annotations
 

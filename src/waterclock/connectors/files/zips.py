@@ -55,7 +55,7 @@ _STAMP = "%Y%m%d%H%M%S"
 class UnpackedFiles:
     """The files to read in place of the requested ones.
 
-    `zips` maps members and copies to the original paths. `close` removes the members and copies.
+    `zips` maps unpacked members to the path of their zip, and copies to the path of the original. `close` removes both.
     """
 
     paths: tuple[str, ...]
@@ -117,7 +117,7 @@ def display_name(path: str) -> str:
 
 
 def is_member(path: str) -> bool:
-    """Return whether a path is that of a member that was unpacked from a zip."""
+    """Return whether a path is that of a file that was unpacked from a zip."""
     return f"/{ROOM}/" in path and f"/{COPIES}/" not in path
 
 

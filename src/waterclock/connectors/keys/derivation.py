@@ -16,7 +16,7 @@ _FEWEST_SIGNS = 10  # different characters; 64 random hexadecimal digits nearly 
 
 @dataclass(frozen=True, slots=True)
 class DerivedKeys:
-    """The keys of 32 bytes that are derived from one secret, one for each purpose. `name` is the name of the secret."""
+    """The keys of 32 bytes derived from one secret: one for each purpose, such as `hash`. `name` names the secret."""
 
     name: str
     hash: bytes = field(repr=False)

@@ -105,13 +105,13 @@ class ReceiverCollector:
     setting: Setting
 
     def seal(self, unit: Unit, now: datetime) -> datetime:
-        """Convert received events to files. Return the instant up to which they are complete; see `sealing.seal`."""
+        """Convert received events to sealed files. Return the instant up to which all events are in them."""
         from waterclock.connectors.receiver.sealing import seal
 
         return seal(self._folder(unit), now)
 
     def find_pending(self, unit: Unit) -> Waiting:
-        """Return the number, size and oldest label of the segments and files that are not archived yet."""
+        """Return the number, size and oldest label of segments and sealed files that are not archived yet."""
         folder = self._folder(unit)
         segments = spool.segments_in(folder)
         landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
@@ -139,7 +139,7 @@ class ReceiverCollector:
         return WaterclockError(explained.code, explained.what, where=explained.where, why=explained.why, fix=_MENDING)
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """List all files of events, new and archived, oldest first, with reports about damaged segments."""
+        """List all sealed files of events, archived or not, oldest first, with reports about damaged segments."""
         folder = self._folder(unit)
         make_private_folder(folder)
         listing = self._files().arrivals(_build_landed_unit(unit), taken)

@@ -115,7 +115,7 @@ def decode_body(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
-    """Yield the JSON lines to collect from a frame: its events with metadata.
+    """Yield a JSON line, to be collected, for each event in the `body` of a frame, with metadata of its request.
 
     `at` is the time when the request was received. `place` identifies a request without an idempotency key.
     """

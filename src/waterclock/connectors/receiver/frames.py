@@ -1,4 +1,4 @@
-"""Reads and writes the frames of a segment. Each frame is one request: `length, crc32, instant, body`.
+"""Reads and writes the frames of a segment file. Each frame is one request: `length, crc32, instant, body`.
 
 Reading stops at an incomplete frame: after a crash the last frames may be cut off or contain zeros. Such frames were
 never acknowledged. An incomplete frame before a complete one is damage: see `has_later_frame`.

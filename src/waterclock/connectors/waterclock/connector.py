@@ -97,7 +97,7 @@ class WaterclockCollector:
         return columns_of(self._folder(unit))
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return the progress of a table in the other project.
+        """Return the progress of a table in the other project, such as its settled windows.
 
         Cost: some milliseconds if the other project has written nothing since the last call.
         """
@@ -112,12 +112,12 @@ class WaterclockCollector:
         return found[1]
 
     def contents(self, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
-        """Return for each interval a text that identifies the current content of the table."""
+        """Return for each interval of `spans` a text that identifies the current content of the table."""
         found = self._read_ledger(lambda ledger: _contents(ledger, unit, spans)) or ()
         return list(found)
 
     def pins(self, unit: Unit, spans: Sequence[Span]) -> Sequence[Pin]:
-        """Return the versions and slices of a table to read for each interval, as of one moment."""
+        """Return the versions and slices of a table to read for each interval of `spans`, as of one moment."""
         found = (
             self._read_ledger(lambda ledger: ledger.reads.pins([(_name(ledger, unit), *span) for span in spans])) or []
         )
@@ -126,7 +126,7 @@ class WaterclockCollector:
     def read_pinned(
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
-        """Read the pinned data. The other table's own column `timelabel` is left out of the columns."""
+        """Read the versions `pins` of the table. The other table's own column `timelabel` is left out."""
         from waterclock.connectors.waterclock.rows import Read, collect_pinned_rows
 
         folds = self.facts(unit).mode in FOLDS

@@ -57,7 +57,7 @@ class Read:
 def collect_pinned_rows(
     read: Read, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool, folds: bool
 ) -> Collected:
-    """Read the pinned data of each window, each row with its label.
+    """Read the versions `pins` of another project's table, one for each window, with the window's label in each row.
 
     Raises E836 if the other project no longer has the data, E838 if it cannot be read.
     """
@@ -104,7 +104,7 @@ def _frame_of_slices(read: Read, manifests: Sequence[Manifest]) -> DataFrame:
 
 
 def _refuse_links_of_version(read: Read, version: int) -> bool:
-    """Raise E838 for links among the files of a version. Return whether the table is partitioned."""
+    """Raise E838 if a file of a table version is a link. Return whether the table is partitioned."""
     from waterclock.storage.log.live_files import live_files, open_kept_version
     from waterclock.storage.log.open_tables import open_table
 
@@ -136,7 +136,7 @@ def _states(read: Read, pins: Sequence[tuple[Window, Pin]], *, folds: bool) -> D
 
 
 def _state(read: Read, pin: Pin, *, folds: bool) -> DataFrame:
-    """Read the state of a table at a pin: the slice of a REPLACE table, or else the Delta version."""
+    """Read the state of a table at a pinned version: a slice of a REPLACE table, else a version of its Delta table."""
     from waterclock.storage.log.open_tables import is_readable
     from waterclock.storage.slices.read import frame_of_version, no_rows, table_schema
 
