@@ -166,18 +166,18 @@ def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
     store = store_of(path)
     if store is not None:
         return objects.put_if_absent(store, _key(store, path), text.encode())
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with beside.open("w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             if is_flushed:
                 file.flush()
                 os.fsync(file.fileno())
-        os.link(beside, path)
+        os.link(temporary, path)
     except FileExistsError:
         return False
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     if is_flushed:
         flush_folder(path.parent)
     return True
@@ -190,12 +190,12 @@ def replace_text(path: Path, text: str) -> None:
         with objects.written_object(store, _key(store, path)) as file:
             file.write(text.encode())
         return
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:
@@ -279,29 +279,29 @@ def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) 
     """
     store, target_store = store_of(path), store_of(target)
     if store is None and target_store is None:
-        return _link(Path(path), target)
+        return _link_or_copy(Path(path), target)
     if store is not None and store is target_store:
         size = stat_file(path).size if size is None else size
         return objects.copy_if_absent(store, _key(store, path), _key(store, target), size)
     for _ in range(_TRIES - 1):
         try:
-            return _copy_between(path, target, target_store)
+            return _put_between_stores(path, target, target_store)
         except WaterclockError as error:
             if error.code != "E807":
                 raise
-    return _copy_between(path, target, target_store)
+    return _put_between_stores(path, target, target_store)
 
 
-def _copy_between(path: str | Path, target: Path, store: Store | None) -> bool:
+def _put_between_stores(path: str | Path, target: Path, store: Store | None) -> bool:
     if store is None:
-        return _copy(path, target)
+        return _copy_if_absent(path, target)
     with open_for_reading(path) as source:
         size = source.seek(0, os.SEEK_END)  # the size of the content that is read, not of a listing
         source.seek(0)
         return objects.put_file_if_absent(store, _key(store, target), source, size)
 
 
-def _link(path: Path, target: Path) -> bool:
+def _link_or_copy(path: Path, target: Path) -> bool:
     try:
         os.link(path, target)
     except FileExistsError:
@@ -309,7 +309,7 @@ def _link(path: Path, target: Path) -> bool:
     except FileNotFoundError:
         raise
     except OSError:  # another file system, or one without hard links
-        return _copy(path, target)
+        return _copy_if_absent(path, target)
     return True
 
 
@@ -319,37 +319,37 @@ def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
     The copy is flushed to disk before this returns. Processes that can still write to the source cannot change the
     copy.
     """
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
-        with os.fdopen(create_private_file(aside), "wb") as sink:
+        with os.fdopen(create_private_file(temporary), "wb") as sink:
             shutil.copyfileobj(source, sink, _CHUNK)
             sink.flush()
             changed = os.fstat(source.fileno()).st_mtime_ns
             os.utime(sink.fileno(), ns=(changed, changed))
             os.fsync(sink.fileno())
-        os.link(aside, target)
+        os.link(temporary, target)
     except FileExistsError:
         return False
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     flush_folder(target.parent)
     return True
 
 
-def _copy(path: str | Path, target: Path) -> bool:
+def _copy_if_absent(path: str | Path, target: Path) -> bool:
     found = stat_file(path)
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
-        with open_for_reading(path) as source, open_for_writing(aside) as sink:
+        with open_for_reading(path) as source, open_for_writing(temporary) as sink:
             objects.copy_content(source, sink, found.size, str(path))
         changed = found.changed.timestamp()
-        os.utime(aside, (changed, changed))
+        os.utime(temporary, (changed, changed))
         if target.exists():
             return False
-        aside.rename(target)
+        temporary.rename(target)
         return True
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def is_same_content(one: str | Path, other: str | Path) -> bool:

@@ -63,7 +63,7 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
         return None
     target = entry_path(landing.archive, relative)
     try:
-        is_new = _put(landing, item, relative, target)
+        is_new = _put_into_archive(landing, item, relative, target)
         is_put = is_new or is_same_content(item.path, target)
         has_changed = is_new and _has_changed(landing, item, target)
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
     return None
 
 
-def _put(landing: Landing, item: Item, relative: str, target: Path) -> bool:
+def _put_into_archive(landing: Landing, item: Item, relative: str, target: Path) -> bool:
     make_folder(target.parent)
     if is_remote(target) and not is_stamped(item.name):
         mark_arrival(target, item.stamp)

@@ -17,7 +17,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FEW = 3
+_MOST_NAMED = 3
 
 
 def find_changed_windows(
@@ -43,7 +43,7 @@ def find_changed_windows(
             if start in seen and seen[start].get(item.name) != item.size:
                 changed.setdefault(start, []).append(item.name)
     return ChangedWindows(
-        {start: _why(sorted(names)) for start, names in changed.items()},
+        {start: _describe_arrivals(sorted(names)) for start, names in changed.items()},
         {"items": {item.name: item.size for item in items}},
     )
 
@@ -76,6 +76,6 @@ def _find_file_windows(
     return [(row[FILE_KEY], by_label[row["label"]].start) for row in found]
 
 
-def _why(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return f"{', '.join(names[:_FEW])}{more} arrived since"
+def _describe_arrivals(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more} arrived since"

@@ -21,7 +21,7 @@ from waterclock.files.filesystem import open_for_reading
 DAMAGED = "damaged"
 """The problem of a file that will not become complete by waiting."""
 _CHUNK = 1 << 20
-_READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
+_MOST_READ = {"gz": 64 << 20, "bz2": 8 << 20}
 _MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # which takes some seconds, even at an extreme compression ratio
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
@@ -44,8 +44,8 @@ def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> 
     with open_for_reading(path, size) as file:
         if compression:
             return _compressed_problem(file, size, compression, is_json=ending in ("json", "jsonl", "ndjson"))
-        look_at = _LOOKS.get("xls" if ending == "xls" else FORMATS.get(ending, ""))
-        return look_at(file, size) if look_at else None
+        check = _CHECKS.get("xls" if ending == "xls" else FORMATS.get(ending, ""))
+        return check(file, size) if check else None
 
 
 def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json: bool) -> tuple[str, str] | None:
@@ -55,7 +55,7 @@ def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json
         return DAMAGED, f"it is not a .{compression} file"
     if len(start) < len(magic):
         return "half-written", f"it ends within the header of a .{compression} file"
-    return _inner_problem(file, compression, is_json=is_json) if size <= _READ_THROUGH.get(compression, 0) else None
+    return _inner_problem(file, compression, is_json=is_json) if size <= _MOST_READ.get(compression, 0) else None
 
 
 def _inner_problem(file: IO[bytes], compression: str, *, is_json: bool) -> tuple[str, str] | None:
@@ -161,7 +161,7 @@ def _json_problem(tail: bytes) -> tuple[str, str] | None:
     return None
 
 
-_LOOKS: Mapping[str, Callable[[IO[bytes], int], tuple[str, str] | None]] = {
+_CHECKS: Mapping[str, Callable[[IO[bytes], int], tuple[str, str] | None]] = {
     "parquet": _parquet_problem,
     "zip": _zip_problem,
     "excel": _zip_problem,

@@ -217,7 +217,7 @@ class FilesCollector:
         from waterclock.connectors.files.file_schemas import shapes_of
 
         newest = (item for items in self._newest_first(unit) for item in reversed(items))
-        item = next((item for item in newest if self._format(item) == "csv"), None)
+        item = next((item for item in newest if self._format_of(item) == "csv"), None)
         if item is None:
             return None
         shapes = shapes_of([item.path], self._resolve_read_options(unit), Columns())
@@ -263,7 +263,7 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         if _is_raw(unit):
-            return self._raw(spark, unit, items, columns)
+            return self._collect_raw(spark, unit, items, columns)
         from waterclock.connectors.files.scanning import scan
 
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
@@ -320,8 +320,8 @@ class FilesCollector:
             has_rows=has_rows,
         )
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
-        abroad = [item.path for item in chosen if not first <= item.stamp < last]
-        frame, set_aside = assign_windows(rows, request.windows, abroad)
+        outside = [item.path for item in chosen if not first <= item.stamp < last]
+        frame, set_aside = assign_windows(rows, request.windows, outside)
         source = {"items": [_item_to_dict(item) for item in chosen]}
         return Collected(
             frame,
@@ -357,7 +357,7 @@ class FilesCollector:
             items = self.arrivals(unit).items
             raise _later_files_error(unit, items[0], now) if items else _no_files_error(unit)
         if _is_raw(unit):
-            return self._raw(spark, unit, {None: chosen}, columns)
+            return self._collect_raw(spark, unit, {None: chosen}, columns)
         own, tells = split_origin_columns(columns)
         paths = [item.path for item in chosen]
         scanned = scan(spark, paths, self._resolve_read_options(unit), own, zone, has_rows="row" in tells)
@@ -371,7 +371,7 @@ class FilesCollector:
             notes=_notes(unit, chosen),
         )
 
-    def _raw(
+    def _collect_raw(
         self,
         spark: SparkSession,
         unit: Unit,
@@ -412,8 +412,8 @@ class FilesCollector:
         label = sf.lit("").alias(TIMELABEL)
         if items:
             scanned = scan(spark, [items[-1].path], self._resolve_read_options(unit), columns, zone)
-            nothing = scanned.frame.drop(FILE_KEY).select("*", label).limit(0)
-            return Collected(nothing, source={"items": []}, is_empty=True, close=scanned.close)
+            empty = scanned.frame.drop(FILE_KEY).select("*", label).limit(0)
+            return Collected(empty, source={"items": []}, is_empty=True, close=scanned.close)
         fields = [sf.lit(None).cast(column.type or "STRING").alias(column.name) for column in columns.named]
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
 
@@ -425,7 +425,7 @@ class FilesCollector:
         return resolve_landing(self.setting, unit)
 
     @staticmethod
-    def _format(item: Item) -> str:
+    def _format_of(item: Item) -> str:
         kind = landed_names.format_of(item.name)
         return landed_names.FORMATS[kind[0]] if kind else ""
 

@@ -116,11 +116,11 @@ class Copier:
             return copy
         key = hashlib.sha256(f"{target}\n{one.sha256}\n{copy.changed}".encode()).hexdigest()[:40]
         part = Path(self.parts, key)
-        if not self._is_whole(self.folder / str(part), one):
+        if not self._is_complete_part(self.folder / str(part), one):
             source = places.get(one.name)
             if source is None:
                 raise _missing_original_error(one, where)
-            self._copy(source, one, changed, self.folder / str(part), where)
+            self._copy_to_part(source, one, changed, self.folder / str(part), where)
         fault("deliver.copied")
         return Copy(copy.target, copy.size, copy.sha256, copy.changed, str(part))
 
@@ -147,20 +147,20 @@ class Copier:
             )
         return False
 
-    def _is_whole(self, part: Path, one: Original) -> bool:
+    def _is_complete_part(self, part: Path, one: Original) -> bool:
         try:
             return stat_file(part).size == one.size and digest_of(part) == one.sha256
         except FileNotFoundError:
             return False
 
-    def _copy(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
+    def _copy_to_part(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
         """Copy a file to a temporary name that only this attempt uses, read it back, and rename it to `part`."""
         make_delivery_folder(part.parent)
         aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
             with open_for_reading(source) as reading, open_for_writing(aside) as writing:
-                _send(one, source, (reading, writing), where)  # if that raises, no object is created
-            _read_back(one, aside, where)
+                _copy_content(one, source, (reading, writing), where)  # if that raises, no object is created
+            _verify_copy(one, aside, where)
         except BaseException:
             remove_file(aside)
             raise
@@ -183,7 +183,7 @@ def of_record(entries: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
     return tuple(Copy(**entry) for entry in entries)
 
 
-def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
+def _copy_content(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
     """Copy the content of an open file to another one. Raises E383 if it is not the content that was collected."""
     reading, writing = files
     found = hashlib.sha256()
@@ -194,7 +194,7 @@ def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where:
         raise _changed_original_error(one, found.hexdigest(), source, where)
 
 
-def _read_back(one: Original, aside: Path, where: str) -> None:
+def _verify_copy(one: Original, aside: Path, where: str) -> None:
     if digest_of(aside) != one.sha256:
         raise _bad_copy_error(one, where)
 

@@ -42,9 +42,9 @@ _REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL
 _MISMATCH_FILE = re.compile(re.escape(TYPE_MISMATCH) + r"\|(?:file:/*)?(.*?)\|")
 _MISMATCH_VALUE = re.compile(re.escape(TYPE_MISMATCH) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
-_AS_SQL = ReadOptions()
+_SQL_NUMBERS = ReadOptions()
 _ALL_DIGITS = Context(prec=1_000_000)
-_FURTHER = 100_000
+_MOST_FURTHER_ROWS = 100_000
 _MOST_LINES = 5
 _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 63, "byte": 7, "short": 15, "long": 63}
 
@@ -117,7 +117,7 @@ class _BrokenRows:
 
 
 def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _BrokenRows:
-    """Find the broken rows of a file. After the first one, at most `_FURTHER` more rows are checked."""
+    """Find the broken rows of a file. After the first one, at most `_MOST_FURTHER_ROWS` more rows are checked."""
     broken = _BrokenRows()
     further = 0
     try:
@@ -126,7 +126,7 @@ def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _BrokenRows:
                 broken.lines.append(line)
                 broken.why = broken.why or wrong
             further += bool(broken.lines)
-            if further > _FURTHER:
+            if further > _MOST_FURTHER_ROWS:
                 broken.is_all = False
                 break
     except (OSError, EOFError, UnicodeError, csv.Error):
@@ -242,17 +242,19 @@ def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int,
                 yield number, line
 
 
-def _find_mismatches(values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _AS_SQL) -> str | None:
+def _find_mismatches(
+    values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _SQL_NUMBERS
+) -> str | None:
     for name, value in values.items():
         if name not in types:
             continue
         text = normalize_number(value, reading) if is_number(types[name]) else value
-        if text is None or not _fits(text, types[name].lower()):
+        if text is None or not _fits_type(text, types[name].lower()):
             return f"{name} is {value!r}, which is not {types[name]}"
     return None
 
 
-def _fits(value: str, type_name: str) -> bool:
+def _fits_type(value: str, type_name: str) -> bool:
     kind = type_name.partition("(")[0]
     try:
         if kind in _INTEGERS:

@@ -30,9 +30,9 @@ from waterclock.flow.declarations import Columns
 from waterclock.json_depth import require_depth
 from waterclock.spark_sql import column_name
 
-_LOOKED_THROUGH = 8 << 20
-_LONGEST = 128 << 20  # the maximum characters of a JSON document, or of a line
-_HEAD, _HEADS = 64 << 10, 100
+_MOST_PARSED = 8 << 20
+_MOST_CHARACTERS = 128 << 20  # the maximum characters of a JSON document, or of a line
+_HEAD_SIZE, _MOST_HEADS = 64 << 10, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
     delimiter = reading.delimiter_of(path)
     try:
         with text_of(path, reading.encoding) as file:
-            first = next(csv.reader(_lines(file), delimiter=delimiter, **reading.dialect), None)
+            first = next(csv.reader(_skip_blank_lines(file), delimiter=delimiter, **reading.dialect), None)
     except (OSError, EOFError, UnicodeError, csv.Error) as error:
         raise unreadable(path, error) from error
     if not first:
@@ -143,11 +143,11 @@ def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
     return FileShape("csv", delimiter, tuple(SourceColumn(name) for name in first))
 
 
-def _lines(file: IO[str]) -> Iterator[str]:
+def _skip_blank_lines(file: IO[str]) -> Iterator[str]:
     """Yield the lines that are not blank, as Spark does. Raises csv.Error for a line that is too long."""
-    while line := file.readline(_LOOKED_THROUGH):
-        if len(line) == _LOOKED_THROUGH:
-            raise csv.Error(f"its first line is longer than {_LOOKED_THROUGH} characters")
+    while line := file.readline(_MOST_PARSED):
+        if len(line) == _MOST_PARSED:
+            raise csv.Error(f"its first line is longer than {_MOST_PARSED} characters")
         if line.strip():
             yield line
 
@@ -201,17 +201,17 @@ def _json_shape(
 
 def _has_exact_keys(paths: Sequence[str], reading: ReadOptions, declared: Sequence[str]) -> bool:
     """Return whether each declared column is a key, in its exact spelling, at the beginning of one of the files."""
-    lacking = set(declared)
-    for path in paths[:_HEADS]:
+    missing = set(declared)
+    for path in paths[:_MOST_HEADS]:
         try:
             with text_of(path, reading.encoding) as file:
-                head = file.read(_HEAD)
+                head = file.read(_HEAD_SIZE)
         except (OSError, EOFError, UnicodeError) as error:
             raise unreadable(path, error) from error
-        lacking -= {name for name in lacking if re.search(rf'"{re.escape(name)}"\s*:', head)}
-        if not lacking:
+        missing -= {name for name in missing if re.search(rf'"{re.escape(name)}"\s*:', head)}
+        if not missing:
             return True
-    return not lacking
+    return not missing
 
 
 def _merge_spellings(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
@@ -278,7 +278,7 @@ def _xml_shape(
 
 def _are_small(paths: Sequence[str]) -> bool:
     """Return whether files have at most 8 MB together, the unpacked content of compressed files included."""
-    room = _LOOKED_THROUGH - sum(map_each(paths, _size_of, at=paths[0]))
+    room = _MOST_PARSED - sum(map_each(paths, _size_of, at=paths[0]))
 
     def unpack(path: str) -> None:
         nonlocal room  # threads may lose some of each other's updates: the limit only saves time
@@ -287,7 +287,7 @@ def _are_small(paths: Sequence[str]) -> bool:
             return
         try:
             with bytes_of(path) as file:
-                while room >= 0 and (chunk := file.read(_HEAD)):
+                while room >= 0 and (chunk := file.read(_HEAD_SIZE)):
                     room -= len(chunk)
         except (OSError, EOFError, zlib.error) as error:
             raise unreadable(path, error) from error
@@ -316,13 +316,13 @@ def _json_keys(paths: Sequence[str], reading: ReadOptions) -> set[str]:
                 found += record is not None
                 keys.update(record or ())
         if missed and not found:
-            raise _no_records(path, reading)
+            raise _no_records_error(path, reading)
         return keys
 
     return set().union(*map_each(paths, keys_of, at=paths[0]))
 
 
-def _no_records(path: str, reading: ReadOptions) -> WaterclockError:
+def _no_records_error(path: str, reading: ReadOptions) -> WaterclockError:
     return WaterclockError(
         "E887",
         f"{Path(path).name} has no {'.'.join(reading.rows)}",
@@ -333,15 +333,15 @@ def _no_records(path: str, reading: ReadOptions) -> WaterclockError:
 
 
 def _require_length(text: str) -> None:
-    if len(text) == _LONGEST:
-        raise EOFError(f"a document of {_LONGEST} characters or more is not parsed")
+    if len(text) == _MOST_CHARACTERS:
+        raise EOFError(f"a document of {_MOST_CHARACTERS} characters or more is not parsed")
 
 
 def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON file, in order. Skip other values and invalid lines, which Spark reports later."""
     try:
         with text_of(path, reading.encoding) as file:
-            while text := file.read(_LONGEST) if reading.is_multiline else file.readline(_LONGEST):
+            while text := file.read(_MOST_CHARACTERS) if reading.is_multiline else file.readline(_MOST_CHARACTERS):
                 _require_length(text)
                 try:
                     parsed = json.loads(text) if text.strip() else None

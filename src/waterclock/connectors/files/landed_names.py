@@ -52,7 +52,7 @@ _COMPRESSED = frozenset(("csv", "json", "parquet", "xml", "fixed"))
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
 WILDCARD = re.compile(r"[*?\[]")
 _SUPPLIER_SOURCE = re.compile(r"[^./*?\[\]]+\.[^./*?\[\]]+")
-_NO_TEXT = re.compile("[\ud800-\udfff]")  # Python's representation of bytes in a name that are not UTF-8
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")  # Python's representation of bytes in a name that are not UTF-8
 _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGNORECASE)
 
 
@@ -158,24 +158,24 @@ def find(
 
         return find_in_bucket(root, names, zone, without=without, only=only)
     finds = FoundFiles()
-    for path, name in _paths(root, names, finds, without, only):
+    for path, name in _find_paths(root, names, finds, without, only):
         with suppress(FileNotFoundError):  # it was moved to the archive since the folder was listed
             finds.add(parse_file_name(path, name, root, names, zone))
     return finds
 
 
-def _paths(
+def _find_paths(
     root: Path, names: Names, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the path and the item name of each file whose name may match. Report other entries in `finds`."""
     if names.supplier:
         folder = root / names.supplier / names.source
         links = [each for each in (folder.parent, folder) if each.is_symlink()]
-        finds.reports += [_link(str(each)) for each in links]
+        finds.reports += [_link_report(str(each)) for each in links]
         if not links:
-            yield from _walk(folder, finds, without, only)
+            yield from _walk_dated_folders(folder, finds, without, only)
         return
-    plain: dict[str, bool] = {"": True}
+    known_folders: dict[str, bool] = {"": True}
     for relative in _glob_paths(root, names.path):
         if relative in without or (only is not None and relative not in only):
             continue
@@ -183,8 +183,8 @@ def _paths(
         if any(part.startswith((".", "_")) for part in relative.split("/")):
             continue
         mode = mode_of(path)
-        if stat.S_ISLNK(mode) or not _is_plain(root, relative.rpartition("/")[0], plain):
-            finds.reports.append(_link(path))
+        if stat.S_ISLNK(mode) or not _is_without_links(root, relative.rpartition("/")[0], known_folders):
+            finds.reports.append(_link_report(path))
         elif stat.S_ISREG(mode):
             yield path, relative
 
@@ -197,7 +197,7 @@ def _glob_paths(root: Path, pattern: str) -> list[str]:
     return sorted(each.replace(os.sep, "/") for each in glob(pattern, root_dir=root))  # noqa: PTH207 - a tenth of the CPU
 
 
-def _walk(
+def _walk_dated_folders(
     folder: Path | str, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
     for name in list_folder(folder):
@@ -209,14 +209,14 @@ def _walk(
         path = f"{folder}{os.sep}{name}"
         mode = mode_of(path)
         if stat.S_ISLNK(mode):
-            finds.reports.append(_link(path))
+            finds.reports.append(_link_report(path))
         elif mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             finds.reports.append(Report(path, "no file", "it is a pipe, a socket or a device"))
         elif not stat.S_ISDIR(mode):
             if only is None or name in only:
                 yield path, name
         elif is_dated:
-            yield from _walk(path, finds, without, only)
+            yield from _walk_dated_folders(path, finds, without, only)
         else:
             finds.reports.append(Report(path, "misnamed", "a subfolder here is part of a date, such as 2017/08"))
 
@@ -229,15 +229,15 @@ def mode_of(path: str) -> int:
         return 0
 
 
-def _is_plain(root: Path, folder: str, known: dict[str, bool]) -> bool:
+def _is_without_links(root: Path, folder: str, known: dict[str, bool]) -> bool:
     """Return whether no part of a folder's path below `root` is a link; `known` caches results."""
     if folder not in known:
         is_link = stat.S_ISLNK(mode_of(f"{root}{os.sep}{folder}"))
-        known[folder] = not is_link and _is_plain(root, folder.rpartition("/")[0], known)
+        known[folder] = not is_link and _is_without_links(root, folder.rpartition("/")[0], known)
     return known[folder]
 
 
-def _link(path: str) -> Report:
+def _link_report(path: str) -> Report:
     return Report(path, "a link", "links are not followed: its creator may not be allowed to read the target")
 
 
@@ -265,7 +265,7 @@ def is_date_folder(name: str) -> bool:
 
 
 @lru_cache
-def _pattern(names: Names) -> re.Pattern[str]:
+def _supplier_pattern(names: Names) -> re.Pattern[str]:
     return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({STAMP})\.[^.].*")
 
 
@@ -276,7 +276,7 @@ def parse_file_name(
 
     Raises FileNotFoundError if the file's last modification is needed and the file no longer exists.
     """
-    if _NO_TEXT.search(name):  # neither Spark nor the ledger can represent such a name
+    if _NOT_UTF8.search(name):  # neither Spark nor the ledger can represent such a name
         return Report(path, "misnamed", "its name is not UTF-8 text")
     return (
         _parse_supplier_name(path, name, root, names, zone, found)
@@ -288,7 +288,7 @@ def parse_file_name(
 def _parse_supplier_name(
     path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None
 ) -> Candidate | Report:
-    match = _pattern(names).fullmatch(name)
+    match = _supplier_pattern(names).fullmatch(name)
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its extension shows that it is still being written")
     if match is None:
@@ -297,7 +297,7 @@ def _parse_supplier_name(
     if (stamp := exact_stamp(match[1], zone)) is None:
         return Report(path, "misnamed", f"{match[1]} is not a date and time")
     if not names.can_read(name):
-        return Report(path, "misnamed", _endings())
+        return Report(path, "misnamed", _describe_endings())
     return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp, found)
 
 
@@ -308,7 +308,7 @@ def _parse_matching_name(
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its extension shows that it is still being written")
     if not names.can_read(name):
-        return Report(path, "misnamed", _endings())
+        return Report(path, "misnamed", _describe_endings())
     stamp = stamp_in(relative, names.stamp, zone)
     if stamp is None and names.stamp not in ("", CHANGED):
         return Report(
@@ -319,7 +319,7 @@ def _parse_matching_name(
     return Candidate(path, relative, relative, stamp, found)
 
 
-def _endings() -> str:
+def _describe_endings() -> str:
     endings = ", .".join(ending for ending, kind in FORMATS.items() if kind != "fixed")
     return f"expected one of .{endings}, with or without .{', .'.join(COMPRESSIONS)} after it"
 

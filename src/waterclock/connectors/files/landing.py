@@ -25,7 +25,7 @@ from waterclock.files.filesystem import is_same_content, map_each
 from waterclock.files.object_stores import is_remote
 
 _MOST_NAMED = 10
-_GONE = Report("", "gone", "it has moved to the archive since the folder was listed")
+_MOVED = Report("", "gone", "it has moved to the archive since the folder was listed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
             if not is_stamped or (first is not None and item.stamp == first.stamp)
         )
         return (*within, *all_after)
-    folders = _by_stamp(landing, names)
+    folders = _list_by_stamp(landing, names)
     items = _items_between(landing, names, folders, span, now)
     for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=stamp_of), key=stamp_of):
         if later := _items_between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
@@ -102,14 +102,14 @@ def newest_first(
         there = [item for item in reversed(items) if until is None or item.stamp <= until]
         yield from (tuple(reversed(list(group))) for _, group in groupby(there, key=stamp_of))
         return
-    folders = _by_stamp(landing, names)
+    folders = _list_by_stamp(landing, names)
     ordered = merge(*(folder.newest_first(until) for folder in folders), key=stamp_of, reverse=True)
     for stamp, _ in groupby(ordered, key=stamp_of):
         if items := _items_between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
             yield items
 
 
-def _by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
+def _list_by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
     return (
         ByStamp(require_folder(landing.folder), names, landing.stamp_zone),
         ByStamp(landing.archive, names, landing.stamp_zone),
@@ -139,19 +139,19 @@ def _build_listing(
     fresh, archive = found
     archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
     reports: list[Report] = []
-    items = {name: _item(one, is_archived=True) for name, one in archived.items()}
+    items = {name: _build_item(one, is_archived=True) for name, one in archived.items()}
     gone = {one.name for one in fresh if one.name in taken}
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
     moved: set[str] = set()
     ordered = sorted(fresh, key=lambda one: one.relative)
-    looks = map_each(ordered, lambda one: _check_candidate(one, names, landing, now), at=landing.folder)
-    for one, unfit in zip(ordered, looks, strict=True):
+    problems = map_each(ordered, lambda one: _check_candidate(one, names, landing, now), at=landing.folder)
+    for one, check_report in zip(ordered, problems, strict=True):
         try:
-            report = unfit or _find_name_clash(one, known.get(one.name))
-            item = _item(one, is_archived=False)
+            report = check_report or _find_name_clash(one, known.get(one.name))
+            item = _build_item(one, is_archived=False)
         except FileNotFoundError:
-            report = _GONE
-        if report is _GONE:
+            report = _MOVED
+        if report is _MOVED:
             moved.add(one.name)
             continue
         if report:
@@ -171,7 +171,7 @@ def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple
     for one in fresh:
         if one.name not in found:
             try:
-                found[one.name] = _item(one, is_archived=False)
+                found[one.name] = _build_item(one, is_archived=False)
             except FileNotFoundError:
                 found |= {item.name: item for item in _find_archived(landing, names, {one.name})}
     return tuple(found.values())
@@ -211,10 +211,12 @@ def _missing_folder(root: Path, names: Names) -> Iterator[Report]:
 
 
 def _find_archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[Item]:
-    return [_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)]
+    return [
+        _build_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)
+    ]
 
 
-def _item(one: Candidate, *, is_archived: bool) -> Item:
+def _build_item(one: Candidate, *, is_archived: bool) -> Item:
     found = one.stat()
     return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed)
 
@@ -223,7 +225,7 @@ def _check_candidate(one: Candidate, names: Names, landing: Landing, now: dateti
     try:
         return _find_problem(one, names, landing, now)
     except FileNotFoundError:
-        return _GONE
+        return _MOVED
 
 
 def _find_problem(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:

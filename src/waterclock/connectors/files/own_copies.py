@@ -78,10 +78,10 @@ def _is_changeable(landing: Path, relative: Path, known: dict[Path, bool]) -> bo
         path = landing / relative
         try:
             status = path.stat() if relative == Path() else path.lstat()
-            is_here = foreign_writer(status, str(path)) is not None
+            is_changeable = foreign_writer(status, str(path)) is not None
         except FileNotFoundError:  # reported when the file is opened
-            is_here = True
-        known[relative] = is_here or (relative != Path() and _is_changeable(landing, relative.parent, known))
+            is_changeable = True
+        known[relative] = is_changeable or (relative != Path() and _is_changeable(landing, relative.parent, known))
     return known[relative]
 
 

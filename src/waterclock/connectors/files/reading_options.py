@@ -234,7 +234,7 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[InvalidOpti
             "write one such as encoding 'UTF-16' or 'windows-1252'",
         )
     kind = format_of(path)
-    wanted = _NEEDS.get(kind[0]) if kind else None
+    wanted = _REQUIRED_OPTIONS.get(kind[0]) if kind else None
     if wanted and not options.get(wanted[0]):
         yield InvalidOption("E338", "", f"{path} needs the option {wanted[0]}", wanted[1], wanted[2])
     if kind and kind[0] == "xml" and not found:
@@ -264,12 +264,12 @@ def _is_encoding(name: str) -> bool:
         return False
 
 
-_OF_RAW = frozenset({"format", "stamp", "stamp_zone", "settle"})
+_RAW_OPTIONS = frozenset({"format", "stamp", "stamp_zone", "settle"})
 
 
 def wrong_raw(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors for parsing options that are set with `format 'raw'`, which leaves files unchanged."""
-    for name in sorted(options.keys() - _OF_RAW):
+    for name in sorted(options.keys() - _RAW_OPTIONS):
         yield InvalidOption(
             "E334", name, f"{name} is set with format 'raw'", "with format 'raw' the content of a file is not parsed",
             f"leave {name} out, or format 'raw'",
@@ -277,7 +277,7 @@ def wrong_raw(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
 
 
 _FIXED = ("positions", "fixed-width lines have no delimiter", "add OPTIONS (positions 'id 1-6, name 7-30')")
-_NEEDS = {
+_REQUIRED_OPTIONS = {
     "xml": ("rows", "an XML document does not show which of its elements are rows", "add OPTIONS (rows 'order')"),
     **dict.fromkeys(("txt", "dat", "fwf"), _FIXED),
 }

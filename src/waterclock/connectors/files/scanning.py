@@ -100,7 +100,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
         scanned = _scan_files(spark, found.paths, reading, columns, zone, time=time, has_rows=has_rows)
         frame = restore_file_keys(spark, scanned.frame, found)
         if time and stamps and reading.keeps_unread:
-            frame = _at_stamps(spark, frame, stamps)
+            frame = _set_stamp_times(spark, frame, stamps)
     except BaseException as error:
         found.close()
         if isinstance(error, WaterclockError):
@@ -141,16 +141,16 @@ def _scan_files(
     frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if len(frames) > 1:
         unread = [UNREAD] if reading.keeps_unread else []
-        beside = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
-        frame = frame.select(*(quote_name(name) for name in (*order, *beside)))
+        extra = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
+        frame = frame.select(*(quote_name(name) for name in (*order, *extra)))
     return ScannedFiles(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
-def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
+def _set_stamp_times(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
     names = [quote_name(name) for name in frame.columns if name != TIME]
-    frame, home = map_by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
+    frame, stamp_sql = map_by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
     return frame.selectExpr(
-        *names, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE CAST({home} AS TIMESTAMP) END AS {TIME}"
+        *names, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE CAST({stamp_sql} AS TIMESTAMP) END AS {TIME}"
     )
 
 
@@ -191,12 +191,12 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     if has_rows:
         values.append(f"{raw.row} AS {_ROW}")
     if time:
-        source = _time_source(time, matched.taken, raw.names, paths[0])
-        values.append(f"{_data_time(raw, source, by_source.get(source), zone, reading)} AS {TIME}")
+        source = _find_time_column(time, matched.taken, raw.names, paths[0])
+        values.append(f"{_data_time_sql(raw, source, by_source.get(source), zone, reading)} AS {TIME}")
     return raw.frame.selectExpr(*values), raw.seen
 
 
-def _time_source(time: str, taken: Sequence[CollectedColumn], names: Iterable[str], where: str) -> str:
+def _find_time_column(time: str, taken: Sequence[CollectedColumn], names: Iterable[str], where: str) -> str:
     for one in taken:
         if one.name.lower() == time.lower():
             return one.source
@@ -212,7 +212,7 @@ def _time_source(time: str, taken: Sequence[CollectedColumn], names: Iterable[st
     )
 
 
-def _data_time(raw: RawRows, source: str, taken: CollectedColumn | None, zone: str, reading: ReadOptions) -> str:
+def _data_time_sql(raw: RawRows, source: str, taken: CollectedColumn | None, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a row's data time. A text is parsed by the pattern that is declared for the column's type."""
     found, value = raw.types[source], raw.value_of(source)
     kind = taken.type.upper() if taken is not None and taken.is_typed else ""

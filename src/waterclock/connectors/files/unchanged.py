@@ -22,7 +22,7 @@ def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -
     fresh = [item for item in items if not item.is_archived]
     if not fresh:
         return
-    found = map_each(fresh, _now, at=landing.folder)
+    found = map_each(fresh, _stat_or_none, at=landing.folder)
     gone = [item for item, now in zip(fresh, found, strict=True) if now is None]
     for item, now in zip(fresh, found, strict=True):
         if now is not None and (now.size != item.size or not _is_same_time(landing, item.changed, now.changed)):
@@ -38,7 +38,7 @@ def _require_archived(landing: Landing, names: Names, gone: Sequence[Item]) -> N
             raise _changed_file_error(item, None if now is None else now.size)
 
 
-def _now(item: Item) -> FileInfo | None:
+def _stat_or_none(item: Item) -> FileInfo | None:
     try:
         return stat_file(item.path)
     except FileNotFoundError:

@@ -16,9 +16,11 @@ MOST_CELLS = 1 << 25
 """The maximum number of cells in a used range. Calamine allocates 32 bytes for each, so 1 GiB."""
 MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 14
 _CHUNK = 1 << 20
-_OF_ODS, _OF_XLSB = "content.xml", "xl/workbook.bin"
-_LONG = 10  # digits
-_VALUES = frozenset(("value-type", "value", "string-value", "date-value", "time-value", "boolean-value", "formula"))
+_ODS_MEMBER, _XLSB_MEMBER = "content.xml", "xl/workbook.bin"
+_MOST_DIGITS = 10  # digits
+_VALUE_ATTRIBUTES = frozenset(
+    ("value-type", "value", "string-value", "date-value", "time-value", "boolean-value", "formula")
+)
 """Attributes, without their prefix, for which calamine keeps a cell of an .ods. One of them is enough."""
 # records of an .xlsb, by the numbers of [MS-XLSB]
 _ROW, _CELLS, _SHEET_DATA = 0, range(2, 12), 0x91
@@ -46,7 +48,7 @@ class UsedRange:
         self.top, self.bottom = min(self.top, row), max(self.bottom, row)
         self.left, self.right = min(self.left, column), max(self.right, column)
         if self.size > MOST_CELLS:
-            _refuse_size(self.size)
+            _raise_too_large(self.size)
 
     @property
     def size(self) -> int:
@@ -63,11 +65,11 @@ def check_used_ranges(file: IO[bytes]) -> None:
         file.seek(0)
         with zipfile.ZipFile(file) as packed:
             names = packed.namelist()
-            if _OF_ODS in names:
-                with packed.open(_OF_ODS) as content:
+            if _ODS_MEMBER in names:
+                with packed.open(_ODS_MEMBER) as content:
                     _OdsParser().parse(content)
             # a file may be both: calamine tries .xlsb before .ods
-            if any(name.casefold() == _OF_XLSB for name in names):
+            if any(name.casefold() == _XLSB_MEMBER for name in names):
                 for (
                     member
                 ) in packed.infolist():  # any of them may be the sheet that is read, even several of the same name
@@ -111,7 +113,7 @@ def _number_at(content: bytes, at: int, longest: int) -> tuple[int, int]:
     return number, at + longest
 
 
-def _refuse_size(size: int, where: str = "the used range of its sheet has") -> NoReturn:
+def _raise_too_large(size: int, where: str = "the used range of its sheet has") -> NoReturn:
     raise WaterclockError(
         "E882",
         "the workbook is too large",
@@ -148,7 +150,7 @@ class _OdsParser:
             self._repeat, self._column = _repeats_of(attributes, "number-rows-repeated"), 0
         elif tag in {"table-cell", "covered-table-cell"}:
             self._column += _repeats_of(attributes, "number-columns-repeated")
-            if any(each.rpartition(":")[2] in _VALUES for each in attributes):
+            if any(each.rpartition(":")[2] in _VALUE_ATTRIBUTES for each in attributes):
                 self._count()
         elif tag == "p":
             self._count()
@@ -161,12 +163,12 @@ class _OdsParser:
         self._width = max(self._width, self._column)
         self._size = (self._rows + self._repeat) * self._width
         if self._earlier + self._size > MOST_CELLS:
-            _refuse_size(self._earlier + self._size, "the used ranges of its sheets have")
+            _raise_too_large(self._earlier + self._size, "the used ranges of its sheets have")
 
 
 def _repeats_of(attributes: dict[str, str], name: str) -> int:
-    said = next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "1")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < _LONG else 1 << 62
+    text = next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "1")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS else 1 << 62
 
 
 def refuse_doctype(*_: object) -> NoReturn:

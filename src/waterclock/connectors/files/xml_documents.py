@@ -73,41 +73,41 @@ def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
 
     Spark would infer the same columns. Text after a syntax error is ignored. Cost: one pass, in bounded memory.
     """
-    looked = _Rows(tag)
+    rows = _RowColumns(tag)
     parser = expat.ParserCreate(_parser_encoding(encoding))
-    parser.StartElementHandler = looked.begin
-    parser.EndElementHandler = looked.end
-    parser.CharacterDataHandler = looked.text
+    parser.StartElementHandler = rows.begin
+    parser.EndElementHandler = rows.end
+    parser.CharacterDataHandler = rows.text
     try:
         for chunk in _chunks(file, encoding):
             parser.Parse(chunk, False)  # noqa: FBT003
     except (expat.ExpatError, LookupError, ValueError):
         pass
-    return looked.columns
+    return rows.columns
 
 
-class _Rows:
+class _RowColumns:
     """Collects the columns of rows, which are their attributes and child elements, from the events of an XML parser."""
 
     def __init__(self, tag: str) -> None:
         self.columns: dict[str, str] = {}
         self._tag = tag
         self._depth = 0
-        self._here: set[str] = set()
+        self._seen_in_row: set[str] = set()
         self._has_text = False
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
         if self._depth == 0 and local == self._tag:
-            self._depth, self._here, self._has_text = 1, set(), False
+            self._depth, self._seen_in_row, self._has_text = 1, set(), False
             for each in attributes:
                 if not each.startswith("xmlns"):
                     self.columns.setdefault(f"_{each.rpartition(':')[2]}", "STRING")
         elif self._depth:
             if self._depth == 1:
-                kind = "ARRAY<STRING>" if local in self._here else self.columns.get(local, "STRING")
+                kind = "ARRAY<STRING>" if local in self._seen_in_row else self.columns.get(local, "STRING")
                 self.columns[local] = kind
-                self._here.add(local)
+                self._seen_in_row.add(local)
             self._depth += 1
 
     def end(self, _name: str) -> None:

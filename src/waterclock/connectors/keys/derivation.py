@@ -11,7 +11,7 @@ from waterclock.flow.key_connections import CURRENT, PREFIX, names_of_keys
 from waterclock.secrets.reader import Secrets
 
 _FEWEST_BYTES = 32
-_FEWEST_SIGNS = 10  # different characters; 64 random hexadecimal digits nearly always have 14 or more
+_FEWEST_CHARACTERS = 10  # different characters; 64 random hexadecimal digits nearly always have 14 or more
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ def derive_keys(connections: Mapping[str, Connection], secrets: Secrets) -> dict
     keys: dict[str, DerivedKeys] = {}
     for connection in connections.values():
         for name in names_of_keys(connection.options):
-            said = connection.options[PREFIX + name]
-            keys[f"{connection.name}/{name}"] = _derive(connection.name, name, str(secrets.value_of(said)))
+            reference = connection.options[PREFIX + name]
+            keys[f"{connection.name}/{name}"] = _derive(connection.name, name, str(secrets.value_of(reference)))
         keys[connection.name] = keys[f"{connection.name}/{connection.options[CURRENT]}"]
     return keys
 
@@ -44,7 +44,7 @@ def _derive(connection: str, name: str, secret: str) -> DerivedKeys:
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
     material = secret.encode()
-    if len(material) < _FEWEST_BYTES or len(set(secret)) < _FEWEST_SIGNS:
+    if len(material) < _FEWEST_BYTES or len(set(secret)) < _FEWEST_CHARACTERS:
         raise WaterclockError(
             "E924",
             f"the secret of key {name} is too weak",

@@ -30,8 +30,8 @@ Send = Callable[[Message], Awaitable[None]]
 _LONGEST_KEY = 200
 _LONGEST_PATH = 400
 _LONGEST_LENGTH = 18  # digits
-_IN_THE_LOOP = 64 * 1024  # longer bodies are parsed by a thread, so that small requests do not wait for them
-_MOST_KEPT = 16 << 20  # bytes of a request's stored headers, which are repeated for each of its events
+_MOST_PARSED_IN_LOOP = 64 * 1024  # longer bodies are parsed by a thread, so that small requests do not wait for them
+_MOST_HEADER_BYTES = 16 << 20  # bytes of a request's stored headers, which are repeated for each of its events
 
 
 class Writer(Protocol):
@@ -196,7 +196,7 @@ class Endpoint:
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        with suppress(_GoneError):
+        with suppress(_DisconnectedError):
             client = (scope.get("client") or ("",))[0]
             parts = _read_asgi_body(receive)
             status, body, head = await self.answer(scope["method"], scope["path"], headers, parts, client)
@@ -232,11 +232,11 @@ class Endpoint:
         self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes], client: str
     ) -> _Answer:
         if method != "POST":
-            return await self._state(method, path, headers)
+            return await self._answer_get(method, path, headers)
         stream = await self._authorize(path, headers, client)
         return stream if isinstance(stream, tuple) else await self._accept_events(stream, headers, parts)
 
-    async def _state(self, method: str, path: str, headers: Mapping[str, str]) -> _Answer:
+    async def _answer_get(self, method: str, path: str, headers: Mapping[str, str]) -> _Answer:
         if not self.hosts.allows(headers.get("host", "")):
             return _NOT_SERVED
         if method not in {"GET", "HEAD"}:
@@ -246,10 +246,10 @@ class Endpoint:
         if path == "readyz":
             return (200 if self.is_ready else 503), {"ready": self.is_ready}, ()
         if path == "metrics":
-            return await self._check_token(self.metrics_token, headers) or self._metrics()
+            return await self._check_token(self.metrics_token, headers) or self._build_metrics()
         return 404, {"error": "unknown path: GET /livez, /readyz or /metrics, or POST events to /connection/stream"}, ()
 
-    def _metrics(self) -> _Answer:
+    def _build_metrics(self) -> _Answer:
         streams = {
             name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
             for name, of in ((name, stream.counts) for name, stream in self.streams.items())
@@ -264,7 +264,7 @@ class Endpoint:
         stream = self.streams.get(path)
         sent = bearer_of(headers.get("authorization", "")) or ""
         if self.senders is not None and sent.startswith(PREFIX):
-            return await self._check_scope(await self.senders(sent, path[:_LONGEST_PATH], client), stream)
+            return await self._check_access_token(await self.senders(sent, path[:_LONGEST_PATH], client), stream)
         tokens = {each.limits.token for each in self.streams.values()} - {None}
         needs_token = any(each.limits.needs_token for each in self.streams.values())
         if stream is None and (tokens or needs_token):
@@ -281,7 +281,7 @@ class Endpoint:
             return _NOT_SERVED
         return stream or _NO_STREAM
 
-    async def _check_scope(self, found: SendPermission, stream: Stream | None) -> Stream | _Answer:
+    async def _check_access_token(self, found: SendPermission, stream: Stream | None) -> Stream | _Answer:
         """Return the stream if the access token of a request may send events to it, else a response that refuses it."""
         if found is SendPermission.NOT_KNOWN:
             return 503, {"error": "the token cannot be checked now; send it again"}, _RETRY
@@ -309,8 +309,8 @@ class Endpoint:
         stream.counts.requests += 1
         try:
             with _ReservedBytes(self, stream) as share:
-                body = await self._body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
-                is_small = len(body) <= _IN_THE_LOOP and headers.get("content-encoding", "") in {"", "identity"}
+                body = await self._read_body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
+                is_small = len(body) <= _MOST_PARSED_IN_LOOP and headers.get("content-encoding", "") in {"", "identity"}
                 read = (
                     _encode_in_loop if is_small else _encode_in_thread
                 )  # a small packed body may unpack to a large one
@@ -326,7 +326,7 @@ class Endpoint:
         stream.counts.events += events
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
-    async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes) -> bytes:
+    async def _read_body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes) -> bytes:
         """Read the body of a request, and count its bytes as they arrive.
 
         Raises RefusedError with status 413 for a body that is too large, 408 for a slow one, 503 without space.
@@ -334,7 +334,7 @@ class Endpoint:
         length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
         if (length or 0) > most:
             raise _too_large_error(most)
-        came: list[bytes] = []
+        received: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(self.patience) as time:
@@ -344,15 +344,15 @@ class Endpoint:
                     if size > most:
                         raise _too_large_error(most)
                     share.add(len(part))
-                    came.append(part)
+                    received.append(part)
         except TimeoutError:
-            if share.is_out:
+            if share.is_ended:
                 raise _out_of_space_error() from None
             said = f"the request was incomplete after {self.patience:g} seconds"
             raise RefusedError(said, HTTPStatus.REQUEST_TIMEOUT) from None
         finally:
             share.end_arrival()
-        return b"".join(came)
+        return b"".join(received)
 
 
 @dataclass(slots=True, eq=False)
@@ -366,8 +366,8 @@ class _ReservedBytes:
     endpoint: Endpoint
     stream: Stream
     size: int = 0
-    is_out: bool = False
-    _time: asyncio.Timeout | None = None
+    is_ended: bool = False
+    _timeout: asyncio.Timeout | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -377,7 +377,7 @@ class _ReservedBytes:
 
     def start_arrival(self, time: asyncio.Timeout) -> None:
         """Record that the request's body is arriving; `time` is its timeout."""
-        self._time = time
+        self._timeout = time
         self.stream.coming[self] = None
 
     def end_arrival(self) -> None:
@@ -389,7 +389,7 @@ class _ReservedBytes:
 
         Raises RefusedError (503) if that is not enough.
         """
-        if self.is_out:
+        if self.is_ended:
             raise _out_of_space_error()
         self.size += size
         self.stream.held += size
@@ -402,11 +402,11 @@ class _ReservedBytes:
 
     def end(self) -> None:
         """End the wait for the body, and release the request's bytes."""
-        self.is_out = True
+        self.is_ended = True
         self.end_arrival()
         self._release_bytes()
-        if self._time is not None:
-            self._time.reschedule(asyncio.get_running_loop().time())
+        if self._timeout is not None:
+            self._timeout.reschedule(asyncio.get_running_loop().time())
 
     def _release_bytes(self) -> None:
         self.stream.held -= self.size
@@ -424,7 +424,7 @@ _NO_STREAM: _Answer = (404, {"error": "no table collects from here: POST to /con
 _NOT_SERVED: _Answer = (421, {"error": "this host name is not served"}, ())
 
 
-class _GoneError(Exception):
+class _DisconnectedError(Exception):
     """Raised if the sender disconnects before its request is complete."""
 
 
@@ -434,7 +434,7 @@ async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
     while is_more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _GoneError
+            raise _DisconnectedError
         yield message.get("body", b"")
         is_more = message.get("more_body", False)
 
@@ -442,7 +442,7 @@ async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
 async def _read_rsgi_body(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
     """Yield the parts of an RSGI request body. A body with a short declared length is a single part."""
     length = headers.get("content-length", "")
-    if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _IN_THE_LOOP:
+    if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _MOST_PARSED_IN_LOOP:
         yield await protocol()
         return
     async for part in protocol:
@@ -469,7 +469,7 @@ def _encode_events(body: bytes, headers: Mapping[str, str], limits: RequestLimit
         raise RefusedError(f"Idempotency-Key has {len(key)} characters: 1 to {_LONGEST_KEY} are allowed")
     said = {name: headers[name] for name in limits.headers if name in headers} if limits.headers else None
     size = len(json.dumps(said)) if said else 0
-    if size * len(kept.events) > _MOST_KEPT:
+    if size * len(kept.events) > _MOST_HEADER_BYTES:
         raise RefusedError(
             f"{size} bytes of headers are stored with each of {len(kept.events)} events: send fewer events per request",
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

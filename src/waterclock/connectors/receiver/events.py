@@ -24,9 +24,9 @@ OWN = frozenset({RECEIVED, REQUEST, EVENT, HEADERS, RAW})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _BLANK = re.compile(r"[ \t\n\r]*")
-_BETWEEN = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
-_BREAKS = str.maketrans("\r\n", "  ")
-_GZIP = 31
+_SEPARATOR = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
+_LINE_BREAKS = str.maketrans("\r\n", "  ")
+_GZIP_WBITS = 31
 MOST_LEVELS = 500
 """The maximum depth of objects and arrays in an event: half of Spark's limit, as other readers may have lower ones."""
 _LONG = 900  # a shorter text contains no number that is too long for Spark's reader
@@ -36,9 +36,9 @@ MOST_EVENTS = 10_000
 MOST_KEYS = 1_000  # in an event, at all levels: each may become a column, and Spark takes minutes for thousands
 _MOST_EXPONENT = 400
 _EXPONENT = re.compile(r"[0-9.][eE][+-]?0*[0-9]{3}")
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_SIMPLE: set[str] = set()  # cache of keys that are valid column names without a change; most events repeat them
-_MOST_KNOWN = 10_000
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_VALID_KEYS: set[str] = set()  # cache of keys that are valid column names without a change; most events repeat them
+_MOST_CACHED_KEYS = 10_000
 
 
 class RefusedError(ValueError):
@@ -71,22 +71,22 @@ def events_of(body: bytes) -> StoredEvents:
         text = body.decode()
     except UnicodeDecodeError as error:
         raise RefusedError(f"the body is not UTF-8 at byte {error.start + 1}") from None
-    at = _end(_BLANK, text, 0)
+    at = _match_end(_BLANK, text, 0)
     is_array = text.startswith("[", at)
-    at = _end(_BLANK, text, at + 1) if is_array else at
+    at = _match_end(_BLANK, text, at + 1) if is_array else at
     found: list[str] = []
     while at < len(text) and not (is_array and text[at] == "]"):
         if len(found) == MOST_EVENTS:
             raise RefusedError(f"the body holds more than {MOST_EVENTS} events: send several requests", 413)
-        end = _one(text, at, len(found) + 1)
+        end = _check_event(text, at, len(found) + 1)
         event = text[at:end]
-        found.append(event.translate(_BREAKS) if "\n" in event or "\r" in event else event)
+        found.append(event.translate(_LINE_BREAKS) if "\n" in event or "\r" in event else event)
         is_line = not is_array and text.startswith("\n{", end)
-        at = end + 1 if is_line else _next(text, end, len(found), is_array=is_array)
+        at = end + 1 if is_line else _skip_separator(text, end, len(found), is_array=is_array)
     if is_array:
         if at >= len(text):
             raise RefusedError("the array does not end")
-        if _end(_BLANK, text, at + 1) < len(text):
+        if _match_end(_BLANK, text, at + 1) < len(text):
             raise RefusedError("there is text after the array")
     if not found:
         raise RefusedError("the body has no event: send a JSON object, an array of them, or one per line")
@@ -102,7 +102,7 @@ def decode_body(body: bytes, encoding: str, most: int) -> bytes:
         return body
     if encoding not in {"gzip", "x-gzip"}:
         raise RefusedError(f"Content-Encoding {encoding} is not supported: use gzip", 415)
-    stream = zlib.decompressobj(_GZIP)
+    stream = zlib.decompressobj(_GZIP_WBITS)
     try:
         plain = stream.decompress(body, most + 1)
     except zlib.error as error:
@@ -132,7 +132,7 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
         yield b'%s,"%s":%d%s%s%s\n' % (head, EVENT.encode(), number, raw, comma, own)
 
 
-def _one(text: str, at: int, number: int) -> int:
+def _check_event(text: str, at: int, number: int) -> int:
     """Check the event that begins at an index of the text, and return the index of its end.
 
     Raises RefusedError for an invalid event.
@@ -143,10 +143,10 @@ def _one(text: str, at: int, number: int) -> int:
         said = text[at:end]
         require_depth(said, MOST_LEVELS)
         if end - at >= _LONG or said.count("{") > 1 or _EXPONENT.search(said):
-            _STRICT.raw_decode(text, at)
+            _STRICT_DECODER.raw_decode(text, at)
         if text.count(":", at, end) > MOST_KEYS:
             _require_few_keys(event, number)
-        if _HALF.search(said):
+        if _SURROGATE.search(said):
             json.dumps(event, ensure_ascii=False).encode()
     except StopIteration as nothing:
         raise RefusedError(f"event {number} is not JSON: no value begins at character {nothing.value + 1}") from None
@@ -188,7 +188,7 @@ def _check_names(event: Mapping[str, Any], number: int) -> None:
     """
     names: set[str] = set()
     for key in event:
-        if key in _SIMPLE:
+        if key in _VALID_KEYS:
             name = folded = key
         else:
             name = column_name(key).lower()
@@ -208,21 +208,21 @@ def _check_name(key: str, name: str, folded: str, number: int) -> None:
         raise RefusedError(f"event {number} has a key without a name")
     if (sign := _CONTROL.search(key)) is not None:
         raise RefusedError(f"event {number} has a key with the control character U+{ord(sign[0]):04X}")
-    if name == key == folded and len(name) < _LONG and len(_SIMPLE) < _MOST_KNOWN:
-        _SIMPLE.add(name)
+    if name == key == folded and len(name) < _LONG and len(_VALID_KEYS) < _MOST_CACHED_KEYS:
+        _VALID_KEYS.add(name)
 
 
-def _next(text: str, at: int, number: int, *, is_array: bool) -> int:
+def _skip_separator(text: str, at: int, number: int, *, is_array: bool) -> int:
     if not is_array:
-        return _end(_BLANK, text, at)
-    end = _end(_BETWEEN, text, at)
+        return _match_end(_BLANK, text, at)
+    end = _match_end(_SEPARATOR, text, at)
     has_comma = "," in text[at:end]
     if end < len(text) and has_comma == (text[end] == "]"):
         raise RefusedError(f"the array is malformed after event {number}")
     return end
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     found = pattern.match(text, at)
     return found.end() if found else at
 
@@ -231,13 +231,13 @@ def _refuse_constant(said: str) -> Any:
     raise ValueError(f"{said} is not a JSON value")
 
 
-def _number(said: str) -> int:
+def _check_integer(said: str) -> int:
     if len(said) > _LONG:
         raise ValueError(f"a number of {len(said)} digits")
     return 0
 
 
-def _float(said: str) -> float:
+def _parse_float(said: str) -> float:
     digits, _, exponent = said.lower().partition("e")
     if len(digits) > _LONG:
         raise ValueError(f"a number of {len(digits)} digits")
@@ -251,7 +251,7 @@ def _float(said: str) -> float:
     return found
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = Counter(name for name, _ in pairs)
@@ -262,8 +262,8 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_PLAIN = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_pairs)
-_scan = _PLAIN.scan_once  # type: ignore[attr-defined]  # raw_decode without its handling of StopIteration
-_STRICT = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_int=_number, parse_float=_float, object_pairs_hook=_pairs
+_FAST_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_build_object)
+_scan = _FAST_DECODER.scan_once  # type: ignore[attr-defined]  # raw_decode without its handling of StopIteration
+_STRICT_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_check_integer, parse_float=_parse_float, object_pairs_hook=_build_object
 )

@@ -29,7 +29,7 @@ from waterclock.connectors.receiver.writing import remove_unfinished
 from waterclock.faults import fault
 from waterclock.permissions.ownership import make_private_folder
 
-_LEVEL = 1
+_GZIP_LEVEL = 1
 
 
 def seal(folder: Path, now: datetime) -> datetime:
@@ -47,7 +47,7 @@ def seal(folder: Path, now: datetime) -> datetime:
         complete = min([until, *(each.label for each in _find_live_segments(folder))])
         for segment in segments_in(folder):
             if segment.state == "closed":
-                _land(folder, segment)
+                _convert_segment(folder, segment)
     return complete
 
 
@@ -60,30 +60,30 @@ def _find_live_segments(folder: Path) -> Iterator[Segment]:
             fault("receiver.looked")
             if not is_locked(file.fileno()):
                 yield segment
-            elif _is_there(folder / segment.name, file):  # its writer has not closed it in the meantime
+            elif _is_same_file(folder / segment.name, file):  # its writer has not closed it in the meantime
                 end = 0
                 for frame in frames_of(file):
                     end = frame.end
-                if not has_later_frame(file, end):  # else it is damaged, and `_land` keeps it unchanged
+                if not has_later_frame(file, end):  # else it is damaged, and `_convert_segment` keeps it unchanged
                     file.truncate(end)
                     os.fsync(file.fileno())
                 fault("receiver.cut")
                 (folder / segment.name).rename(folder / segment.with_state("closed").name)
 
 
-def _is_there(path: Path, file: IO[bytes]) -> bool:
+def _is_same_file(path: Path, file: IO[bytes]) -> bool:
     try:
         return path.stat().st_ino == os.fstat(file.fileno()).st_ino
     except FileNotFoundError:
         return False
 
 
-def _land(folder: Path, segment: Segment) -> None:
+def _convert_segment(folder: Path, segment: Segment) -> None:
     """Convert a closed segment to a sealed file, then remove the segment. A damaged segment is renamed instead."""
     path, aside = folder / segment.name, folder / f".{segment.landed_name}.part"
     with path.open("rb") as source, aside.open("wb") as sink:
         end, count = 0, 0
-        with gzip.GzipFile("", "wb", _LEVEL, sink, mtime=0) as packed:
+        with gzip.GzipFile("", "wb", _GZIP_LEVEL, sink, mtime=0) as packed:
             for frame in frames_of(source):
                 end = frame.end
                 for line in lines_of(frame.body, frame.at, f"{segment.writer}-{frame.start}"):

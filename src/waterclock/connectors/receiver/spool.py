@@ -30,11 +30,11 @@ LANDED = "*.jsonl.gz"
 
 _MINUTE = timedelta(minutes=1)
 _SEGMENT = re.compile(r"(open|closed|damaged)-([0-9]{14})-([0-9a-z]+-[0-9]+)\.seg")
-_MARKED = re.compile(r"sealing-[0-9]{14}")
+_MARKER_NAME = re.compile(r"sealing-[0-9]{14}")
 _MARKER = "sealing-"
-_LOCK = ".sealer"
+_LOCK_FILE = ".sealer"
 _MARKERS_KEPT = 2
-_AGAIN = 0.02
+_RETRY_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +72,19 @@ def minute_of(at: datetime) -> datetime:
 
 def segments_in(folder: Path) -> list[Segment]:
     """Return the segments of a stream, sorted by file name; empty if its folder does not exist."""
-    found = (_SEGMENT.fullmatch(name) for name in _names(folder))
+    found = (_SEGMENT.fullmatch(name) for name in _list_names(folder))
     return [Segment(each[1], instant_of(each[2]), each[3]) for each in found if each]
 
 
 def find_seal_time(folder: Path) -> datetime | None:
     """Return the instant of the newest marker, before which no segment begins. None before the first sealing."""
-    markers = _markers(folder)
+    markers = _list_markers(folder)
     return instant_of(markers[-1].removeprefix(_MARKER)) if markers else None
 
 
 def mark_sealed(folder: Path, until: datetime) -> None:
     """Create the marker of an instant, unless a newer one exists. Remove all older markers except the last one."""
-    markers = _markers(folder)
+    markers = _list_markers(folder)
     name = f"{_MARKER}{label_of(until)}"
     if not markers or markers[-1] < name:
         (folder / name).touch()
@@ -99,10 +99,10 @@ def lock_sealing(folder: Path) -> Iterator[None]:
 
     The lock of a process that died is free.
     """
-    with (folder / _LOCK).open("ab") as lock:
+    with (folder / _LOCK_FILE).open("ab") as lock:
         while not is_locked(lock.fileno()):
             fault("receiver.waits")
-            sleep(_AGAIN)
+            sleep(_RETRY_SECONDS)
         yield
 
 
@@ -123,11 +123,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _markers(folder: Path) -> list[str]:
-    return [name for name in _names(folder) if _MARKED.fullmatch(name)]
+def _list_markers(folder: Path) -> list[str]:
+    return [name for name in _list_names(folder) if _MARKER_NAME.fullmatch(name)]
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     with suppress(FileNotFoundError):
         return sorted(os.listdir(folder))  # noqa: PTH208 - only names are needed
     return []

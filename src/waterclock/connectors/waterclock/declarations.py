@@ -16,7 +16,7 @@ from waterclock.timelabel.period import parse_period
 
 _NOWHERE = Place("another project", 1, 1)
 # in a statement in either language: ON RESTATE REPORT, on_restate="report"
-_REPORTS = re.compile(r"\bON[\s_]+RESTATE\b\W*REPORT\b", re.IGNORECASE)
+_ON_RESTATE_REPORT = re.compile(r"\bON[\s_]+RESTATE\b\W*REPORT\b", re.IGNORECASE)
 _WORDS = re.compile(r"[\w.]+")
 
 
@@ -41,7 +41,7 @@ class Upstream:
                     name, known, otherwise="use its name in the other project; a table is known once it ran"
                 ),
             )
-        return _table(self.said.tables[name])
+        return _build_table(self.said.tables[name])
 
     def is_dropped(self, name: str) -> bool:
         """Return whether the project no longer declares a table that it once declared."""
@@ -49,7 +49,9 @@ class Upstream:
 
     def flow(self) -> Flow:
         """Return a flow of all tables without their queries. The ledger's records show which tables they read."""
-        return Flow(project=self.said.project or "", tables={name: _table(it) for name, it in self.said.tables.items()})
+        return Flow(
+            project=self.said.project or "", tables={name: _build_table(it) for name, it in self.said.tables.items()}
+        )
 
     def find_upstream_tables(self, name: str) -> set[str]:
         """Return the tables that a table reads, directly or indirectly, by the names in the texts of statements."""
@@ -82,7 +84,7 @@ def graph_of(flow: Flow) -> FlowGraph:
     })  # fmt: skip
 
 
-def _table(said: LinkedDeclaration) -> Table:
+def _build_table(said: LinkedDeclaration) -> Table:
     return Table(
         name=said.name,
         kind=Kind(said.kind),
@@ -90,5 +92,5 @@ def _table(said: LinkedDeclaration) -> Table:
         mode=Mode(said.mode),
         cadence=Cadence(parse_period(said.cadence), zone=said.zone),
         place=_NOWHERE,
-        on_restate=OnRestate.REPORT if _REPORTS.search(said.statement) else OnRestate.RECOMPUTE,
+        on_restate=OnRestate.REPORT if _ON_RESTATE_REPORT.search(said.statement) else OnRestate.RECOMPUTE,
     )

@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import is_remote
 from waterclock.permissions.project_trust import read_trusted_file, require_trusted_folder
 
-_OF_A_FILE = "sqlite:///"
+_SQLITE_FILE = "sqlite:///"
 
 
 def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace) -> bool:
@@ -44,7 +44,7 @@ def locate_project(setting: Setting) -> ProjectPlace:
             "set path to the folder of the other project",
         )
     storage = resolve_location(setting.folder, options["storage"])
-    return ProjectPlace(_ledger(setting.folder, options, storage), storage)
+    return ProjectPlace(_resolve_ledger(setting.folder, options, storage), storage)
 
 
 def real_path(path: Path) -> Path:
@@ -86,7 +86,7 @@ def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) 
     storage, ledger = addresses(root, config)
     storage = resolve_location(setting.folder, options["storage"]) if "storage" in options else storage
     if "ledger" in options:
-        ledger = _ledger(setting.folder, options, storage)
+        ledger = _resolve_ledger(setting.folder, options, storage)
     if not isinstance(ledger, str):
         raise _missing_project_error(
             setting,
@@ -94,10 +94,10 @@ def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) 
             f'set ledger = {{ secret = "..." }} to a secret of this project in connection {setting.name}',
         )
     if "storage" not in options and not _is_within(storage, root):
-        _require_own(setting, file, root, f"the storage {storage}", "storage")
-    if "ledger" not in options and not _is_within(ledger.removeprefix(_OF_A_FILE), root):
-        where = "a ledger outside of its folder" if ledger.startswith(_OF_A_FILE) else "a ledger at a server"
-        _require_own(setting, file, root, where, "ledger")
+        _require_trusted_file(setting, file, root, f"the storage {storage}", "storage")
+    if "ledger" not in options and not _is_within(ledger.removeprefix(_SQLITE_FILE), root):
+        where = "a ledger outside of its folder" if ledger.startswith(_SQLITE_FILE) else "a ledger at a server"
+        _require_trusted_file(setting, file, root, where, "ledger")
     return ProjectPlace(ledger, storage, root, config.environment.connections)
 
 
@@ -106,7 +106,7 @@ def _is_within(location: str, root: Path) -> bool:
     return "://" not in location and real_path(Path(location)).is_relative_to(root)
 
 
-def _require_own(setting: Setting, file: Path, root: Path, what: str, option: str) -> None:
+def _require_trusted_file(setting: Setting, file: Path, root: Path, what: str, option: str) -> None:
     """Raise E833 if another user of this machine can change the project file that names a location outside its folder.
 
     That user could make this process read a storage that only this user may read. If the location is a ledger's server,
@@ -123,12 +123,12 @@ def _require_own(setting: Setting, file: Path, root: Path, what: str, option: st
         ) from error
 
 
-def _ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:
+def _resolve_ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:
     said = options.get("ledger")
     if said is None:
-        return f"{_OF_A_FILE}{storage}/ledger.db"
-    if said.startswith(_OF_A_FILE):
-        return f"{_OF_A_FILE}{folder / said.removeprefix(_OF_A_FILE)}"
+        return f"{_SQLITE_FILE}{storage}/ledger.db"
+    if said.startswith(_SQLITE_FILE):
+        return f"{_SQLITE_FILE}{folder / said.removeprefix(_SQLITE_FILE)}"
     return said
 
 
