@@ -33,14 +33,14 @@ def find_changed_windows(
     A file is new for a window if the last scan did not find it, or found it with another size. Only new files are
     read. The driver receives only pairs of file and window, and no rows.
     """
-    seen = {start: mark.of_all.get("items", {}) for start, mark in request.marks.items()}
-    new = [item for item in items if any(known.get(item.name) != item.size for known in seen.values())]
+    known_files = {start: mark.of_all.get("items", {}) for start, mark in request.marks.items()}
+    new = [item for item in items if any(known.get(item.name) != item.size for known in known_files.values())]
     changed: dict[datetime, list[str]] = {}
     if new:
         by_key = {file_key_of(item.path): item for item in new}
         for key, start in _find_file_windows(spark(), new, request, reading, columns, zone):
             item = by_key[key]
-            if start in seen and seen[start].get(item.name) != item.size:
+            if start in known_files and known_files[start].get(item.name) != item.size:
                 changed.setdefault(start, []).append(item.name)
     return ChangedWindows(
         {start: _describe_arrivals(sorted(names)) for start, names in changed.items()},

@@ -156,20 +156,20 @@ class Copier:
     def _copy_to_part(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
         """Copy a file to a temporary name that only this attempt uses, read it back, and rename it to `part`."""
         make_delivery_folder(part.parent)
-        aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
+        temporary = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
-            with open_for_reading(source) as reading, open_for_writing(aside) as writing:
+            with open_for_reading(source) as reading, open_for_writing(temporary) as writing:
                 _copy_content(one, source, (reading, writing), where)  # if that raises, no object is created
-            _verify_copy(one, aside, where)
+            _verify_copy(one, temporary, where)
         except BaseException:
-            remove_file(aside)
+            remove_file(temporary)
             raise
-        if aside is part:
+        if temporary is part:
             return
         if changed is not None:
             stamp = round(changed.timestamp() * 1_000_000) * 1000
-            os.utime(aside, ns=(stamp, stamp))
-        move_file(aside, part)
+            os.utime(temporary, ns=(stamp, stamp))
+        move_file(temporary, part)
 
 
 def tidy_parts(parts: Path, claim: int) -> None:
@@ -194,8 +194,8 @@ def _copy_content(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]]
         raise _changed_original_error(one, found.hexdigest(), source, where)
 
 
-def _verify_copy(one: Original, aside: Path, where: str) -> None:
-    if digest_of(aside) != one.sha256:
+def _verify_copy(one: Original, copy: Path, where: str) -> None:
+    if digest_of(copy) != one.sha256:
         raise _bad_copy_error(one, where)
 
 

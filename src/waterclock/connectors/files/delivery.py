@@ -352,8 +352,8 @@ def _parse_entries(record: Mapping[str, Any]) -> list[_DeliveryEntry]:
 
 
 def _parse_entry(parts: Mapping[str, Any]) -> _DeliveryEntry:
-    beside = {"target", "size", "part", "copies"}
-    delivered = {name: part for name, part in parts.items() if name not in beside}
+    own_keys = {"target", "size", "part", "copies"}
+    delivered = {name: part for name, part in parts.items() if name not in own_keys}
     copies = of_record(parts.get("copies", ()))
     return _DeliveryEntry(
         Delivered.of_record(delivered), parts["target"], parts.get("size"), parts.get("part", ""), copies

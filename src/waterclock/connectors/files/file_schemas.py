@@ -152,11 +152,11 @@ def _skip_blank_lines(file: IO[str]) -> Iterator[str]:
             yield line
 
 
-def _read_columns(path: str, look_at: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
-    """Read the columns of a file with `look_at`. Convert errors of the library to errors that name the file."""
+def _read_columns(path: str, read: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
+    """Read the columns of a file with `read`. Convert errors of the library to errors that name the file."""
     try:
         with open_for_reading(path) as file:
-            return look_at(file)
+            return read(file)
     except WaterclockError as error:
         raise WaterclockError(error.code, error.what, where=path, why=error.why, fix=error.fix) from error
     except (OSError, EOFError, ValueError, LookupError) as error:
@@ -194,8 +194,10 @@ def _json_shape(
         is_whole = False
     known = dict.fromkeys(sorted(keys if columns.is_open else _merge_spellings(keys, declared)))
     lower = {key.lower() for key in known}
-    asked = [*declared, *(outer.name for outer in reading.outer)]
-    found = tuple(SourceColumn(name) for name in [*known, *dict.fromkeys(d for d in asked if d.lower() not in lower)])
+    requested = [*declared, *(outer.name for outer in reading.outer)]
+    found = tuple(
+        SourceColumn(name) for name in [*known, *dict.fromkeys(d for d in requested if d.lower() not in lower)]
+    )
     return FileShape("json", "", found, is_whole)
 
 
@@ -220,13 +222,13 @@ def _merge_spellings(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
     If `userId` and `userid` occur and one of them is a declared column, only that one remains. If the declared column
     has a third spelling, both remain, and clash.
     """
-    spelt, asked = set(declared), {name.lower() for name in declared}
+    declared_exact, declared_lower = set(declared), {name.lower() for name in declared}
     alike: dict[str, set[str]] = {}
     for key in keys:
         alike.setdefault(column_name(key).lower(), set()).add(key)
     kept: set[str] = set()
     for name, group in alike.items():
-        kept |= (group & spelt or group) if name in asked else {min(group)}
+        kept |= (group & declared_exact or group) if name in declared_lower else {min(group)}
     return kept
 
 
@@ -252,14 +254,14 @@ def _xml_shape(
     if (wrong := wrong_of_xml(reading)) is not None:
         raise wrong
 
-    def look_at(path: str) -> None:
+    def check_entities(path: str) -> None:
         try:
             with bytes_of(path) as file:
                 refuse_entities(file, path, reading.encoding)
         except (OSError, EOFError) as error:
             raise unreadable(path, error) from error
 
-    map_each(paths, look_at, at=paths[0])
+    map_each(paths, check_entities, at=paths[0])
     known: Mapping[str, str] = {}
     is_small = _are_small(paths)
     if is_small:

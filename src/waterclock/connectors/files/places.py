@@ -46,10 +46,12 @@ def register_buckets(setting: Setting) -> None:
 
     Raises E607 for an invalid URL, E608 for an unknown option, E609 for an invalid endpoint or a missing library.
     """
-    said = {name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
+    store_options = {
+        name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None
+    }
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
-        if is_remote(url) and said:
-            register_bucket(url, said)
+        if is_remote(url) and store_options:
+            register_bucket(url, store_options)
         else:
             store_of(url)  # with options that were registered before, or with those of the environment
 

@@ -115,11 +115,11 @@ def raw_rows(request: ReadRequest) -> RawRows:
 def _read_parquet(request: ReadRequest) -> RawRows:
     from waterclock.storage.rows import map_leaf_types
 
-    said = request.spark.read.parquet(*request.escaped_paths).schema
+    schema = request.spark.read.parquet(*request.escaped_paths).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate
-    plain: Any = map_leaf_types(said, lambda leaf: leaf)
+    plain: Any = map_leaf_types(schema, lambda leaf: leaf)
     frame = request.spark.read.schema(plain).parquet(*request.escaped_paths)
-    types = {field.name: field.dataType.simpleString() for field in said}
+    types = {field.name: field.dataType.simpleString() for field in schema}
     frame, file = show_metadata(frame, types)
     path, row = f"{file}.file_path", f"{file}.row_index + 1"
     return RawRows(frame, request.by_name, types, types, metadata=file, path=path, row=row)

@@ -221,11 +221,11 @@ class Endpoint:
         `parts` are the parts of its body; names in `headers` are in lower case. `client` is the sender's address.
         """
         try:
-            status, said, more = await self._answer(method, path.strip("/"), headers, parts, client)
+            status, content, more = await self._answer(method, path.strip("/"), headers, parts, client)
         except RefusedError as refused:
             more = _RETRY if refused.status == HTTPStatus.SERVICE_UNAVAILABLE else ()
-            status, said = refused.status, {"error": str(refused)}
-        body = json.dumps(said, separators=(",", ":")).encode() + b"\n"
+            status, content = refused.status, {"error": str(refused)}
+        body = json.dumps(content, separators=(",", ":")).encode() + b"\n"
         return status, body, [("content-type", "application/json"), ("content-length", str(len(body))), *more]
 
     async def _answer(
@@ -321,17 +321,23 @@ class Endpoint:
             stream.counts.refused += 1
             raise
         except OSError as error:
-            said = f"the disk cannot store it: {error.strerror}; send it again"
-            raise RefusedError(said, HTTPStatus.SERVICE_UNAVAILABLE) from error
+            message = f"the disk cannot store it: {error.strerror}; send it again"
+            raise RefusedError(message, HTTPStatus.SERVICE_UNAVAILABLE) from error
         stream.counts.events += events
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
-    async def _read_body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes) -> bytes:
+    async def _read_body(
+        self, declared_length: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes
+    ) -> bytes:
         """Read the body of a request, and count its bytes as they arrive.
 
         Raises RefusedError with status 413 for a body that is too large, 408 for a slow one, 503 without space.
         """
-        length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
+        length = (
+            min(int(declared_length), most + 1)
+            if declared_length.isdecimal() and len(declared_length) <= _LONGEST_LENGTH
+            else None
+        )
         if (length or 0) > most:
             raise _too_large_error(most)
         received: list[bytes] = []
@@ -348,8 +354,8 @@ class Endpoint:
         except TimeoutError:
             if share.is_ended:
                 raise _out_of_space_error() from None
-            said = f"the request was incomplete after {self.patience:g} seconds"
-            raise RefusedError(said, HTTPStatus.REQUEST_TIMEOUT) from None
+            message = f"the request was incomplete after {self.patience:g} seconds"
+            raise RefusedError(message, HTTPStatus.REQUEST_TIMEOUT) from None
         finally:
             share.end_arrival()
         return b"".join(received)
@@ -467,11 +473,11 @@ def _encode_events(body: bytes, headers: Mapping[str, str], limits: RequestLimit
     key = headers.get("idempotency-key")
     if key is not None and not 0 < len(key) <= _LONGEST_KEY:
         raise RefusedError(f"Idempotency-Key has {len(key)} characters: 1 to {_LONGEST_KEY} are allowed")
-    said = {name: headers[name] for name in limits.headers if name in headers} if limits.headers else None
-    size = len(json.dumps(said)) if said else 0
+    stored_headers = {name: headers[name] for name in limits.headers if name in headers} if limits.headers else None
+    size = len(json.dumps(stored_headers)) if stored_headers else 0
     if size * len(kept.events) > _MOST_HEADER_BYTES:
         raise RefusedError(
             f"{size} bytes of headers are stored with each of {len(kept.events)} events: send fewer events per request",
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         )
-    return len(kept.events), kept.body(key, said, has_raw=limits.has_raw)
+    return len(kept.events), kept.body(key, stored_headers, has_raw=limits.has_raw)

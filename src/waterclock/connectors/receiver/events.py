@@ -44,8 +44,8 @@ _MOST_CACHED_KEYS = 10_000
 class RefusedError(ValueError):
     """Raised for a request that is refused; `status` is the HTTP status."""
 
-    def __init__(self, said: str, status: int = 400) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
         self.status = status
 
 
@@ -57,8 +57,8 @@ class StoredEvents:
 
     def body(self, request: str | None, headers: Mapping[str, str] | None, *, has_raw: bool) -> bytes:
         """Build the content of a frame: a line of metadata about the request, then a line for each event."""
-        said = json.dumps({"request": request, "headers": headers, "raw": has_raw}, separators=(",", ":"))
-        return "\n".join((said, *self.events)).encode()
+        metadata = json.dumps({"request": request, "headers": headers, "raw": has_raw}, separators=(",", ":"))
+        return "\n".join((metadata, *self.events)).encode()
 
 
 def events_of(body: bytes) -> StoredEvents:
@@ -120,13 +120,13 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
     `at` is the time when the request was received. `place` identifies a request without an idempotency key.
     """
     first, *events = body.split(b"\n")
-    said = json.loads(first)
-    fields: dict[str, Any] = {RECEIVED: at.isoformat().replace("+00:00", "Z"), REQUEST: said["request"] or place}
-    if said["headers"] is not None:
-        fields[HEADERS] = json.dumps(said["headers"], separators=(",", ":"))
+    metadata = json.loads(first)
+    fields: dict[str, Any] = {RECEIVED: at.isoformat().replace("+00:00", "Z"), REQUEST: metadata["request"] or place}
+    if metadata["headers"] is not None:
+        fields[HEADERS] = json.dumps(metadata["headers"], separators=(",", ":"))
     head = json.dumps(fields, separators=(",", ":"))[:-1].encode()
     for number, event in enumerate(events, 1):
-        raw = b',"%s":%s' % (RAW.encode(), json.dumps(event.decode()).encode()) if said["raw"] else b""
+        raw = b',"%s":%s' % (RAW.encode(), json.dumps(event.decode()).encode()) if metadata["raw"] else b""
         own = event[1:].lstrip(b" \t")
         comma = b"" if own.startswith(b"}") else b","
         yield b'%s,"%s":%d%s%s%s\n' % (head, EVENT.encode(), number, raw, comma, own)
@@ -140,13 +140,13 @@ def _check_event(text: str, at: int, number: int) -> int:
     end: int
     try:
         event, end = _scan(text, at)
-        said = text[at:end]
-        require_depth(said, MOST_LEVELS)
-        if end - at >= _LONG or said.count("{") > 1 or _EXPONENT.search(said):
+        own_text = text[at:end]
+        require_depth(own_text, MOST_LEVELS)
+        if end - at >= _LONG or own_text.count("{") > 1 or _EXPONENT.search(own_text):
             _STRICT_DECODER.raw_decode(text, at)
         if text.count(":", at, end) > MOST_KEYS:
             _require_few_keys(event, number)
-        if _SURROGATE.search(said):
+        if _SURROGATE.search(own_text):
             json.dumps(event, ensure_ascii=False).encode()
     except StopIteration as nothing:
         raise RefusedError(f"event {number} is not JSON: no value begins at character {nothing.value + 1}") from None
@@ -227,27 +227,27 @@ def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _refuse_constant(said: str) -> Any:
-    raise ValueError(f"{said} is not a JSON value")
+def _refuse_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON value")
 
 
-def _check_integer(said: str) -> int:
-    if len(said) > _LONG:
-        raise ValueError(f"a number of {len(said)} digits")
+def _check_integer(digits: str) -> int:
+    if len(digits) > _LONG:
+        raise ValueError(f"a number of {len(digits)} digits")
     return 0
 
 
-def _parse_float(said: str) -> float:
-    digits, _, exponent = said.lower().partition("e")
+def _parse_float(text: str) -> float:
+    digits, _, exponent = text.lower().partition("e")
     if len(digits) > _LONG:
         raise ValueError(f"a number of {len(digits)} digits")
     if len(exponent) > _LONG or (exponent and abs(int(exponent)) > _MOST_EXPONENT):
         raise ValueError(
             f"a number with the exponent {exponent[:20]}: -{_MOST_EXPONENT} to {_MOST_EXPONENT} are allowed"
         )
-    found = float(said)
+    found = float(text)
     if not math.isfinite(found):
-        raise ValueError(f"{said[:40]} is larger than any DOUBLE")
+        raise ValueError(f"{text[:40]} is larger than any DOUBLE")
     return found
 
 

@@ -80,8 +80,8 @@ def _is_same_file(path: Path, file: IO[bytes]) -> bool:
 
 def _convert_segment(folder: Path, segment: Segment) -> None:
     """Convert a closed segment to a sealed file, then remove the segment. A damaged segment is renamed instead."""
-    path, aside = folder / segment.name, folder / f".{segment.landed_name}.part"
-    with path.open("rb") as source, aside.open("wb") as sink:
+    path, temporary = folder / segment.name, folder / f".{segment.landed_name}.part"
+    with path.open("rb") as source, temporary.open("wb") as sink:
         end, count = 0, 0
         with gzip.GzipFile("", "wb", _GZIP_LEVEL, sink, mtime=0) as packed:
             for frame in frames_of(source):
@@ -94,9 +94,9 @@ def _convert_segment(folder: Path, segment: Segment) -> None:
         os.fsync(sink.fileno())
     fault("receiver.made_file")
     if count:
-        aside.rename(folder / segment.landed_name)
+        temporary.rename(folder / segment.landed_name)
     else:
-        aside.unlink()
+        temporary.unlink()
     sync_folder(folder)
     fault("receiver.landed")
     if is_whole:

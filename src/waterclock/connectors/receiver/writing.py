@@ -136,13 +136,13 @@ class SegmentWriter:
 
     def _create_segment(self, segment: Segment) -> _OpenSegment | None:
         """Create a segment, and lock it before it gets its final name; None if `remove_unfinished` removed it."""
-        aside, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
-        descriptor = create_private_file(aside, os.O_APPEND)
+        temporary, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
+        descriptor = create_private_file(temporary, os.O_APPEND)
         try:
             is_ours = is_locked(descriptor)
             fault("receiver.locked")
             if is_ours:
-                aside.rename(path)
+                temporary.rename(path)
         except FileNotFoundError:
             is_ours = False
         except BaseException:

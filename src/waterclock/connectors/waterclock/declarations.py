@@ -56,20 +56,20 @@ class Upstream:
     def find_upstream_tables(self, name: str) -> set[str]:
         """Return the tables that a table reads, directly or indirectly, by the names in the texts of statements."""
         found: set[str] = set()
-        waiting = [name]
-        while waiting:
-            named = set(_WORDS.findall(self.said.tables[waiting.pop()].statement))
+        unchecked = [name]
+        while unchecked:
+            named = set(_WORDS.findall(self.said.tables[unchecked.pop()].statement))
             new = (named & self.said.tables.keys()) - found - {name}
             found |= new
-            waiting += new
+            unchecked += new
         return found
 
     def find_collected_tables(self, connections: Iterable[str]) -> Mapping[str, str]:
         """Map each table that collects through one of these connections to the `schema.table` that it collects."""
         found: dict[str, str] = {}
         for connection in connections:
-            said = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
-            found |= {name: hit[1] for name, it in self.said.tables.items() if (hit := said.search(it.statement))}
+            pattern = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
+            found |= {name: hit[1] for name, it in self.said.tables.items() if (hit := pattern.search(it.statement))}
         return found
 
 
@@ -84,13 +84,13 @@ def graph_of(flow: Flow) -> FlowGraph:
     })  # fmt: skip
 
 
-def _build_table(said: LinkedDeclaration) -> Table:
+def _build_table(declaration: LinkedDeclaration) -> Table:
     return Table(
-        name=said.name,
-        kind=Kind(said.kind),
-        type=TableType(said.type),
-        mode=Mode(said.mode),
-        cadence=Cadence(parse_period(said.cadence), zone=said.zone),
+        name=declaration.name,
+        kind=Kind(declaration.kind),
+        type=TableType(declaration.type),
+        mode=Mode(declaration.mode),
+        cadence=Cadence(parse_period(declaration.cadence), zone=declaration.zone),
         place=_NOWHERE,
-        on_restate=OnRestate.REPORT if _ON_RESTATE_REPORT.search(said.statement) else OnRestate.RECOMPUTE,
+        on_restate=OnRestate.REPORT if _ON_RESTATE_REPORT.search(declaration.statement) else OnRestate.RECOMPUTE,
     )

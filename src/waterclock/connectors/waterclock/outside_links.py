@@ -31,13 +31,13 @@ def require_no_links(storage: str, folder: str, paths: Iterable[str]) -> None:
     """
     if is_remote(storage) or not _can_others_change(storage):
         return
-    seen: set[str] = set()
+    checked: set[str] = set()
     for path in paths:
         parts = path.split("/")
         for step in ("/".join(parts[:end]) for end in range(1, len(parts) + 1)):
-            if step not in seen and os.path.islink(f"{folder}/{step}"):  # noqa: PTH114 - thousands of Paths
+            if step not in checked and os.path.islink(f"{folder}/{step}"):  # noqa: PTH114 - thousands of Paths
                 raise unreadable_project_error(f"{folder}/{step}", ValueError("it is a link"))
-            seen.add(step)
+            checked.add(step)
 
 
 def _can_others_change(storage: str) -> bool:

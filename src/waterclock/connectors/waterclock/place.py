@@ -22,11 +22,11 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
 
     `place` is the other project, `options` are those of its connection, and `own` is this project.
     """
-    said = {key: value for key, value in options.items() if isinstance(value, str)}
+    texts = {key: value for key, value in options.items() if isinstance(value, str)}
     root = place.root or Path()
-    is_path = "path" in said and own.root is not None and real_path(root / said["path"]) == real_path(own.root)
-    is_storage = "storage" in said and resolve_location(root, said["storage"]) == resolve_location(root, own.storage)
-    return is_path or is_storage or said.get("ledger") == own.ledger
+    is_path = "path" in texts and own.root is not None and real_path(root / texts["path"]) == real_path(own.root)
+    is_storage = "storage" in texts and resolve_location(root, texts["storage"]) == resolve_location(root, own.storage)
+    return is_path or is_storage or texts.get("ledger") == own.ledger
 
 
 def locate_project(setting: Setting) -> ProjectPlace:
@@ -52,9 +52,9 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for them
 
 
-def resolve_location(folder: Path, said: str) -> str:
+def resolve_location(folder: Path, location: str) -> str:
     """Return a URL unchanged, and a path resolved from a folder."""
-    return said if is_remote(said) else str(real_path(folder / said))
+    return location if is_remote(location) else str(real_path(folder / location))
 
 
 def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> ProjectPlace:
@@ -124,12 +124,12 @@ def _require_trusted_file(setting: Setting, file: Path, root: Path, what: str, o
 
 
 def _resolve_ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:
-    said = options.get("ledger")
-    if said is None:
+    url = options.get("ledger")
+    if url is None:
         return f"{_SQLITE_FILE}{storage}/ledger.db"
-    if said.startswith(_SQLITE_FILE):
-        return f"{_SQLITE_FILE}{folder / said.removeprefix(_SQLITE_FILE)}"
-    return said
+    if url.startswith(_SQLITE_FILE):
+        return f"{_SQLITE_FILE}{folder / url.removeprefix(_SQLITE_FILE)}"
+    return url
 
 
 def _missing_project_error(setting: Setting, why: str, fix: str) -> WaterclockError:

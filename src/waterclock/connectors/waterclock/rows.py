@@ -180,10 +180,14 @@ def _missing_slice_error(where: str, why: str) -> WaterclockError:
 
 def missing_file_error(unit: str, error: BaseException) -> WaterclockError | None:
     """Return an error if Spark did not find or could not read a file of the other project; else None."""
-    said = str(error)
-    if any(word in said for word in _DENIED):
-        return unreadable_project_error(unit, PermissionError(said.partition("\n")[0]))
-    return _missing_slice_error(unit, said.partition("\n")[0]) if any(word in said for word in _MISSING_FILE) else None
+    message = str(error)
+    if any(word in message for word in _DENIED):
+        return unreadable_project_error(unit, PermissionError(message.partition("\n")[0]))
+    return (
+        _missing_slice_error(unit, message.partition("\n")[0])
+        if any(word in message for word in _MISSING_FILE)
+        else None
+    )
 
 
 def _empty_frame(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
@@ -199,5 +203,5 @@ def _empty_frame(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame
             why="all its batches were skipped so far, and its columns are known from its first rows on",
             fix="declare the columns here with their types, or skip the label here too",
         )
-    said = ", ".join(f"{quote_name(column.name)} {column.type}" for column in columns.named)
-    return spark.createDataFrame([], f"{said}, {TIMELABEL} STRING")
+    fields = ", ".join(f"{quote_name(column.name)} {column.type}" for column in columns.named)
+    return spark.createDataFrame([], f"{fields}, {TIMELABEL} STRING")
