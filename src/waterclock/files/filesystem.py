@@ -376,7 +376,7 @@ def names_in(folder: Path, begin: str) -> list[str]:
         found = objects.objects_below(store, _key(store, folder), begin)
         return list(dict.fromkeys(path.partition("/")[0] for path, _ in found))
     try:
-        return [name for name in os.listdir(folder) if name.startswith(begin)]  # noqa: PTH208 - texts are all
+        return [name for name in os.listdir(folder) if name.startswith(begin)]  # noqa: PTH208 - only names are needed
     except FileNotFoundError:
         return []
 
@@ -410,7 +410,7 @@ def map_each(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) 
 def files_below(folder: Path, begin: str = "") -> Iterator[FileInfo]:
     """Yield all files below a folder whose relative paths start with `begin`; nothing if the folder does not exist.
 
-    Cost: a listing of each folder; in an object store a request for a thousand files.
+    Cost: a listing of each folder; in an object store a request for each thousand files.
     """
     store = store_of(folder)
     if store is not None:

@@ -363,7 +363,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 
 
 class _RangeReader(io.RawIOBase):
-    """Reads an object by range requests. Sequential reads request increasingly long ranges, up to `_PART_BYTES` bytes."""
+    """Reads an object by range requests. Sequential reads request increasingly long ranges, up to `_PART_BYTES`."""
 
     def __init__(self, store: Store, key: str, size: int | None) -> None:
         self._store, self._key = store, key

@@ -243,7 +243,7 @@ def _is_recursive(schema: Any, named: dict[str, Any], names: tuple[str, ...]) ->
 def _build_converter(
     schema: Any, named: _NamedTypes, within: tuple[str, ...]
 ) -> tuple[Callable[[Any], Any], pa.DataType]:
-    """Return a function that converts Avro values for Arrow, and the Arrow type, which corresponds to `_type_of`."""
+    """Return a function that converts values of an Avro type for Arrow, and the Arrow type that matches `_type_of`."""
     import pyarrow as pa
 
     from waterclock.connectors.arrow_values import arrow_type

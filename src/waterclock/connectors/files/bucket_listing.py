@@ -93,7 +93,7 @@ def _fixed_prefix(path: str) -> tuple[str, str]:
 
 @lru_cache
 def _segment_patterns(path: str) -> tuple[re.Pattern[str] | None, ...]:
-    """Return the path segments of a glob as patterns; None for `**`."""
+    """Return the path segments of a glob as regular expressions, with None for `**`."""
     return tuple(None if part == "**" else re.compile(translate(part)) for part in PurePosixPath(path).parts)
 
 

@@ -56,7 +56,7 @@ def _find_file_windows(
     columns: Columns,
     zone: str,
 ) -> list[tuple[str, datetime]]:
-    """Return the pairs of a file and the start of a window of which the file has rows."""
+    """Return pairs of a file and a window's start, for all windows of which the file has rows."""
     windows = request.windows
     by_label: Mapping[str, Window] = {window.label: window for window in windows}
     stamps = {item.path: item.stamp for item in items}

@@ -336,7 +336,7 @@ class FilesCollector:
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Return the windows of which a file that arrived since the last scan has rows; see `change_scans`."""
+        """Return the windows that have rows in files that arrived since the last scan; see `change_scans`."""
         from waterclock.connectors.files.change_scans import find_changed_windows
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)

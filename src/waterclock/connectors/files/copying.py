@@ -52,7 +52,7 @@ class Copy:
     part: str = ""
 
     def problem(self, folder: Path) -> str | None:
-        """Describe the problem of the file at the final path; None if it is intact. Cost: the file is read."""
+        """Check the file at the final path. Return its problem; None if it is intact. Cost: the file is read."""
         place = folder / self.target
         try:
             size = stat_file(place).size
@@ -98,7 +98,7 @@ class Copier:
     earlier: Callable[[], Collection[str]]
 
     def copies(self, delivery: Delivery, inner: Path, places: Mapping[str, str]) -> Iterator[Copy]:
-        """Yield the files of a label after each is verified: copied to a part, or found intact at its final path.
+        """Yield the copy of each file of a label once it is verified, at a temporary path or at its final path.
 
         `inner` is the folder of the final paths. `places` maps the names of the originals to their paths.
         Raises E383 for an original that is missing or changed, and for a copy that differs; E820 if a file that this
@@ -159,7 +159,7 @@ class Copier:
         temporary = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
             with open_for_reading(source) as reading, open_for_writing(temporary) as writing:
-                _copy_content(one, source, (reading, writing), where)  # if that raises, no object is created
+                _copy_content(one, source, (reading, writing), where)  # after an error no object is created
             _verify_copy(one, temporary, where)
         except BaseException:
             remove_file(temporary)

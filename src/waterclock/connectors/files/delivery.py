@@ -120,7 +120,7 @@ class FilesDeliverer:
         return outcomes
 
     def _deliver_copies(self, unit: Unit, deliveries: Sequence[Delivery], records: Path) -> tuple[Delivered, ...]:
-        """Copy the files of a claim's labels to parts, verify each, and move them to their final paths in order."""
+        """Copy the original files of a claim's labels to temporary paths, verify them, and move them to final paths."""
         one = deliveries[0]
         self._finish_copies(records)
         newest = self.last(unit, one.project, one.publish)
@@ -147,7 +147,7 @@ class FilesDeliverer:
         return outcomes
 
     def _finish_copies(self, records: Path) -> None:
-        """Move parts that a crash left to their final paths, for the last recorded claims, oldest claim first."""
+        """Move copies that a crash left at temporary paths to their final paths: of the last claims, oldest first."""
         for claim in _claims_in(records)[:_LAST_CLAIMS][::-1]:
             self._finish_claim(records, claim)
 
@@ -186,7 +186,7 @@ class FilesDeliverer:
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """Return the recorded outcome of a claim; None if it has no record.
 
-        It first moves parts that a crash left to their final paths.
+        It first moves files that a crash left at temporary paths to their final paths.
         """
         with _translate_errors(self.folder, str(unit)):
             outcomes = self._load_delivered(self._record_folder(project, publish), claim)
@@ -249,7 +249,10 @@ class FilesDeliverer:
         return tuple(replace(entry.delivered, is_repeat=True) for entry in _parse_entries(record))
 
     def _finish_earlier(self, records: Path, targets: Sequence[Path]) -> None:
-        """Move parts that a crash left to their final paths, oldest claim first, so that none replaces a newer file."""
+        """Move files that a crash left at temporary paths to their final paths, oldest claim first.
+
+        So none of them replaces a newer file.
+        """
         found: dict[int, list[Path]] = {}
         for target in targets:
             for claim, parts in self._find_parts(target.parent, f".{target.name}.").items():
@@ -361,7 +364,7 @@ def _parse_entry(parts: Mapping[str, Any]) -> _DeliveryEntry:
 
 
 def _claims_in(records: Path) -> list[int]:
-    """Return the claims that have a record, newest first."""
+    """Return the numbers of the claims that have a delivery record, newest first."""
     found = (name.removesuffix(".json") for name in names_in(records, "") if name.endswith(".json"))
     return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 

@@ -70,7 +70,7 @@ def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> Wat
 
 
 def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns) -> WaterclockError:
-    """Read a file that Spark could not read once more, and build an error with the reason."""
+    """Read a file again that Spark could not read, and build an error with the broken lines and the reason."""
     if not is_there(path):
         return unreadable(path, FileNotFoundError())
     try:
@@ -262,7 +262,7 @@ def _fits_type(value: str, type_name: str) -> bool:
         if kind == "boolean":
             return value.lower() in ("true", "false")
         if (decimal := decimal_of(type_name)) is not None:
-            return _is_decimal(Decimal(value.strip()), *decimal)
+            return _fits_decimal(Decimal(value.strip()), *decimal)
         if kind in _PARSERS:
             _PARSERS[kind](value.strip())
     except (ValueError, InvalidOperation):
@@ -270,7 +270,7 @@ def _fits_type(value: str, type_name: str) -> bool:
     return True
 
 
-def _is_decimal(number: Decimal, digits: int, places: int) -> bool:
+def _fits_decimal(number: Decimal, digits: int, places: int) -> bool:
     """Return whether a DECIMAL with this many digits and places can represent a number without rounding."""
     exponent = number.normalize(_ALL_DIGITS).as_tuple().exponent
     return isinstance(exponent, int) and -exponent <= places and abs(number) < 10 ** (digits - places)

@@ -36,8 +36,8 @@ _FIELDS = "STRUCT<first: BIGINT, before: BIGINT, rows: BIGINT, skipped: ARRAY<BI
 class _FileSplit:
     """A split of a file, which one task reads from the byte offset `block` on.
 
-    `first` is the id of its first line, `lines` and `blank` are the numbers of its lines and blank lines. `top` is the
-    id of its first line that is not blank, or None. `lists` is the number of lines that begin like a JSON list.
+    `first` is Spark's row id of its first line, `top` that of its first line that is not blank, or None. `lines` counts
+    its lines, `blank` the blank ones, and `lists` those that begin like a JSON list.
     """
 
     path: str
@@ -71,7 +71,7 @@ def add_line_columns(
 ) -> DataFrame:
     """Add the columns that the expression `LINE` needs to rows that have the columns of `line_source_columns`.
 
-    `skips`: the reader skips blank lines, and the first other line of a file if `header`.
+    `skips`: the reader skips blank lines. `header`: it also skips the first line of a file that is not blank.
 
     Line numbers of a file are NULL if it has too many blank lines to keep in memory, or if a line contains a list of
     several rows. Cost: one pass over the files that counts their lines, and a small join.
@@ -108,7 +108,7 @@ def _expressions(*texts: str) -> list[Column]:
 
 
 def _find_blank_lines(text: DataFrame, parts: Iterable[_FileSplit]) -> dict[tuple[str, int], list[int]]:
-    """Return the ids of the blank lines of each split; none for a split with too many of them."""
+    """Return Spark's row ids of the blank lines of each split; none for a split with too many of them."""
     few = {(part.path, part.block) for part in parts if 0 < part.blank <= _MOST_SKIPPED}
     if not few:
         return {}

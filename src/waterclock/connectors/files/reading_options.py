@@ -136,7 +136,7 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
-    """Parse paths of values outside of the records, as in `orders.id AS order_id, exported_at`.
+    """Parse the option `outer`: paths of values outside of the records, as in `orders.id AS order_id, exported_at`.
 
     Raises E335 for an invalid path, and for one that leads to the records.
     """
@@ -160,7 +160,7 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
 
 
 def positions_of(text: str) -> tuple[Position, ...]:
-    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`. Raises E335 for an invalid field."""
+    """Parse the option `positions`, the fields of fixed-width lines: `id 1-6, name 7-30`. Raises E335."""
     found: list[Position] = []
     for part in text.split(","):
         match = _POSITION.fullmatch(part)
@@ -177,7 +177,7 @@ def positions_of(text: str) -> tuple[Position, ...]:
 
 
 def cells_of(text: str) -> Cells:
-    """Parse a range of a sheet: `B3`, `B3:F` or `B3:F100`. Raises E335 for an invalid range."""
+    """Parse the option `range` of a sheet: `B3`, `B3:F` or `B3:F100`. Raises E335 for an invalid range."""
     match = _RANGE.fullmatch(text.strip())
     cells = None
     if match is not None:

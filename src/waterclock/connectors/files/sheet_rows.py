@@ -155,7 +155,7 @@ def _read_messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iter
 class Sheet:
     """The column names of a sheet and the range of its data.
 
-    `rows` returns an iterator over the sheet's rows, starting at a row number, counted from 0.
+    `rows(n)` iterates over the sheet's rows from row `n` on, counted from 0.
     """
 
     names: tuple[str, ...]
@@ -265,7 +265,7 @@ def _make_column_name(at: int) -> str:
 def _find_fills(
     found: Any, request: SheetRequest, errors: Mapping[int, Mapping[int, str]]
 ) -> dict[int, list[tuple[int, int, Any]]]:
-    """Map each row to the column ranges that are filled because of merged cells, each with its value."""
+    """Map each row to the column ranges that merged cells cover, each with the value to fill in."""
     if not request.fills_merged:
         return {}
     ranges = _bounded_ranges(found)

@@ -117,7 +117,7 @@ class ByStamp:
 def _sort_by_stamp(candidates: Iterator[Candidate], *, sign: int) -> Iterator[Candidate]:
     """Sort files by stamp, ascending (`sign` 1) or descending (-1), in a stream.
 
-    The input must be sorted, except for neighbours within `_DISORDER`.
+    The input must be sorted already, except for files stamped within `_DISORDER` of each other.
     """
     waiting: list[tuple[float, int, Candidate]] = []
     for place, one in enumerate(candidates):

@@ -109,7 +109,7 @@ def _start_process(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[byt
 
 
 def _write_all(pipe: IO[bytes], content: bytes) -> None:
-    """Write all content and close the pipe. If the process has died, reading its answer fails."""
+    """Write all content and close the pipe. Ignore a process that has died: reading its answer reports that."""
     left = memoryview(content)
     with suppress(BrokenPipeError), pipe:
         while left:
@@ -148,7 +148,10 @@ def _explain_exit(code: int, errors: IO[bytes]) -> WaterclockError | ValueError:
 
 @contextmanager
 def _open_for_process(file: IO[bytes]) -> Iterator[int]:
-    """Yield the descriptor of a file for another process; without a file on disk, of a temporary copy. Raises E882."""
+    """Yield a descriptor for another process: of the file itself or, if it is not on disk, of a temporary copy.
+
+    Raises E882 if the file is too large.
+    """
     with ExitStack() as stack:
         on_disk = file
         if not (isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO)):

@@ -169,14 +169,14 @@ def _column_text(column: pa.Array, kind: str) -> pa.Array:
 
 
 def _fill_nulls(text: pa.Array) -> pa.Array:
-    """Replace NULL by an empty text, written as `""`, because readers skip the blank line that NULL would be."""
+    """Replace NULL by an empty text, which is written as `""`. NULL would be a blank line, which readers skip."""
     import pyarrow as pa
 
     return text.cast(pa.string()).fill_null("") if text.null_count else text
 
 
 def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:
-    """Prefix texts that a spreadsheet would treat as formulas, or that begin with an apostrophe, by an apostrophe.
+    """Put an apostrophe before texts that a spreadsheet would treat as formulas, or that begin with an apostrophe.
 
     So removing one apostrophe restores the text. Numbers and times are not changed: `-5` remains a number.
     """

@@ -57,7 +57,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
 
 
 def _parser_encoding(encoding: str) -> str | None:
-    """Return the encoding of the bytes from `_chunks`, for a parser; None if the document declares it."""
+    """Return the encoding that a parser of the bytes from `_chunks` needs; None if the document declares it."""
     return None if encoding.upper() in ("UTF-8", "UTF8") else "UTF-8"
 
 

@@ -102,7 +102,7 @@ def _is_zip(path: str) -> bool:
 
 
 def restore_file_keys(spark: SparkSession, frame: DataFrame, found: UnpackedFiles) -> DataFrame:
-    """Set `FILE_KEY` to the key of the zip in rows of its members, and to that of the original in rows of copies."""
+    """Set the column `FILE_KEY` to the key of the zip or original file in rows of unpacked and copied files."""
     if not found.zips:
         return frame
     keyed, of_zip = map_by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})

@@ -36,7 +36,7 @@ _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 
 def streams_of(flow: Flow) -> dict[str, list[Cadence]]:
-    """Map each stream that tables collect, as `connection/stream`, to the cadences of these tables."""
+    """Map each stream `connection/stream` that tables collect to the cadences of these tables."""
     found: dict[str, list[Cadence]] = {}
     for table in flow.tables.values():
         unit = table.source.unit if table.source is not None else None

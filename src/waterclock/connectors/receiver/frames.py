@@ -32,7 +32,7 @@ class EventFrame:
 
 
 def build_frame(at: datetime, body: bytes) -> bytes:
-    """Return the bytes of a frame."""
+    """Return the bytes of a frame with a request's body and the time `at` when it is written."""
     micros = (at - EPOCH) // _MICROSECOND
     return _HEAD.pack(len(body), crc32(body, crc32(_TIME.pack(micros))), micros) + body
 
