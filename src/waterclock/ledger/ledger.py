@@ -161,16 +161,16 @@ class Ledger:
         """Open the ledger at a SQLAlchemy URL, and upgrade it to the newest schema.
 
         `sqlite:///path`, `sqlite://` in memory, or `postgresql://user@host/database?schema=name`. Without `create`, the
-        result is None for a ledger that does not exist, and nothing is created. `clock` is for tests.
-        Raises  E401 for a database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL,
-                E422 for a damaged file, E423 where its server does not answer, E424 where its driver is missing
+        result is None for a ledger that does not exist, and nothing is created. `clock` is for tests. Raises E401 for a
+        database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL, E422 for a damaged
+        file, E423 if its server does not answer, E424 if its driver is missing.
         """
         database = open_database(url, create=create, clock=clock)
         return None if database is None else cls(database)
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Query another project's ledger without writing to it; None if there is none. Raises  as `read_only.look`."""
+        """Query another project's ledger without writing to it; None if there is none. Raises as `read_only.look`."""
         return read_ledger(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
-    """Send a test message to each selected target. Return 1 if one was not reached. Raises  E914, E915, E918."""
+    """Send a test message to each selected target. Return 1 if one was not reached. Raises E914, E915, E918."""
     project = open_project(folder, env)
     targets, secrets = _select_targets(project, names), Secrets.of(project.secrets)
     see_targets(project, targets)
@@ -82,7 +82,7 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
 
 
 def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
-    """Acknowledge alerts, so that their messages are not repeated. Raises  E412, E457, E458, E903, E918."""
+    """Acknowledge alerts, so that their messages are not repeated. Raises E412, E457, E458, E903, E918."""
     need_reason_of_acknowledging(why)
     meant = [_number(text) for text in dict.fromkeys(numbers)]
     if not meant:
@@ -105,7 +105,7 @@ def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], wh
 def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     """Check again for open problems and send pending messages. Return 1 if a message could not be delivered.
 
-    Raises  E412 where nothing ran yet, E918 where this environment sends no alerts, E914 and E915 as `check_target`
+    Raises E412 if nothing ran yet, E918 if this environment sends no alerts, E914 and E915 as `check_target`.
     """
     with open_read_only(folder, env, None) as at:
         project = at.project

@@ -91,7 +91,7 @@ def _keep(ledger: Ledger, asked: Backfill) -> None:
 
 
 def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill:
-    """Plan the missing labels in a range; for a snapshot source only the newest one. Raises  E513."""
+    """Plan the missing labels in a range; for a snapshot source only the newest one. Raises E513."""
     found, by_table = select_tables(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
     plan = at.planner.plan(

@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask a question. Continue if the answer is yes, else exit with code 1. Raises  E902 if stdin is no terminal."""
+    """Ask a question. Continue if the answer is yes, else exit with code 1. Raises E902 if stdin is no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():

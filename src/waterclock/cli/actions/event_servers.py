@@ -59,7 +59,7 @@ def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
 
     Granian's embedded server is new, so it is used only on request.
 
-    Raises  E909 for a server that is not known, or not installed
+    Raises E909 for a server that is not known, or not installed.
     """
     asked = os.environ.get(_ASKED, "uvicorn")
     if asked == "granian" and find_spec("granian") is not None:

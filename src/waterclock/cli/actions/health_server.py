@@ -39,7 +39,7 @@ def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterat
     The metrics, and the reasons why the run is not ready, contain names of tables and need the token from
     WATERCLOCK_METRICS_TOKEN.
 
-    Raises  E909 where the address cannot be bound, E923 for a short token
+    Raises E909 if the address cannot be bound, E923 for a short token.
     """
     import uvicorn
 

@@ -26,7 +26,7 @@ _PICTURES = {".svg": "svg", ".png": "png"}
 
 
 def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: Path | None, *, is_json: bool) -> None:
-    """Draw tables of a project: as text on a terminal, as DOT in a pipe, or into a file. Raises  E907, E908."""
+    """Draw tables of a project: as text on a terminal, as DOT in a pipe, or into a file. Raises E907, E908."""
     project = open_project(folder, env)
     found, _ = select_tables(project.flow, selection)
     known = columns_stored(project, found.tables)
@@ -66,7 +66,7 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
 def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
     """Print a diagram of the tables that FLAT joins to a table, as JSON if `is_json`, or write it to the file `out`.
 
-    Raises  E237 where FLAT cannot read the table
+    Raises E237 if FLAT cannot read the table.
     """
     project = open_project(folder, env)
     name, _ = one_table(project.flow, text)

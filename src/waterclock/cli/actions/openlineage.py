@@ -35,7 +35,7 @@ def show_lineage_state(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
-    """Send the pending events. Return 1 if some did not arrive. Raises  E379 without a destination, E412."""
+    """Send the pending events. Return 1 if some did not arrive. Raises E379 without a destination, E412."""
     project = open_project(folder, env)
     if not project.openlineage.is_on:
         raise _goes_nowhere(project)

@@ -100,7 +100,7 @@ class PlanDetails:
 
 
 def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> PlanDetails:
-    """Plan the selection; without a label range, also count labels that are not needed. Raises  E318."""
+    """Plan the selection; without a label range, also count labels that are not needed. Raises E318."""
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)
     found, by_table = select_tables(at.flow, selection, labels)

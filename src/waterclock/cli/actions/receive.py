@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) -> int:
-    """Receive events until stopped, and return the exit code. Raises  E870, E872 to E874, E909, E923."""
+    """Receive events until stopped, and return the exit code. Raises E870, E872 to E874, E909, E923."""
     project = open_project(folder, env)
     host, port = address_of(listen)
     endpoint = endpoint_of(project, is_open=host not in LOOPBACK)
@@ -76,7 +76,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
 
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
-    """Build the endpoint for the events of all streams. Raises  E870, E873, E874.
+    """Build the endpoint for the events of all streams. Raises E870, E873, E874.
 
     `is_open` is true if other machines can reach it, so that every stream needs a token.
     """
@@ -142,7 +142,7 @@ class _Served:
         wait_until_reachable(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
-        """Stop accepting events, answer those received, close the files. Raises  E872 for a disk; a server's error."""
+        """Stop accepting events, answer those received, close the files. Raises E872 for a disk; a server's error."""
         self._endpoint.is_ready = False
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended already

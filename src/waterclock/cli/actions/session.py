@@ -41,7 +41,7 @@ class _SocketConnection(HTTPConnection):
 
 
 def list_sessions(listen: str, *, is_json: bool) -> None:
-    """Print the sessions. Raises  E909 where no pages of this user run."""
+    """Print the sessions. Raises E909 if no pages of this user run."""
     found = json.loads(_ask(running_pages(listen), "GET", "/access.json")[1])["sessions"]
     if is_json:
         from waterclock.json_models.access import SessionPart, SessionsAnswer
@@ -59,7 +59,7 @@ def list_sessions(listen: str, *, is_json: bool) -> None:
 
 
 def revoke_sessions(listen: str, number: int | None, *, is_json: bool) -> None:
-    """End one session, or all. Raises  E909 where no pages of this user run."""
+    """End one session, or all. Raises E909 if no pages of this user run."""
     said = "all" if number is None else str(number)
     headers, _ = _ask(running_pages(listen), "POST", "/sessions", session=said)
     ended = int(headers.get("waterclock-ended", 0))
@@ -72,7 +72,7 @@ def revoke_sessions(listen: str, number: int | None, *, is_json: bool) -> None:
 
 
 def _ask(pages: RunningPages, method: str, path: str, **form: str) -> tuple[dict[str, str], bytes]:
-    """Send a request to the pages as their owner, and return the response's headers and body. Raises  E909."""
+    """Send a request to the pages as their owner, and return the response's headers and body. Raises E909."""
     place, scheme = f"{_HOST}:{pages.port}", "https" if pages.certificate else "http"
     headers = {"Host": place, "Origin": f"{scheme}://{place}", "Authorization": f"Bearer {pages.token}"}
     if form:

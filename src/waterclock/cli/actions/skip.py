@@ -22,7 +22,7 @@ def skip_batches(
 ) -> None:
     """Show the selected batches, ask, and skip them. Done batches are skipped only if their slices are damaged.
 
-    Raises  E513 where no label is selected, E413 where one is done and not damaged, E903 for an empty reason
+    Raises E513 if no label is selected, E413 if one is done and not damaged, E903 for an empty reason.
     """
     need_reason(why)
     to = console(stderr=is_json)

@@ -47,7 +47,7 @@ class SpecSelection:
 
 
 def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: bool) -> int:
-    """Run specifications, print the results, and return the exit code. Raises  ProjectErrors, E360 for none, E362."""
+    """Run specifications, print the results, and return the exit code. Raises ProjectErrors, E360 for none, E362."""
     project = open_project(folder, env)
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
     to = console(stderr=is_json)

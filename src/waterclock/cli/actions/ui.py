@@ -37,7 +37,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
     is_json: bool,
     tls: tuple[Path, Path] | None = None,
 ) -> int:
-    """Serve the pages, also of a project with errors, and return the exit code. Raises  E244, E909, E930, E944.
+    """Serve the pages, also of a project with errors, and return the exit code. Raises E244, E909, E930, E944.
 
     `tls` has the paths of a certificate and its private key, or is None for HTTP.
     """

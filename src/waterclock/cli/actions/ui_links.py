@@ -81,7 +81,7 @@ class RunningPages:
 
 
 def running_pages(listen: str) -> RunningPages:
-    """Return the pages of this user that run at an address. Raises  E909 where none run there."""
+    """Return the pages of this user that run at an address. Raises E909 if none run there."""
     host, port = address_of(listen, may_be_socket=True)
     place = place_of(host, port)
     said = _read_private(_file_of(place))
@@ -97,7 +97,7 @@ def running_pages(listen: str) -> RunningPages:
 
 
 def print_another(listen: str) -> int:
-    """Print a new link to the server at an address, and return the exit code. Raises  E909 where no pages run there."""
+    """Print a new link to the server at an address, and return the exit code. Raises E909 if no pages run there."""
     pages = running_pages(listen)
     code = make_code(pages.token, place_of(*address_of(listen, may_be_socket=True)))
     # printed without formatting, for scripts

@@ -32,7 +32,7 @@ _USES = {
 
 
 def impact_on(folder: Path, env: str | None, which: str) -> ColumnImpact:
-    """Find all tables that depend on `schema.table.column`. Raises  E378 without a column, E511, E517."""
+    """Find all tables that depend on `schema.table.column`. Raises E378 without a column, E511, E517."""
     project = open_project(folder, env)
     name, column = table_and_column(project.flow, which)
     if column is None:

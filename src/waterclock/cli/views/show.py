@@ -98,7 +98,7 @@ class TableDescription:
 
 
 def describe_table(folder: Path, env: str | None, text: str, rows: int) -> TableDescription:
-    """Collect the description of one table. Starts Spark only if rows are requested and exist. Raises  E511, E515."""
+    """Collect the description of one table. Starts Spark only if rows are requested and exist. Raises E511, E515."""
     with open_read_only(folder, env, None) as at:
         name, _ = one_table(at.flow, text)
         found = _describe_table(at, at.flow.tables[name])

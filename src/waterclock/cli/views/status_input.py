@@ -90,7 +90,7 @@ def collect_status_input(
 
 
 def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
-    """Collect how far tables are behind, besides their newest labels. Raises  E919 for selected labels or columns."""
+    """Collect how far tables are behind, besides their newest labels. Raises E919 for selected labels or columns."""
     seen = collect_status_input(at, selection, None, None, _WIDE, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:

@@ -82,7 +82,7 @@ _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True))
 
 
 def table(database: LedgerDatabase, name: str) -> TableRecord:
-    """Return the ledger's record of a table. Raises  E412 for a table that no applied flow has declared."""
+    """Return the ledger's record of a table. Raises E412 for a table that no applied flow has declared."""
     with database.read() as connection:
         return _record(_row(connection, name))
 
@@ -183,14 +183,14 @@ def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Comm
 
 
 def content(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> str:
-    """Return the short text that identifies the content of a table's interval. Raises  E412 for an unknown table."""
+    """Return the short text that identifies the content of a table's interval. Raises E412 for an unknown table."""
     return contents(database, [(name, low, high)])[name, low, high]
 
 
 def contents(
     database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Map each interval `(table, low, high)` to its content, all at one moment. Raises  E412 for an unknown table."""
+    """Map each interval `(table, low, high)` to its content, all at one moment. Raises E412 for an unknown table."""
     with database.read() as connection:
         modes = {name: row.mode for name, row in _rows(connection, {name for name, _, _ in wanted}).items()}
         return contents_of(connection, modes, wanted)
@@ -201,7 +201,7 @@ def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datet
 
     Cost: a slice of an APPEND table is read once if many references include it, otherwise once for each of them.
 
-    Raises  E412 for a table that no applied flow has declared
+    Raises E412 for a table that no applied flow has declared.
     """
     with database.read() as connection:
         rows = _rows(connection, {name for name, _, _ in wanted})

@@ -52,7 +52,7 @@ def find_dependent_batches(
     other in a cycle (through PREVIOUS) are included in full from the oldest span on: an upper bound, found in one step
     instead of one per window.
 
-    Raises  E525 as soon as more than `most` + `besides` batches depend on the seeds
+    Raises E525 as soon as more than `most` + `besides` batches depend on the seeds.
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)

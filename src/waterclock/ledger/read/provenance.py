@@ -102,8 +102,8 @@ def upstream(
 ) -> list[Link]:
     """Return every slice that went into a batch, directly or through others, nearest first, as it was when read.
 
-    `claim` selects a revision; the default is the current one. `depth` 1 returns only direct inputs.
-    Raises  E412 for a batch without that revision
+    `claim` selects a revision; the default is the current one. `depth` 1 returns only direct inputs. Raises E412 for a
+    batch without that revision.
     """
     with database.read() as connection:
         first = connection.execute(_CURRENT, {"of": table, "at": label}).scalar() if claim is None else claim
@@ -120,7 +120,7 @@ def upstream(
 
 
 def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
-    """Return every batch made from a batch, directly or through others, nearest first. Raises  E412 if never done."""
+    """Return every batch made from a batch, directly or through others, nearest first. Raises E412 if never done."""
     with database.read() as connection:
         found: dict[tuple[str, datetime, int], Link] = {}
         first = connection.execute(_SPAN, {"of": table, "at": label}).first()

@@ -212,7 +212,7 @@ def read_row_warnings(
 
 
 def audit(database: LedgerDatabase, table: str, label: datetime) -> Audit:
-    """Return everything that is stored about one batch. Raises  E412 for an unknown table or label."""
+    """Return everything that is stored about one batch. Raises E412 for an unknown table or label."""
     which = {"of": table, "at": label}
     with database.read() as connection:
         row = connection.execute(_BATCH, which).first()

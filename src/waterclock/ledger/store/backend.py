@@ -67,7 +67,7 @@ def backend_of(url: sa.URL) -> Backend:
 
 
 def parse_url(url: str) -> sa.URL:
-    """Parse the URL of a ledger. Raises  E403 for one of no known kind, or whose parts cannot be distinguished."""
+    """Parse the URL of a ledger. Raises E403 for one of no known kind, or whose parts cannot be distinguished."""
     if url.startswith(_OF_A_FILE):  # the remainder is the path, which may contain a question mark
         return sa.URL.create("sqlite", database=url.removeprefix(_OF_A_FILE))
     try:

@@ -181,7 +181,7 @@ class LedgerDatabase:
         sa.event.listen(self._engine, "do_connect", log_in)
 
     def read_schema_version(self) -> str | None:
-        """Read the schema version of the database without upgrading it; None for an empty one. Raises  E401, E402."""
+        """Read the schema version of the database without upgrading it; None for an empty one. Raises E401, E402."""
         return self._schema_version()
 
     def exists(self) -> bool:
@@ -200,7 +200,7 @@ class LedgerDatabase:
     def upgrade_schema(self) -> None:
         """Create the tables of a new ledger, or upgrade those of an older one. Do nothing if they are up to date.
 
-        Raises  E401 where the database is no ledger, E402 where newer code or a development version has written it
+        Raises E401 if the database is no ledger, E402 if newer code or a development version has written it.
         """
         found = self._schema_version()
         if found == NEWEST_SCHEMA:
@@ -219,7 +219,7 @@ class LedgerDatabase:
     def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function that runs one transaction; repeat the call if the connection breaks.
 
-        Raises  E423 if it breaks each time
+        Raises E423 if it breaks each time.
         """
         for _ in range(_MOST_TRIES - 1):
             try:
@@ -240,8 +240,8 @@ class LedgerDatabase:
     def write(self, *, claims: bool = False, even_moved: bool = False) -> Iterator[Write]:
         """Change the ledger in one transaction; other writers wait for their turn.
 
-        With `claims`, `last_claim` is a new number: above all earlier ones, and above the clock in milliseconds.
-        Raises  E425 for a ledger that was moved, unless `even_moved`
+        With `claims`, `last_claim` is a new number: above all earlier ones, and above the clock in milliseconds. Raises
+        E425 for a ledger that was moved, unless `even_moved`.
         """
         at = self.clock()
         values = {"clock": to_micros(at) // 1000} if claims else {}

@@ -80,7 +80,7 @@ class ExportHead:
 
     @classmethod
     def of_line(cls, line: str) -> ExportHead:
-        """Parse the first line of an export. Raises  E418 where it is none, or of newer code."""
+        """Parse the first line of an export. Raises E418 if it is none, or of newer code."""
         try:
             said = json.loads(line)["export"]
             head = cls(**{**said, "open": tuple(said["open"])})
@@ -123,7 +123,7 @@ def moment(database: LedgerDatabase) -> ExportHead:
 def load(database: LedgerDatabase, exports: Iterable[Iterable[str]]) -> int:
     """Fill an empty ledger from a chain of exports, newest first, down to a full one. Return its number of batches.
 
-    Raises  E418 where a line cannot be read, or an export was cut off
+    Raises E418 if a line cannot be read, or an export was cut off.
     """
     seen: dict[str, set[Any]] = {name: set() for name in _KEYS}
     with database.write() as write:

@@ -43,8 +43,8 @@ class LedgerPlace(Protocol):
     def install_draft(self, at: datetime, *, replaces: bool) -> str | None:
         """Move the draft into place. Return where the replaced ledger was moved to; None if there was none.
 
-        `replaces` allows moving an existing ledger away.
-        Raises  E416 where the place cannot be written; E417 where a ledger was created there meanwhile
+        `replaces` allows moving an existing ledger away. Raises E416 if the place cannot be written; E417 if a ledger
+        was created there meanwhile.
         """
 
 
@@ -55,7 +55,7 @@ def place_of(url: str) -> LedgerPlace:
 
 
 def check_ledger_url(url: str) -> None:
-    """Check the URL of a ledger without connecting. Raises  E403 for an invalid one, E424 without a driver."""
+    """Check the URL of a ledger without connecting. Raises E403 for an invalid one, E424 without a driver."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         postgres.create_engine(parsed).dispose()

@@ -50,7 +50,7 @@ _AWAY = ("08", "57P", "53300", "25P03", "25P02")
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
-    """Create the engine of a ledger in a PostgreSQL database. Raises  E424 where the driver is not installed."""
+    """Create the engine of a ledger in a PostgreSQL database. Raises E424 if the driver is not installed."""
     _require_options(url)
     try:
         engine = sa.create_engine(

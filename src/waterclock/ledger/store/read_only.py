@@ -39,7 +39,7 @@ class OlderSchema(Exception):
 def read_ledger(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
     """Open a ledger read-only, call `ask` with it and return the answer; None if there is no ledger.
 
-    `ask` is called again if a writer changed the file meanwhile. Raises  OlderSchema, E402, E415
+    `ask` is called again if a writer changed the file meanwhile. Raises OlderSchema, E402, E415.
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":

@@ -43,7 +43,7 @@ def create_token(  # noqa: PLR0913 - by name
     who: str,
     streams: Sequence[str] = (),
 ) -> AccessToken:
-    """Record a token by its digest, and return it. Raises  E942 if there was a token of this name already."""
+    """Record a token by its digest, and return it. Raises E942 if there was a token of this name already."""
     with database.write_unordered() as (connection, at):
         if name in {row.name for row in connection.execute(_BY_NAME)}:
             raise WaterclockError(
@@ -67,7 +67,7 @@ def _scope(token: AccessToken) -> list[str]:
 
 
 def revoke_token(database: LedgerDatabase, name: str, *, who: str) -> None:
-    """End a token now. Raises  E943 for an unknown one, or one that was revoked before."""
+    """End a token now. Raises E943 for an unknown one, or one that was revoked before."""
     with database.write_unordered() as (connection, at):
         known = {row.name: row.revoked_at for row in connection.execute(_BY_NAME)}
         if name not in known:

@@ -76,7 +76,7 @@ def known_claims(database: LedgerDatabase, table: str) -> dict[int, str]:
 
 
 def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
-    """Record a committed claim as of its commit; return False if it was recorded before. Raises  E412, E414."""
+    """Record a committed claim as of its commit; return False if it was recorded before. Raises E412, E414."""
     with database.write() as write:
         status = write.execute(_STATUS, {"number_": found.number}).scalar()
         if status not in {None, "open"}:

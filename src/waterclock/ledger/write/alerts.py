@@ -95,7 +95,7 @@ def record_look(database: LedgerDatabase, decide: Decide, *, since: int, up_to: 
 
 
 def acknowledge(database: LedgerDatabase, number: int, *, who: str, why: str) -> Alert:
-    """Record that a user acknowledges an open alert, replacing an earlier reason. Raises  E457, E458 if it is over."""
+    """Record that a user acknowledges an open alert, replacing an earlier reason. Raises E457, E458 if it is over."""
     with database.write() as write:
         write.execute(_TAKE_TURN)
         row = write.execute(_ONE, {"which": number}).first()

@@ -72,7 +72,7 @@ def apply(
     labels, done or being made, that read further back under the new flow; a request to make them again is recorded. It
     is called once more after the flow is applied, for batches that were claimed under the former flow meanwhile. A
     table with batches whose labels would change their meaning (E405) keeps its kind, mode, cadence and keys here.
-    Raises  E404 for a ledger of another project, and as `rename_tables`
+    Raises E404 for a ledger of another project, and as `rename_tables`.
     """
     found = read_applied_flow(database)
     if found is not None and found.fingerprint == flow.fingerprint:
@@ -120,7 +120,7 @@ def _request_recompute(write: Write, again: Mapping[str, Collection[datetime]], 
 
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
-    """Raise the errors that `apply` would raise for WAS declarations; change nothing. Raises  as `rename_tables`."""
+    """Raise the errors that `apply` would raise for WAS declarations; change nothing. Raises as `rename_tables`."""
     said, since = database.said, database.said_since
     database.use_names({})
     try:
@@ -139,7 +139,7 @@ def read_applied_flow(database: LedgerDatabase) -> AppliedFlow | None:
 
 
 def set_starts(database: LedgerDatabase, starts: Mapping[str, datetime], *, who: str) -> None:
-    """Record the first windows of tables that declare none, unless they are recorded. Raises  E412."""
+    """Record the first windows of tables that declare none, unless they are recorded. Raises E412."""
     if not starts:
         return
     with database.write() as write:

@@ -104,13 +104,13 @@ _LABELS = (
 def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
     """Give a claim of all labels of `request`, in one transaction, or refuse it.
 
-    Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
-            done, complete, and neither requested nor suspect (unless the request has a reason to restate), E409 for a
-            skipped one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
-            (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E456
-            (transient) where a window was reopened since it was planned, E828 (transient) where a label was made by
-            another claim than the one that was seen, E756 (transient) where a label to release is no longer held,
-            E850 (transient) where log entries that a label is to own were assigned to another label since
+    Raises E406 under a flow that is not the applied one, E407 if another claim is open, E408 for a label that is done,
+    complete, and neither requested nor suspect (unless the request has a reason to restate), E409 for a skipped one,
+    E410 (transient) if an input changed since it was looked up, E412 for an unknown table, E427 (transient) if the
+    table's pool is full, E429 (transient) if the table or all is paused, E456 (transient) if a window was reopened
+    since it was planned, E828 (transient) if a label was made by another claim than the one that was seen, E756
+    (transient) if a label to release is no longer held, E850 (transient) if log entries that a label is to own were
+    assigned to another label since.
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:

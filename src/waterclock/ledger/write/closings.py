@@ -124,7 +124,7 @@ def close_by_hand(
 ) -> None:
     """Close a window at a tick by a user's request. An event records the user and the reason.
 
-    The late rows that `late_tables` recorded for slices from the tick on are determined again. Raises  E266 where the
+    The late rows that `late_tables` recorded for slices from the tick on are determined again. Raises E266 if the.
     window is already closed
     """
     with database.write() as write:

@@ -113,7 +113,7 @@ _NEWEST_WEIGHS = 0.2
 def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchResult]) -> Recorded:
     """Record the results of a committed claim; its labels without a result get back their earlier status.
 
-    Raises  E411, E413, E414
+    Raises E411, E413, E414.
     """
     with database.write() as write:
         recorded = record(write, held, results)

@@ -76,7 +76,7 @@ _CHUNK = 500
 
 
 def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
-    """Skip batches: they count as covered, without rows, until that is revoked. Raises  E412, E413 for a done label."""
+    """Skip batches: they count as covered, without rows, until that is revoked. Raises E412, E413 for a done label."""
     with database.write() as write:
         _check_table(write, table)
         known = read_batches(write, table, [window.start for window in windows])
@@ -115,8 +115,8 @@ def retry(
     newest state of the table `open_windows` is made again if it was made without a skipped window. A request to release
     a held batch ends, since no user has reviewed the rows that are made now.
 
-    Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
-            E412 for an unknown table
+    Raises E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done; E412
+    for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -164,7 +164,7 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
     the source's current data, and `skip` without its rows, which are lost. Of two requests the stronger one stays, of
     equally strong ones the newer one. A batch that is being made is made once more.
 
-    Raises  E413 for a label that is not done, E412 for an unknown table
+    Raises E413 for a label that is not done, E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -184,7 +184,7 @@ def request_remake_of_held(
 ) -> tuple[datetime, ...]:
     """Do the same as `request_restate`, for batches whose earlier attempt may be held: it is replaced by a new one.
 
-    Raises  as `request_restate`
+    Raises as `request_restate`.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -230,7 +230,7 @@ def request_backfill(
 ) -> tuple[datetime, ...]:
     """Request that labels without a batch are made, even if no other batch needs them. Return the new requests.
 
-    Labels that are done, skipped, failed, held or being made do not change. Raises  E412 for an unknown table
+    Labels that are done, skipped, failed, held or being made do not change. Raises E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -252,7 +252,7 @@ def request_release(
 ) -> tuple[datetime, ...]:
     """Request that held batches are released as they were sealed, by any runner. Return the requested `labels`.
 
-    Raises  E413 for a label that is not held, or under an open claim; E412 for an unknown table
+    Raises E413 for a label that is not held, or under an open claim; E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -327,7 +327,7 @@ def withdraw(
     again. In a table of late rows (`is_of_late_rows`), the withdrawn request may have replaced that of a reopened
     window, so the slice is still made again.
 
-    Raises  E413 for a label under an open claim, E412 for an unknown table
+    Raises E413 for a label under an open claim, E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -360,7 +360,7 @@ def end_following(database: LedgerDatabase, table: str, labels: Collection[datet
 
 
 def record_rule_note(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
-    """Record a note on a rule, replacing the previous one; an empty text removes it. Raises  E412."""
+    """Record a note on a rule, replacing the previous one; an empty text removes it. Raises E412."""
     with database.write() as write:
         _check_table(write, table)
         write.log(RULE_NOTED, who=who, table=table, data={"rule": rule, "text": text})

@@ -31,8 +31,8 @@ _NOT_PAUSED = {"paused_at_": None, "paused_by_": None, "paused_why_": None}
 def pause_tables(database: LedgerDatabase, names: Collection[str], *, who: str, why: str) -> tuple[str, ...]:
     """Prevent all runners from claiming batches of these tables. Return those that were not paused before.
 
-    A table that was already paused keeps its first reason. Batches that are being made run to their end.
-    Raises  E430 where each is paused already, E412 for an unknown table
+    A table that was already paused keeps its first reason. Batches that are being made run to their end. Raises E430 if
+    each is paused already, E412 for an unknown table.
     """
     with database.write() as write:
         known = _check_known_tables(write, names)
@@ -46,7 +46,7 @@ def pause_tables(database: LedgerDatabase, names: Collection[str], *, who: str, 
 
 
 def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
-    """Prevent all runners from claiming any batch, also of tables declared later. Raises  E430 if all is paused."""
+    """Prevent all runners from claiming any batch, also of tables declared later. Raises E430 if all is paused."""
     with database.write() as write:
         if write.paused is not None:
             raise refusals.no_pause(
@@ -59,7 +59,7 @@ def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
 def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str, why: str = "") -> tuple[str, ...]:
     """End the pauses of these tables. Return those that were paused. A pause of all tables stays.
 
-    Raises  E430 where none is paused, or one is being reset or rebuilt; E412 for an unknown table
+    Raises E430 if none is paused, or one is being reset or rebuilt; E412 for an unknown table.
     """
     with database.write() as write:
         known = _check_known_tables(write, names)
@@ -75,7 +75,7 @@ def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str,
 
 
 def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
-    """End the pause of all tables; tables that are paused by name stay paused. Raises  E430 if there is none."""
+    """End the pause of all tables; tables that are paused by name stay paused. Raises E430 if there is none."""
     with database.write() as write:
         if write.paused is None:
             names = [row.name for row in write.execute(_TABLES) if row.paused_at is not None]
@@ -135,7 +135,7 @@ def rename_hold(write: Write, name: str) -> None:
 
 
 def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
-    """End the pause of a reset or rebuild; a user's own stays. Raises  E411 if another one took the table over."""
+    """End the pause of a reset or rebuild; a user's own stays. Raises E411 if another one took the table over."""
     reason, held_by = hold_in(row.paused_why)
     if held_by != claim:
         raise refusals.closed_claim_error(claim, "another reset or rebuild of the table took it over")

@@ -30,8 +30,8 @@ def begin_rebuilding(
 ) -> Rebuilding:
     """Take the rebuild lock, which blocks all new claims. Running batches end normally.
 
-    Raises  E407 where a reset or a rebuild of one table has not ended: it would commit its older rows after the move;
-            E644 where another rebuild is running, or stopped while it moved the new tables in
+    Raises E407 if a reset or a rebuild of one table has not ended: it would commit its older rows after the move; E644
+    if another rebuild is running, or stopped while it moved the new tables in.
     """
     with database.write() as write:
         refuse_holds(write)
@@ -46,7 +46,7 @@ def begin_rebuilding(
 
 
 def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: float) -> None:
-    """Extend the rebuild lock by one lease. Raises  E644 if it is lost: the lease expired, and a batch was claimed."""
+    """Extend the rebuild lock by one lease. Raises E644 if it is lost: the lease expired, and a batch was claimed."""
     with database.write() as write:
         known = require_own(write, token)
         until = write.at + timedelta(seconds=lease_seconds)
@@ -54,7 +54,7 @@ def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: flo
 
 
 def begin_moving(database: LedgerDatabase, token: str) -> None:
-    """Keep the rebuild lock until all tables have their new rows, whichever runner completes the move. Raises  E644."""
+    """Keep the rebuild lock until all tables have their new rows, whichever runner completes the move. Raises E644."""
     with database.write() as write:
         write.execute(_SET, {"said": replace(require_own(write, token), is_moving=True).to_json()})
 
@@ -83,7 +83,7 @@ def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
 
 
 def require_own(write: Write, token: str) -> Rebuilding:
-    """Return the rebuild that owns the lock under a token. Raises  E644 where the lock is lost."""
+    """Return the rebuild that owns the lock under a token. Raises E644 if the lock is lost."""
     known = write.rebuilding
     if known is None or known.token != token or known.is_done:
         raise WaterclockError(

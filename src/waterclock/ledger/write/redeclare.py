@@ -85,8 +85,8 @@ def begin_rebuild(
 
     Without the pause, a batch that commits after the slices were read would be removed from the table again. `left` are
     abandoned claims that can only be resolved during the rebuild. The second number is the claim of an earlier rebuild
-    or reset that did not end: it is taken over, and must never commit.
-    Raises  E407 where a batch is running, E644 while all tables are rebuilt
+    or reset that did not end: it is taken over, and must never commit. Raises E407 if a batch is running, E644 while
+    all tables are rebuilt.
     """
     with database.write(claims=True) as write:
         require_no_rebuild(write, table)
@@ -107,8 +107,8 @@ def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: st
 def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: str, why: str = "") -> None:
     """Record that all windows of a table before an instant are dropped, before the commit that removes them.
 
-    From then on no batch is planned that reads or makes them, and no rebuild shows them again.
-    Raises  E407 where a batch, a reset or a rebuild of the table is running, E644 while all tables are rebuilt
+    From then on no batch is planned that reads or makes them, and no rebuild shows them again. Raises E407 if a batch,
+    a reset or a rebuild of the table is running, E644 while all tables are rebuilt.
     """
     with database.write() as write:
         require_no_rebuild(write, table)
@@ -119,7 +119,7 @@ def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: s
 
 
 def refuse_busy(database: LedgerDatabase, table: str) -> None:
-    """Raise an error if a batch of the table is running. Raises  E407 naming its runner."""
+    """Raise an error if a batch of the table is running. Raises E407 naming its runner."""
     with database.read() as connection:
         _refuse(table, connection.execute(_OPEN, {"of": table}).first())
 
@@ -138,7 +138,7 @@ def redeclare(
 
     `found` has new revisions of its slices, where the same slices now mean other rows: all readers of the table become
     suspect. `is_new_log`: older versions have changed and are no longer read. `claim` is that of `begin_rebuild`.
-    Raises  E407 where a batch is running, E411 where another rebuild took this one over; nothing is written then
+    Raises E407 if a batch is running, E411 if another rebuild took this one over; nothing is written then.
     """
     with database.write() as write:
         refuse_open(write, table.name)
@@ -174,7 +174,7 @@ def _record(write: Write, found: CommittedClaim) -> None:
 
 
 def find_row(write: Write, table: str) -> AnyRow:
-    """Return a table's row. Raises  E412 where it has been renamed or was never declared."""
+    """Return a table's row. Raises E412 if it has been renamed or was never declared."""
     row = write.execute(_TABLE, {"of": table}).first()
     if row is None:
         raise refusals.unknown_table(table, write.execute(_NAMES).scalars())

@@ -162,11 +162,10 @@ def read_former_names(database: LedgerDatabase) -> FormerNames:
 def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     """Rename all tables whose WAS was not applied yet, and the code of these tables and of their readers.
 
-    The result maps each new name to the former one. Cost: one statement for each column with table names;
-    minutes for a ledger of millions of batches.
-    Raises  E318 where there is nothing to rename, or both names have data, or two tables declare one former name, or
-            the flow uses a former name again; E407 (transient) while a batch of one is running, E644 (transient) while
-            all tables are rebuilt
+    The result maps each new name to the former one. Cost: one statement for each column with table names; minutes for a
+    ledger of millions of batches. Raises E318 if there is nothing to rename, or both names have data, or two tables
+    declare one former name, or the flow uses a former name again; E407 (transient) while a batch of one is running,
+    E644 (transient) while all tables are rebuilt.
     """
     found = _former(write.connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):

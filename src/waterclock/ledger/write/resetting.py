@@ -46,8 +46,8 @@ def is_resettable(database: LedgerDatabase, name: str) -> bool:
 def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, int | None]:
     """Begin a reset: pause the table, and return the claims of this reset and of an unfinished earlier one, or None.
 
-    The caller makes sure that the earlier claim never commits.
-    Raises  E407 where a batch is running, E412 for an unknown table, E644 while all tables are rebuilt
+    The caller makes sure that the earlier claim never commits. Raises E407 if a batch is running, E412 for an unknown
+    table, E644 while all tables are rebuilt.
     """
     with database.write(claims=True) as write:
         return write.last_claim, hold(write, _row(write, name), write.last_claim, RESETTING, who=who)
@@ -66,7 +66,7 @@ def end_reset(
     """Record that a table was emptied, and that its current declaration applies.
 
     Its readers become due where their inputs differ; all batches of `asked_again`, done or being made, are made again.
-    Raises  as `begin_reset`, E411 where another reset of the table took this one over
+    Raises as `begin_reset`, E411 if another reset of the table took this one over.
     """
     version, claim = emptied.version, emptied.claim
     with database.write() as write:

@@ -102,8 +102,7 @@ def record_set(
     labels may have another meaning.
 
     Requests to make batches again stay, except those that the set meets: `follow` and `recompute` of transforms from
-    before the rebuild began.
-    Raises  E644 where the rebuild lock has another owner
+    before the rebuild began. Raises E644 if the rebuild lock has another owner.
     """
     with database.write() as write:
         known = require_own(write, token)
