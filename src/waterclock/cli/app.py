@@ -110,14 +110,14 @@ class Commands(TyperGroup):
                 formatter.write_dl([(each.__name__, _first_line(each)) for each in functions])
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the --help option with the default False, because converting a missing default loads pydantic."""
+        """Return the --help option. Its default is set to False, since converting a missing default loads pydantic."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False
         return option
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command. For a command of another tool, fail with the equivalent command of Waterclock."""
+        """Find the command. For a command of another tool, fail and name the equivalent command of Waterclock."""
         answer = answer_to_command(args[0]) if args and args[0] not in self.commands else None
         if answer is not None:
             ctx.fail(answer)
@@ -157,7 +157,7 @@ class Command(TyperCommand):
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments. For an option of another tool, fail with the equivalent option of Waterclock."""
+        """Parse the arguments. For an option of another tool, fail and name the equivalent option of Waterclock."""
         try:
             return list(super().parse_args(ctx, args))
         except Exception as error:
@@ -169,13 +169,13 @@ class Command(TyperCommand):
 
 
 class _PlainArgument:
-    """Converts arguments that are strings or paths. Typer would do so with pydantic, which takes 50 ms to load."""
+    """Converts arguments that are strings or paths. Typer would do that with pydantic, which takes 50 ms to load."""
 
     def __init__(self, kind: Any, otherwise: Callable[[], Any]) -> None:
         self._kind, self._otherwise = kind, otherwise
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Convert a value of the command line. Typer converts values other than strings and readable paths."""
+        """Convert a value of the command line. Values other than strings and readable paths are converted by Typer."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if self._kind is str and isinstance(value, str):
@@ -254,7 +254,7 @@ for _functions in COMMANDS.values():
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code. `argv` excludes the program's name; the default is sys.argv."""
+    """Run one command line and return its exit code. `argv` has no program name; the default is that of sys.argv."""
     gc.set_threshold(400_000, 20, 50)  # imports stay in memory: scanning them took a tenth of a short command
     atexit.register(_skip_final_gc)
     if _COMPLETE in os.environ:  # a shell asks for completions

@@ -1,4 +1,4 @@
-"""Stops a run by Ctrl-C or SIGTERM: after the first, running batches finish; the second exits at once."""
+"""Stops a run by Ctrl-C or SIGTERM. After the first signal, running batches finish; a second signal exits at once."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ def stoppable(stop: Callable[[], None], *, told_to: IO[str], is_own_process: boo
     """Call `stop` at the first Ctrl-C or SIGTERM within the block, and exit the process at the second.
 
     The exit prints a note to `told_to`. If `is_own_process` is false, as in a notebook, the second signal only calls
-    `stop` again.
+    `stop` again. `stop` must return at once.
 
     A separate thread receives the signals. Python runs signal handlers only in the main thread, which may be blocked by
-    a lock or a terminal. `stop` must return at once. If the block does not run in the main thread, no signals are
-    received.
+    a lock or a terminal. If the block does not run in the main thread, no signals are received.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -62,7 +61,7 @@ def _listen(heard: int, stop: Callable[[], None], told_to: IO[str] | None) -> No
 
 
 def exit_at_once(told_to: IO[str]) -> None:
-    """Exit without waiting. The next run takes over the open claims once their leases have expired."""
+    """Exit without waiting for running batches. The next run takes over their claims when their leases have expired."""
     with suppress(OSError, ValueError):  # a stream without a descriptor, or a closed one
         _write_if_ready(told_to.fileno(), f"\n{_LEFT}\n", is_terminal=told_to.isatty())
     os._exit(ExitCode.INTERRUPTED)

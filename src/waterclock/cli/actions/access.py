@@ -65,7 +65,7 @@ def record_query(project: Project, sql: str) -> None:
 
 
 def find_declared_user(project: Project, name: str) -> Person:
-    """Return a user of the project file, to see what they see. Raises E941 for an unknown name."""
+    """Return a user of the project file, for a command that runs as this user. Raises E941 for an unknown name."""
     person = project.access.person(name, SignIn.COMMAND)
     if person is None:
         users = project.access.users

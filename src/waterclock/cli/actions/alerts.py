@@ -124,7 +124,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def see_targets(project: Project, targets: Sequence[Target]) -> None:
-    """Raise the errors of all targets that cannot be used: unresolved secrets, invalid addresses, missing packages."""
+    """Raise the errors of all unusable targets: unresolved secrets, invalid addresses, missing packages."""
     errors = target_errors(targets, Secrets.of(project.secrets))
     raise_all(errors)
 

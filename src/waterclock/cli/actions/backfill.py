@@ -28,7 +28,7 @@ from waterclock.selection import Labels
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """A planned backfill: the selected label ranges, the missing labels in them (`force`), and their plan."""
+    """A planned backfill: the selected ranges of labels, the missing labels in them (`force`), and their plan."""
 
     tables: tuple[str, ...]
     labels: Mapping[str, Labels]
@@ -83,7 +83,7 @@ def _waits_for_pause(plan: Plan) -> bool:
 
 
 def _keep(ledger: Ledger, asked: Backfill) -> None:
-    """Record the request in the ledger: a paused batch cannot run now, and a later run makes it once it is resumed."""
+    """Record the request in the ledger, for paused batches: a later run makes them once they are resumed."""
     known = {record.name for record in ledger.reads.tables()}
     for name, labels in asked.force.items():
         if labels and name in known:
@@ -91,7 +91,7 @@ def _keep(ledger: Ledger, asked: Backfill) -> None:
 
 
 def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill:
-    """Plan the missing labels in a range; for a snapshot source only the newest one. Raises E513."""
+    """Plan the missing labels of a range; for a snapshot source only the newest. Raises E513 for an empty selection."""
     found, by_table = select_tables(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
     plan = at.planner.plan(
@@ -101,7 +101,7 @@ def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill
 
 
 def cost_words(cost: Estimate) -> str:
-    """Format an estimate: `3 min 20 s of work; not known for marts.delays, which never ran`."""
+    """Format an estimate, such as `3 min 20 s of work; not known for marts.delays, which never ran`."""
     known = f"{seconds_words(cost.seconds)} of work" if len(cost.unknown) < len(cost.tables) else ""
     untold = f"not known for {', '.join(cost.unknown)}, which never ran" if cost.unknown else ""
     return "; ".join(part for part in (known, untold) if part) or "no work"

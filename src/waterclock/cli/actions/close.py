@@ -1,4 +1,4 @@
-"""Closes the books of a window by hand (`closed_by_hand()` in CLOSE WHEN), and records who closed it and why."""
+"""Closes a window by a user's request (`closed_by_hand()` in CLOSE WHEN), and records who closed it and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waterclock.timelabel.label import label_of
 
 
 def close_window(folder: Path, env: str | None, which: str, why: str, now: str | None, *, is_json: bool) -> None:
-    """Close the books of a window at the newest tick with settled inputs. Raises E266, E903; as `one_table`."""
+    """Close a window at the newest tick with settled inputs. Raises E266, E903, and the errors of `one_table`."""
     need_reason_of_closing(why)
     project = open_project(folder, env)
     name, behind = one_table(project.flow, which)
@@ -47,7 +47,7 @@ def close_window(folder: Path, env: str | None, which: str, why: str, now: str |
 
 
 def _label(table: Table, which: str, labels: Labels | None) -> datetime:
-    """Return the only label in a range. Raises E266 if there is none, or more than one."""
+    """Return the only label in a range. Raises E266 if the range has no label, or several."""
     low, high = (None, None) if labels is None else labels.bounds(table.cadence)
     if low is None or high is None:
         raise WaterclockError("E266", f"{which} names no window", fix=f"name the window: {table.name}@LABEL")

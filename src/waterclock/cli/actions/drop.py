@@ -19,7 +19,7 @@ from waterclock.timelabel.label import label_of
 def drop_windows(
     folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool
 ) -> None:
-    """Show the selected windows, ask, and drop them. Raises E436 for windows that cannot be dropped, E903."""
+    """Show the selected windows, ask, and drop them. Raises E436 for a selection that cannot be dropped, E903."""
     need_reason(why)
     to = console(stderr=is_json)
     project = open_project(folder, env)

@@ -1,4 +1,4 @@
-"""HTTP servers for the event endpoint: uvicorn, or Granian on request, which takes half the CPU."""
+"""HTTP servers for the event endpoint: uvicorn, or on request Granian, which takes half the CPU time."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def wait_until_reachable(address: tuple[str, int], is_over: Callable[[], bool]) 
 class EventServer(Protocol):
     """Serves an event endpoint at an address until it is stopped. Requests in flight are answered first.
 
-    `leaves_threads` is true if threads of the server outlive it, so that the process must exit without a shutdown of
-    the interpreter.
+    `leaves_threads` is true if threads of the server still run after its end. The process must then exit without a
+    shutdown of the interpreter.
     """
 
     leaves_threads: bool
@@ -50,16 +50,15 @@ class EventServer(Protocol):
         ...
 
     def stop(self) -> None:
-        """Accept no more connections. Called in the event loop of the server."""
+        """Accept no more connections. Must be called in the server's event loop."""
         ...
 
 
 def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
     """Return the server of an event endpoint. `address` is bound, and no server listens there yet.
 
-    Granian's embedded server is new, so it is used only on request.
-
-    Raises E909 for a server that is not known, or not installed.
+    Granian's embedded server is new, so it is used only on request. Raises E909 for a server that is unknown or not
+    installed.
     """
     asked = os.environ.get(_ASKED, "uvicorn")
     if asked == "granian" and find_spec("granian") is not None:

@@ -36,10 +36,8 @@ _SECONDS_TO_END = 3
 def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
     """Serve `/livez`, `/readyz` and `/metrics` from a separate thread, and yield the address.
 
-    The metrics, and the reasons why the run is not ready, contain names of tables and need the token from
-    WATERCLOCK_METRICS_TOKEN.
-
-    Raises E909 if the address cannot be bound, E923 for a short token.
+    The metrics, and the reasons why the run is not ready, contain names of tables. They require the token from
+    WATERCLOCK_METRICS_TOKEN. Raises E909 if the address cannot be bound, E923 for a short token.
     """
     import uvicorn
 

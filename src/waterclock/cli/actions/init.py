@@ -1,6 +1,6 @@
 """Creates the sample project of `init`: the database of a shop, files that arrive, and a flow that reads both.
 
-Its windows are the three days before today, so that the first run has work and the second has none.
+Its windows are the three days before today, so that the first run makes batches and the second finds none due.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def next_commands(folder: Path, *commands: str) -> tuple[str, ...]:
 
 
 def _check_folder(folder: Path, files: Iterable[Path]) -> None:
-    """Raise an error if the folder cannot be a project's, or if one of the files exists already. Raises E901."""
+    """Raise E901 if the folder cannot be a project's, or if one of the files exists already."""
     solid = next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None)
     if solid is not None:
         raise WaterclockError(

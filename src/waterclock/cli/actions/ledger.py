@@ -63,7 +63,7 @@ def run_ledger_rebuild(folder: Path, env: str | None, export: str | None, *, for
 def run_move(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
     """Move the ledger to a URL or to the ledger URL of another environment, and print the setting to change.
 
-    Raises E417 if a ledger is there already, E419 if there is none to move, E426 while batches run.
+    Raises E417 if the target is a ledger already, E419 if there is no ledger to move, E426 while batches run.
     """
     project = open_project(folder, env)
     url = to if ":" in to else ledger_url(open_project(folder, to))

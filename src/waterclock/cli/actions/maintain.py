@@ -20,7 +20,7 @@ from waterclock.operations.opening import open_project, select_tables
 
 
 def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:
-    """Find files to join or remove, tidy them unless it is a dry run, and report. Return the exit code."""
+    """Find files to join or remove and, unless it is a dry run, do that. Print a report and return the exit code."""
     project = open_project(folder, env)
     chosen, _ = select_tables(project.flow, selection)
     known = open_ledger(project)

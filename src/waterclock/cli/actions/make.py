@@ -1,4 +1,4 @@
-"""Makes the missing and stale batches that a query as of a tick needs, after the user has confirmed them."""
+"""Makes the missing and stale batches that a query as of a tick reads, after the user has confirmed them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from waterclock.selection import Labels
 def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool) -> None:
     """Show the batches that a query needs and that are missing or stale, ask, and make them.
 
-    Everything is printed on stderr, because stdout contains only the answer. Exits with the run's code if a batch
-    failed.
+    Everything is printed on stderr, because stdout contains only the rows of the query. Exits with the run's code if a
+    batch failed.
     """
     with open_read_only(folder, env, None) as at:
         asked = _confirm_run(at, list_queried_tables(at.flow, sql), tick, yes=yes)

@@ -1,4 +1,4 @@
-"""Draws the data model as text for a terminal, as DOT for Graphviz, or as a picture by Graphviz."""
+"""Draws the data model as text for a terminal, as DOT for Graphviz, or as an image by Graphviz."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
 
 
 def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
-    """Print a diagram of the tables that FLAT joins to a table, as JSON if `is_json`, or write it to the file `out`.
+    """Draw the tables that FLAT joins to a table, in the formats of `draw_model`.
 
     Raises E237 if FLAT cannot read the table.
     """

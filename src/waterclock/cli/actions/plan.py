@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanDetails:
-    """A plan with its details: labels that need no batch, tables without a due window, deadlines and more."""
+    """A plan and its details to print: labels that need no batch, tables without a due window, deadlines and more."""
 
     plan: Plan
     flow: Flow
@@ -100,7 +100,7 @@ class PlanDetails:
 
 
 def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> PlanDetails:
-    """Plan the selection; without a label range, also count labels that are not needed. Raises E318."""
+    """Plan the selection. Without a label range, also count labels that need no batch. Raises E318 for a bad rename."""
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)
     found, by_table = select_tables(at.flow, selection, labels)

@@ -1,4 +1,4 @@
-"""Finds the tables to rebuild and their changes, and starts the rebuild."""
+"""Finds the tables to rebuild and the changes of their declarations, asks, and rebuilds them."""
 
 from __future__ import annotations
 

@@ -76,9 +76,10 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
 
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
-    """Build the endpoint for the events of all streams. Raises E870, E873, E874.
+    """Build the endpoint for the events of all streams.
 
-    `is_open` is true if other machines can reach it, so that every stream needs a token.
+    `is_open` is true if other machines can reach the endpoint: then each stream needs a token. Raises E870 without
+    streams, E873 for a missing token, E874 for a folder that cannot be written.
     """
     cadences = streams_of(project.flow)
     if not cadences:
@@ -117,7 +118,7 @@ def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
 
 
 class _Served:
-    """Runs an event server in a separate thread. `on_end` is a callback for a server that ends by itself."""
+    """Runs an event server in a separate thread. `on_end` is called when the server has ended."""
 
     def __init__(self, endpoint: Endpoint, address: socket.socket, on_end: Callable[[], None]) -> None:
         self._endpoint = endpoint
@@ -142,7 +143,7 @@ class _Served:
         wait_until_reachable(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
-        """Stop accepting events, answer those received, close the files. Raises E872 for a disk; a server's error."""
+        """Stop accepting events, answer those received, close the files. Raises E872 for a failed disk."""
         self._endpoint.is_ready = False
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended already
@@ -194,7 +195,7 @@ def _prepare_folder(folder: Path) -> Path:
         probe = folder / f".probe-{threading.get_native_id()}"
         probe.touch()
         probe.unlink()
-        for each in (folder, *folder.parents[:2]):  # new folders must survive a crash of the machine
+        for each in (folder, *folder.parents[:2]):  # so that new folders survive a crash of the machine
             sync_folder(each)
     except OSError as error:
         raise WaterclockError(

@@ -1,4 +1,4 @@
-"""Shows the labels a reset removes and the tables that read them, asks, and starts the table over."""
+"""Resets a table: shows its labels and the tables that read them, asks, and starts the table over."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from waterclock.operations.opening import one_table, open_project
 
 
 def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
-    """Show a table's contents and readers, ask, and start it over with its late rows. Raises as `prepare_reset`."""
+    """Show a table's labels and readers, ask, and reset it with its table of late rows. Raises as `prepare_reset`."""
     project = open_project(folder, env)
     name, _ = one_table(project.flow, which)
     to = console(stderr=is_json)
     with open_workplace(project) as work:
         apply_flow(work, work.real_now())  # finds a renamed table under its new name
-        # the table of late rows first: if the command is killed in between, repeating it has the same result
+        # the table of late rows first: if the command is killed in between, it can be repeated
         late = [each for of in late_tables(work.flow, name) if (each := prepare_reset(work, of)) is not None]
         found = prepare_reset(work, name)
         for each in late if found is None else [found, *late]:

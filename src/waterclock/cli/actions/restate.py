@@ -40,7 +40,7 @@ _MAKE_HELD = frozenset({"recompute", "recollect"})
 
 @dataclass(frozen=True, slots=True)
 class RestateCommand:
-    """A request to make batches again: command, verb, selection, reason, and the function that finds the labels."""
+    """A command that makes batches again: its name, verb, selection, reason, and the function that finds the labels."""
 
     command: str
     verb: str
@@ -115,7 +115,7 @@ def _print_requested(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> No
 def _add_late_rows(
     at: OpenedProject, ledger: Ledger, wish: RestateCommand, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
-    """Return the windows that may run: those of `ripple`, late rows that they may take over, and readers of both."""
+    """Return the windows to run: those of `ripple`, the late rows that these may take over, and readers of both."""
     late = find_taken_late_rows(at, ledger, found) if wish.verb == "recompute" else {}
     if not late:
         return ripple.all
@@ -136,7 +136,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
     is_run: bool,
     is_json: bool,
 ) -> int:
-    """Make only the held batches of a selection again. Other batches can be requested once none is held."""
+    """Make the held batches of a selection again, and no others. These can be requested once none is held."""
     for name, labels in held.items():
         words = local_range(labels[0], labels[-1], at.flow.tables[name].cadence)
         to.print(Text(f"held: {count_words(len(labels), 'label')} of {name} ({words})"), soft_wrap=True)
@@ -159,7 +159,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
 
 
 def print_ripple(to: Console, at: OpenedProject, verb: str, ripple: Ripple, cost: Estimate) -> None:
-    """Print the batches to make again, the batches that may follow, and the maximum cost."""
+    """Print the batches to make again, the batches that may have to follow, and the maximum cost."""
     _print_part(to, at, f"{verb}: {_count(ripple.asked)}", ripple.asked)
     following = ripple.following
     if following:

@@ -50,8 +50,8 @@ _OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
-    `is_beside` is true if the run makes batches for a query, and so prints to stderr. `listen` is the address of the
-    endpoints for health and metrics, `pages` that of the pages of `ui`. `is_logged` prints events as lines of JSON.
+    `is_beside` is true if the run makes batches for a query, so that it prints to stderr. `listen` is the address of
+    the endpoints for health and metrics, `pages` that of the web pages. `is_logged` prints events as lines of JSON.
     """
 
     command: str
@@ -92,7 +92,7 @@ def _log_of(asked: RunOptions) -> JsonLog | None:
 def execute_run(
     project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None
 ) -> Iterator[RunReport]:
-    """Run the request, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
+    """Run batches, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
 
     If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
     """
@@ -136,7 +136,7 @@ def execute_run(
 
 
 def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
-    """Count the ready batches that were not requested, for the `nothing is due` line. Cost: a plan of all tables."""
+    """Count the ready batches that were not requested, to mention them in the output. Cost: a plan of all tables."""
     if asked.command not in _OF_BATCHES or asked.only is None or asked.is_json or asked.is_beside or outcome.away:
         return 0
     known = {(each.table, each.label) for each in outcome.plan.batches} if outcome.plan else set()
@@ -148,7 +148,7 @@ def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome,
 
 
 def _carry_on(work: RunContext, progress: Progress) -> None:
-    """Finish the table moves of a `rebuild --all` that was killed during them. Usually it costs one ledger query."""
+    """Finish the table moves of a `rebuild --all` that was killed during them. Otherwise it costs one ledger query."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
@@ -159,7 +159,7 @@ def _carry_on(work: RunContext, progress: Progress) -> None:
 
 
 def _finish_killed_rebuild(work: RunContext, progress: Progress) -> None:
-    """Finish a rebuild that was killed during a watch. The watch would otherwise wait for it forever."""
+    """Finish a rebuild that was killed while this run watches. The run would otherwise wait for it forever."""
     try:
         _carry_on(work, progress)
     except (WaterclockError, OSError) as raised:
@@ -252,7 +252,7 @@ def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> N
 
 @contextmanager
 def _lineage_sent(work: RunContext) -> Iterator[None]:
-    """Send lineage events after the run has ended, so that they include its end. A forced exit sends nothing."""
+    """Send lineage events after the run has ended, so that its end is among them. A forced exit sends nothing."""
     try:
         yield
     except Exception:

@@ -72,7 +72,7 @@ def revoke_sessions(listen: str, number: int | None, *, is_json: bool) -> None:
 
 
 def _ask(pages: RunningPages, method: str, path: str, **form: str) -> tuple[dict[str, str], bytes]:
-    """Send a request to the pages as their owner, and return the response's headers and body. Raises E909."""
+    """Send a request to the pages as their owner; return the response's headers and body. Raises E909 if that fails."""
     place, scheme = f"{_HOST}:{pages.port}", "https" if pages.certificate else "http"
     headers = {"Host": place, "Origin": f"{scheme}://{place}", "Authorization": f"Bearer {pages.token}"}
     if form:

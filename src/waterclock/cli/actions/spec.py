@@ -38,7 +38,7 @@ _STYLES = {"-": "fail", "+": "warn", "~": "fail"}
 
 @dataclass(frozen=True, slots=True)
 class SpecSelection:
-    """The selection of specifications to run, and the HTML file to write the results to."""
+    """Selects the specifications to run, by files, name and tags. `html` is the file to write the results to."""
 
     files: tuple[str, ...] = ()
     name: str | None = None
@@ -82,7 +82,7 @@ def _write(outcome: SpecOutcome, page: Path) -> None:
 
 
 class SpecReport(ScenarioListener):
-    """Prints scenarios as they end. On a terminal it also shows the running one."""
+    """Prints the result of each scenario when it ends. On a terminal it also shows the running one."""
 
     def __init__(self, to: Console, count: int, *, is_quiet: bool) -> None:
         self._to = to
@@ -114,7 +114,7 @@ class SpecReport(ScenarioListener):
                 self._to.print(line, soft_wrap=True)
 
     def is_stopping(self) -> bool:
-        """Whether Ctrl-C was pressed."""
+        """Return whether Ctrl-C was pressed."""
         return self._stop.is_set()
 
     @contextmanager

@@ -30,7 +30,7 @@ from waterclock.timelabel.zone import parse_instant
 def create_token(
     folder: Path, env: str | None, name: str, user: str, *, may: str | None, until: str | None, is_json: bool
 ) -> None:
-    """Create a token and print it once. Raises E942 if it cannot be created, E106 for an invalid end."""
+    """Create a token and print it once. Raises E942 if it cannot be created, E106 for an invalid `until`."""
     project = open_project(folder, env)
     require_name(name)
     may, streams = streams_of_token(may, streams_of(project.flow))

@@ -80,7 +80,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
 
 
 def missing_sandbox(live: LiveProject) -> str | None:
-    """Return a line that reports why queries of the pages run without a sandbox, or None if they run in one."""
+    """Return a message why queries of the pages run without a sandbox, or None if they run in one."""
     try:
         spark = live.project().spark
     except (WaterclockError, OSError):  # the pages show the errors of the project
@@ -90,7 +90,7 @@ def missing_sandbox(live: LiveProject) -> str | None:
 
 
 def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:
-    """Raise an error for arguments that no page could use: E106 for an invalid instant, E243 for the environment."""
+    """Raise E106 for an invalid `now`, E243 for an invalid environment: no page could be shown with them."""
     if now is not None:
         parse_instant(now, "UTC")
     if env is None:

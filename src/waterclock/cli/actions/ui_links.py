@@ -1,7 +1,7 @@
 """Creates one-time links to the pages: the first at the start, more by `waterclock ui --link`.
 
 The server stores its token in a file that only its user can read, and `ui --link` makes a link from it. For `--open`,
-the link is in such a file too, because every user can read the arguments of the browser's process.
+the link is in a file with the same protection, because every user can read the arguments of the browser's process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_BYTES = 4096
 
 @contextmanager
 def store_token(served: RunningServer) -> Iterator[bool]:
-    """Keep a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
+    """Store a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
     path = _file_of(place_of(served.host, served.port))
     certificate = "" if served.certificate is None else str(served.certificate.file.resolve())
     said = {"host": served.host, "port": served.port, "token": served.guard.token, "certificate": certificate}
@@ -46,7 +46,7 @@ def store_token(served: RunningServer) -> Iterator[bool]:
 
 @contextmanager
 def store_page(served: RunningServer) -> Iterator[str | None]:
-    """Keep a page that leads a browser to a new link, for this user alone. Yield its address; None without a page."""
+    """Store a file that redirects a browser to a new link, readable for this user only. Yield its address, or None."""
     path = _file_of(place_of(served.host, served.port)).with_suffix(".html")
     link = escape(served.new_link())
     has_kept = _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0;url={link}">\n')
@@ -72,7 +72,7 @@ def print_link(to: Console, served: RunningServer, *, has_kept: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningPages:
-    """The address and token of pages that this user serves. `certificate` is its file's path, "" without HTTPS."""
+    """The address and token of pages that this user serves. `certificate` is the path of its file, "" without HTTPS."""
 
     host: str
     port: int

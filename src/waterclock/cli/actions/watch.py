@@ -33,10 +33,10 @@ def watch(
     reloaded: Callable[[], Runner | None],
     looked: Callable[[RunOutcome], None] = lambda _: None,
 ) -> RunOutcome:
-    """Run at every instant at which something becomes due, by the ledger's clock, and at least every `every` seconds.
+    """Run whenever a window becomes due, by the ledger's clock, and at least every `every` seconds, until stopped.
 
     A run starts earlier if another process has written to the ledger. Before each run, `reloaded` returns the runner of
-    a changed flow, or None if it has not changed. `looked` receives the outcome of each run.
+    a changed flow, or None if it has not changed. `looked` is called with the outcome of each run.
     """
     total, telling = RunOutcome(), _Telling(progress)
     while True:
@@ -59,7 +59,7 @@ def watch(
 def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool:
     """Wait up to `seconds`, and return whether the run was stopped.
 
-    The wait ends early if another process wrote to the ledger or ended without finishing its claims.
+    The wait ends early if another process wrote to the ledger, or ended without finishing its claims.
     """
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
     left = _find_abandoned_claims(work)
@@ -78,7 +78,7 @@ def _find_abandoned_claims(work: RunContext) -> set[int]:
 
 @dataclass(slots=True)
 class _Telling:
-    """Prints the reasons why a watching run waits: always in the status line, on a separate line only on a change.
+    """Prints why a watching run waits: always in the status line, and on a separate line only after a change.
 
     The instant at which the next window is due changes with every window, and does not count as a change.
     """

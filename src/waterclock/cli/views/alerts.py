@@ -43,7 +43,7 @@ class TestMessageResult:
 
 
 def print_alerts(to: Console, known: AlertList) -> None:
-    """Print the open alerts, the number of pending messages for each target, and the rules."""
+    """Print the open alerts, the number of pending messages for each target, and the rules that select targets."""
     words = words_of(known.project)
     for alert in known.alerts:
         _print_alert(to, words, alert, known.now)
@@ -62,7 +62,7 @@ def print_alerts(to: Console, known: AlertList) -> None:
 
 
 def words_of(project: Project) -> Words:
-    """Return the formatter for a project's alerts."""
+    """Return the formatter for the texts of a project's alerts."""
     return Words(project.name, project.env, project.flow)
 
 
@@ -126,7 +126,7 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
 
 
 def print_tried(to: Console, tried: Sequence[TestMessageResult], *, is_on: bool, env: str) -> None:
-    """Print for each target whether the test message reached it."""
+    """Print for each target whether its test message arrived, and whether runs send alerts (`is_on`)."""
     for each in tried:
         said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
         to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
@@ -135,7 +135,7 @@ def print_tried(to: Console, tried: Sequence[TestMessageResult], *, is_on: bool,
 
 
 def tried_answer(tried: Sequence[TestMessageResult]) -> AlertsTestAnswer:
-    """Return the results of a test, for scripts."""
+    """Build the JSON answer with the results of the test messages."""
     from waterclock.json_models.alerts import AlertsTestAnswer
 
     return AlertsTestAnswer.build(ok=not any(each.error for each in tried), targets=tried)

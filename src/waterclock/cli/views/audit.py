@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("label", "", "state", "rows", "took", "made", "by", "tries", "code")
 _TO_THE_RIGHT = frozenset({"rows", "took", "tries"})
-_LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # the order in which columns are omitted on a narrow terminal
+_LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # the columns in the order in which a narrow terminal omits them
 _GAP = 2
 LOOKED, CHANGED = "looked", "changed"  # the keys written by `engine.collect.change_scans`
 _MOST_ITEMS = 3
@@ -106,7 +106,7 @@ def _print_pauses(to: Console, pauses: Sequence[PauseEvent]) -> None:
 
 
 def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
-    """Return the indexes of the columns to show. Less important ones are omitted until the others fit in `width`."""
+    """Return the indexes of the columns that fit in `width`. The least important ones are omitted first."""
     widths = [max(len(heading), *(len(cells[at]) for cells in lines)) for at, heading in enumerate(_HEADINGS)]
     shown = list(range(len(_HEADINGS)))
     for at in _LEAST_FIRST:
@@ -137,7 +137,7 @@ def _batch_cells(to: Console, table: Table, audit: Audit, now: LabelState | None
 
 
 def _describe_held_slice(found: AuditTarget) -> list[tuple[str, str]]:
-    """Describe the sealed and held slice: its size, its files and the counts of its rules."""
+    """Return names and texts about the sealed and held slice: its size, its files and the counts of its rules."""
     held = found.held
     if held is None:
         return []
@@ -150,7 +150,7 @@ def _describe_held_slice(found: AuditTarget) -> list[tuple[str, str]]:
 
 
 def _describe_revision(found: AuditTarget, table: Table) -> list[tuple[str, str]]:
-    """Describe the current revision and how it was made."""
+    """Return names and texts about the current revision and how it was made; empty if there is none."""
     current = found.audit.current
     if current is None or current.revision is None:
         return []
@@ -183,7 +183,7 @@ def _describe_revision(found: AuditTarget, table: Table) -> list[tuple[str, str]
 
 
 def _format_measures(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Format the warnings and counts of a batch's rules, and its measures."""
+    """Return names and texts for the warnings and counts of a batch's rules, and for its measures."""
     told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, INPUTS_FOUND}
     pairs = [("warned", warning) for warning in warnings_of(measures)]
     for name, counts in measures.get(INPUTS_FOUND, {}).items():
@@ -269,7 +269,7 @@ _TOLD_ELSEWHERE = frozenset({"claimed", "done", "failed", "lost", "held"})
 
 
 def _print_events(to: Console, found: AuditTarget) -> None:
-    """Print decisions of users and other events of the batch. Attempts are printed elsewhere."""
+    """Print decisions of users and other events of the batch, except attempts, which are printed separately."""
     others = [event for event in found.audit.events if event.kind not in _TOLD_ELSEWHERE]
     if others:
         to.print(Text("\nevents", style="head"))
@@ -316,7 +316,7 @@ def _is_current(attempt: Attempt | None, table: Table) -> bool:
 
 
 def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
-    """Format one source detail of a batch as pairs of name and text; a list of files or other items has a pair each."""
+    """Return names and texts for an entry of a batch's source notes. A list of items has a pair for each item."""
     if key == LOOKED:
         return [("looked" if at == 0 else "", line) for at, line in enumerate(lookback_lines(value))]
     if key == CHANGED:
@@ -335,7 +335,7 @@ def _item_words(item: Mapping[str, Any]) -> str:
 
 
 def _range_words(kept: Mapping[str, Any]) -> str:
-    """Format the log positions that belong to a label, per partition, and those that the log had lost."""
+    """Format the log positions that a label owns, by partition, and those that the log no longer had."""
     spans = [f"{part}: {low} to {high}" for part, (low, high) in kept["parts"].items() if low != high]
     gone = [f"{part}: {low} to {high}" for part, (low, high) in kept.get("gone", {}).items()]
     return f"{kept['of']}, {_short(spans) or 'nothing'}" + (f"; without {_short(gone)}" if gone else "")

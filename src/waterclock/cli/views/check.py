@@ -38,9 +38,9 @@ _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """The flow if there are no errors; otherwise all errors in the order of their places.
+    """The result of `check`: the flow if there are no errors, otherwise all errors in the order of their places.
 
-    A flow without errors can have `warnings`, sorted too. `is_refused` is true if every run would reject the whole
+    A flow without errors can have `warnings`, also sorted. `is_refused` is true if every run would reject the whole
     flow. Otherwise the errors affect single tables, or the alerts and lineage events of runs.
     """
 
@@ -76,7 +76,7 @@ class CheckOutcome:
 def check_project(folder: Path, env: str | None, *, connect: bool = False) -> CheckOutcome:
     """Check a project, and return its errors instead of raising them.
 
-    A ledger on a server is read only with `connect`.
+    Without `connect`, a ledger on a server is not read.
     """
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
@@ -115,7 +115,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
 
 
 def _is_refused(folder: Path, env: str | None) -> bool:
-    """Return whether runs reject the project too. Unlike `check`, they do not compare columns with the last run."""
+    """Return whether a run would reject the project too. Unlike `check`, a run does not compare columns."""
     try:
         open_project(folder, env)
     except WaterclockError:
@@ -184,7 +184,7 @@ def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
 
 
 def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
-    """Yield a warning for each folder or file with data of the project that other users of this machine can access."""
+    """Yield a warning for each folder or file with project data that other users of this machine can access."""
     from waterclock.dpl.project import WORK
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.files.object_stores import is_remote
@@ -195,7 +195,7 @@ def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
     try:
         url = ledger_url(project)
     except WaterclockError:
-        url = ""  # its secret is missing, which is reported
+        url = ""  # its secret is missing: other checks report that
     if (file := url.removeprefix("sqlite:///")) != url:
         places += [Path(file), Path(f"{file}-wal")]
     for found in find_open_places(places):
@@ -210,7 +210,7 @@ def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
 
 
 def _list_units(project: Project) -> Iterator[tuple[Unit, Connection, Capabilities]]:
-    """Yield the tables and paths that are collected, but no queries, each with its connection and its capabilities."""
+    """Yield each table or path that is collected, with its connection and its capabilities. Queries are left out."""
     from waterclock.connectors.registry import capabilities
 
     known, connections = capabilities(), project.flow.connections

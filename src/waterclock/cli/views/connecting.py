@@ -1,4 +1,4 @@
-"""Prints the connections of an environment as each is tried."""
+"""Prints the connections of an environment when each was tried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
-    """Print a line for each connection check as it ends, then all errors. Return all checks."""
+    """Print a line for each tried connection as its result arrives, then all errors. Return all results."""
     found: list[Probe] = []
     for probe in probes:
         found.append(probe)

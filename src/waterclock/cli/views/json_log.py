@@ -18,8 +18,8 @@ class JsonLog:
     """Writes one line per event: `at`, `level`, `event`, and the details of the event.
 
     Batches of a table that run together are a group. Its events are `started` and `finished` (table, labels, claim,
-    rows, seconds, error), `warning`, and `elsewhere` if another runner makes it. `ended` is the end of the run, `said`
-    any other message.
+    rows, seconds, error), `warning`, and `elsewhere` if another runner makes the group. `ended` is the end of the run,
+    `said` any other message.
     """
 
     def __init__(self, to: TextIO) -> None:
@@ -54,7 +54,7 @@ class JsonLog:
 
     def _tell(self, level: str, event: str, **about: Any) -> None:
         line = json.dumps({"at": instant_text(datetime.now(UTC)), "level": level, "event": event, **about}, default=str)
-        with self._lock, suppress(OSError):  # if the reader closes the stream, the run goes on, as when it prints
+        with self._lock, suppress(OSError):  # if the reader closes the stream, the run continues
             self._to.write(line + "\n")
             self._to.flush()
 

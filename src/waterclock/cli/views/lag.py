@@ -1,4 +1,4 @@
-"""Prints the lag of tables: how far each is done, and how long after its windows."""
+"""Prints the lag of tables: up to when each is done, and how long after its windows."""
 
 from __future__ import annotations
 

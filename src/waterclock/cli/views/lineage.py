@@ -31,7 +31,7 @@ _DIRECTIONS = ("made from", "went into")
 
 
 def lineage_of(folder: Path, env: str | None, which: str, depth: int | None) -> TableLineage | ColumnTrees:
-    """Return the lineage of `schema.table` or `schema.table.column`. Raises E511, E517, with the nearest names."""
+    """Return the lineage of `schema.table` or `schema.table.column`. Raises E511, E517 for unknown names."""
     project = open_project(folder, env)
     name, column = table_and_column(project.flow, which)
     if column is None:

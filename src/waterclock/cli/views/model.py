@@ -34,7 +34,7 @@ def print_model(to: Console, flow: Flow, fields: Mapping[str, Sequence[Field]]) 
 
 
 def print_flat_model(to: Console, name: str, found: Iterable[FlatPart]) -> None:
-    """Print the columns of a flat read: its own columns, and indented below them those of each parent."""
+    """Print the columns of a flat read: those of the table and, indented below them, those of each joined parent."""
     to.print(Text(f"FLAT({name})", style="name"))
     for each in found:
         indent = 2 * each.depth

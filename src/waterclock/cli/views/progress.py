@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _DONE_GLYPHS = ("✓", "+")
 _WIDEST_NAME = 32
-_NARROWEST_LABELS, _WIDEST_LABELS = 24, 41  # a day; the hours of two days with a count
-_OF_OTHERS = 30  # the other parts of a line: the glyph, rows, seconds, and space between
+_NARROWEST_LABELS, _WIDEST_LABELS = 24, 41  # fits a day; fits the hours of two days with a count
+_OF_OTHERS = 30  # width of the other parts of a line: glyph, rows, seconds and gaps
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Progress(Listener):
 
     @contextmanager
     def display(self) -> Iterator[None]:
-        """Print messages within the block, and draw the running groups below them. The drawing is erased at the end."""
+        """Print messages within the block, and draw the running groups below them until the block ends."""
         with self._screen.display(is_drawn=self.to.is_terminal and not self.is_quiet and self.log is None):
             yield
 
@@ -151,7 +151,7 @@ class Progress(Listener):
             yield self._running_line(work, options.max_width)
         if works or note:
             yield Text(f"  {counts}", style="quiet", no_wrap=True, overflow="ellipsis")
-        if note:  # the note names the key to exit: it is shown uncut, however narrow the terminal is
+        if note:  # the note names the key to exit, so a narrow terminal does not cut it
             yield Text(f"  {note}", style="quiet")
 
     def _say(self, *lines: Text) -> None:

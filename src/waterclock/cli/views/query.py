@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
 
 _GAP = 2
-_ENOUGH = 12  # letters needed to read a longer value that is folded over several lines
+_ENOUGH = 12  # letters that a longer value needs on a line, if it is folded over several lines
 _LOOKED_AT = 100  # rows from which the width of a column is computed
 
 
 def text_of(sql: str) -> str:
-    """Return the query. Read it from stdin if it is `-`."""
+    """Return the query. If it is `-`, read it from stdin."""
     return sys.stdin.read() if sql == "-" else sql
 
 
 def print_missing_sandbox(project: Project) -> None:
-    """Print to stderr why the query runs without a sandbox, if it does."""
+    """If the query runs without a sandbox, print the reason to stderr."""
     why = why_unconfined(project.spark)
     if why is not None:
         console(stderr=True).print(Text(f"the query runs without a sandbox: {why}", style="quiet"), soft_wrap=True)
@@ -70,7 +70,7 @@ def print_records(answer: AnsweredQuery, to: Console) -> None:
 
 
 def _fits(answer: AnsweredQuery, width: int) -> bool:
-    """Return whether the table fits in `width`. A long value needs room for 12 letters, because it can be folded."""
+    """Return whether the table fits in `width`. A long value needs at least 12 letters, because it can be folded."""
     needed = [
         max(len(name), *(value_text(row[at]).cell_len for row in answer.rows[:_LOOKED_AT]))
         if answer.rows
@@ -81,7 +81,7 @@ def _fits(answer: AnsweredQuery, width: int) -> bool:
 
 
 def value_text(value: Any) -> Text:
-    """Return a value of Spark's formatted for people."""
+    """Format a value of a query's result for people."""
     if value is None:
         return Text("null", style="quiet")
     return Text(value_words(value))

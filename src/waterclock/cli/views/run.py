@@ -113,7 +113,7 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
 
 
 def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
-    """Group the failures by table and error, ignoring labels and counts in the error's text."""
+    """Group the failures by table and error. Labels and counts in the error's text are ignored."""
     found: dict[tuple[str | None, ...], list[tuple[GroupReport, WaterclockError]]] = {}
     for report in failed:
         error = report.error
@@ -124,7 +124,7 @@ def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, Waterc
 
 
 def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[str]:
-    """Format the blocking batches and how many batches they block: one line per table and reason."""
+    """Format the blocking batches and the number of batches that they block: one line per table and reason."""
     alike: dict[tuple[str, str], list[tuple[str, datetime, str, int]]] = {}
     for cause in blocked:
         alike.setdefault((cause[0], common_reason(cause[2])), []).append(cause)
@@ -187,14 +187,14 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
 
 
 def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
-    """Count the batches that wait only for their source, in the plan after a run."""
+    """Count the batches that still wait only for their source after a run."""
     since = {held.table: held.window.label for held in outcome.held_back}
     return sum(waits(batch, since) for batch in plan.batches)
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
+    """The result of a run and details to print. `beside` is the number of ready batches that were not requested."""
 
     outcome: RunOutcome
     flow: Flow

@@ -23,7 +23,7 @@ class Screen:
     """Prints permanent lines above a status display that is redrawn until the end.
 
     Only one thread prints and draws. A stopped (Ctrl-S) or slow terminal, and the locks of Rich, block that thread and
-    nothing else. Lines that are queued before the display starts are printed once it starts.
+    no other. Lines that are queued before the display starts are printed once it starts.
     """
 
     def __init__(self, to: Console, picture: RenderableType) -> None:
@@ -34,16 +34,16 @@ class Screen:
         self._is_deserted = False
 
     def say(self, *lines: Text) -> None:
-        """Queue lines to be printed together below the previous ones. Return at once; safe from any thread."""
+        """Queue lines to be printed together below the previous ones. Returns at once and is thread-safe."""
         if not self._is_deserted:  # otherwise no thread would take them off the queue
             self._lines.put(lines)
 
     @contextmanager
     def display(self, *, is_drawn: bool) -> Iterator[None]:
-        """Print and, if `is_drawn`, draw within the block. All queued lines are printed before it ends.
+        """Print queued lines within the block and, if `is_drawn`, draw the status display below them.
 
-        If the reader goes away (a closed terminal, `| head`), only the printing ends. If drawing fails, its error is
-        raised at the end of the block.
+        All queued lines are printed before the block ends. If the reader goes away (a closed terminal, `| head`), only
+        the printing ends. If drawing fails, its error is raised at the end of the block.
         """
         thread = threading.Thread(target=self._run, args=(is_drawn,), name="screen", daemon=True)
         thread.start()

@@ -136,7 +136,7 @@ def status_answer(seen: StatusInput) -> StatusAnswer:
 
 
 def _print_problems(to: Console, plan: Plan) -> None:
-    """Print the failed, held and expired batches with the number of batches they block: root causes only."""
+    """Print the failed, held and expired batches, which are root causes, and how many batches each blocks."""
     blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
     troubled: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
@@ -171,7 +171,7 @@ def _print_problems(to: Console, plan: Plan) -> None:
 
 
 def print_partial(to: Console, plan: Plan) -> None:
-    """Print how many batches of each table are partial, and the missing inputs of the newest."""
+    """Print how many batches of each table are partial, and the missing inputs of the newest ones."""
     for name, of_table in plan.partial.items():
         newest = sorted(of_table, reverse=True)[:_MOST_LABELS]
         to.print(Text(f"{len(of_table)} partial of {name}, completed once the missing inputs arrive", style="quiet"))

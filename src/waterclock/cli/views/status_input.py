@@ -1,4 +1,4 @@
-"""Collects the data of `status`: the grid, the plan of the same instant, and problems that need a user."""
+"""Collects the data of `status`: the grid, a plan of the same instant, and problems that need a user."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _NARROWEST = 3  # the width of a cell without a count
 
 @dataclass(frozen=True, slots=True)
 class StatusInput:
-    """The data of `status`: a grid, the plan of the same instant, and problems.
+    """The data of `status`: a grid, a plan of the same instant, and problems.
 
-    `is_asked` is true if the user selected the grid's span of labels; otherwise it is the newest that fits.
+    `is_asked` is true if the user selected the range of labels. Otherwise it is the newest one that fits.
     """
 
     grid: Grid
@@ -72,7 +72,7 @@ def collect_status_input(
 ) -> StatusInput:
     """Collect the data of `status` for the selected labels, or without labels for the newest that fit in `width`.
 
-    `by` is the period of a column. Without it, the period is long enough for all selected labels to fit.
+    `by` is the period that a column covers. Without it, the period is long enough for all selected labels to fit.
     """
     found, by_table = select_tables(at.flow, selection, labels)
     tables = [at.flow.tables[name] for name in found.tables]
@@ -90,7 +90,7 @@ def collect_status_input(
 
 
 def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
-    """Collect how far tables are behind, besides their newest labels. Raises E919 for selected labels or columns."""
+    """Collect the data of `status --lag`. Raises E919 for selected labels or columns, which it does not support."""
     seen = collect_status_input(at, selection, None, None, _WIDE, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:
@@ -106,7 +106,7 @@ def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | No
 def _collect_span(
     at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
 ) -> StatusInput:
-    """Collect a whole span, with a period of the columns that is long enough for the grid to fit in `width`.
+    """Collect a whole span of labels. The period of a column is long enough for the grid to fit in `width`.
 
     `most` is the first estimate of the number of columns; counts in cells may reduce it.
     """

@@ -28,7 +28,7 @@ _MOST = 10
 
 
 def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None:
-    """Print a line for the windows of each table in the same situation, or nothing if there are none."""
+    """Print a line for all windows of a table in the same situation. Print nothing if there are none."""
     groups = group_due_windows(deadlines.found)
     for alike in groups[:_MOST]:
         stand = alike[0].stand
@@ -48,7 +48,7 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
 
 
 def print_offline(to: Console, stands: Sequence[OfflineTableStatus]) -> None:
-    """Print the tables that the next run measures offline, and those whose measuring failed."""
+    """Print the tables that the next run measures offline, and those whose last measurement failed."""
     for stand in stands:
         if said := stand.trouble_words():
             mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)

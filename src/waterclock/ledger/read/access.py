@@ -24,7 +24,7 @@ def list_tokens(database: LedgerDatabase) -> tuple[AccessToken, ...]:
 
 
 def find_token(database: LedgerDatabase, digest: str) -> AccessToken | None:
-    """Return the token of a digest that is valid now, or None."""
+    """Return the token with this digest if it is valid now, else None."""
     with database.read() as connection:
         row = connection.execute(_BY_DIGEST, {"which": digest}).first()
     found = None if row is None else _token(row)
@@ -34,7 +34,7 @@ def find_token(database: LedgerDatabase, digest: str) -> AccessToken | None:
 def list_accesses(
     database: LedgerDatabase, *, since: datetime | None, who: str | None, most: int
 ) -> tuple[Access, ...]:
-    """Return at most `most` recorded accesses, newest first, since an instant and of one person, if given."""
+    """Return at most `most` recorded accesses, newest first. `since` and `who` restrict them, if given."""
     asked = sa.select(accesses).order_by(accesses.c.at.desc(), accesses.c.id.desc()).limit(most)
     if since is not None:
         asked = asked.where(accesses.c.at >= since)

@@ -32,7 +32,7 @@ from waterclock.ledger.store.schema import (
     revisions,
 )
 
-LOOKED_BEFORE = timedelta(days=1)  # how far back a first check reads
+LOOKED_BEFORE = timedelta(days=1)  # the period that a first check covers
 _OVERLAP = timedelta(hours=1)  # tolerance: clock times of claims may be in another order than their sequence numbers
 _ALERTS = sa.select(alerts).order_by(alerts.c.number)
 _UNSENT = sa.select(messages).where(messages.c.sent_at.is_(None)).order_by(messages.c.number)
@@ -76,7 +76,7 @@ def list_outgoing_messages(database: LedgerDatabase) -> tuple[Outgoing, ...]:
 
 
 def find_warned_batches(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarningsSince:
-    """Return the batches with warnings about their rows, recorded since the last check and up to a sequence.
+    """Return the batches with warnings about their rows, recorded since the last check and up to the sequence `up_to`.
 
     The result also has the newest batch of their tables and of the tables in `also`. Cost: one query of the claims that
     ended since the last check, and one for each of these tables.

@@ -44,13 +44,13 @@ _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _LABELS: sa.BindParameter[Any] = sa.bindparam("labels", expanding=True)
 _MODES = sa.select(tables.c.name, tables.c.mode)
 _COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high).where(coverage.c.table_name.in_(_NAMES))
-# A claim is closed by the transaction that records its revisions. Rows of claims are few and short, those of revisions
-# are not.
+# A claim is closed by the transaction that records its revisions. The query reads claims, since they have fewer and
+# shorter rows than revisions.
 _CHANGED = (
     sa.select(claim_labels.c.table_name, claim_labels.c.label)
     .join(claims, claims.c.number == claim_labels.c.claim)
     .where(IS_DONE, claims.c.closed_at > sa.bindparam("since"), claims.c.table_name.in_(_NAMES))
-)  # not distinct: SQLite would scan all labels, which are in that order
+)  # not DISTINCT, for which SQLite would scan all labels in their order
 _IS_PARTIAL = sa.cast(revisions_table.c.source, sa.Text).like(f'%"{MISSING}":%')
 _REVISIONS = (
     sa.select(
@@ -77,7 +77,7 @@ _READ = (
     .where(inputs.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
 )  # fmt: skip
-# rebuilds of a table with another cadence, after which its older labels are no batches any more
+# rebuilds that changed a table's cadence: its labels from before are no longer batches
 _RECUTS = sa.select(events.c.table_name, events.c.at, events.c.data).where(
     events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind.in_(BEGUN_ANEW),
     events.c.at > sa.bindparam("since"),
@@ -110,7 +110,7 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
             made = _read_revisions(connection, wanted, since)
             read = _rows_read(connection, flow, wanted, made)
             others = {row.table_name for row in _flat(read)}.intersection(modes) - wanted.keys()
-            if not others:  # otherwise older code read tables that today's flow does not read
+            if not others:  # older code may have read tables that the current flow does not read
                 return History(since, _tables(connection, modes, wanted, made, read))
             wanted |= _above(flow, dict.fromkeys(others, FOREVER))
 
@@ -118,7 +118,7 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
 def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
     """Map the tables in `asked` and all their upstream tables to the instants before which their labels are included.
 
-    A batch reads data before its end, except by LATEST; a snapshot covers windows before its own.
+    A batch reads data from before its end, except by LATEST. A snapshot covers windows before its own.
     """
     found: dict[str, datetime] = {}
     to_do = list(asked.items())
@@ -149,7 +149,7 @@ def _read_revisions(connection: sa.Connection, bounds: Bounds, since: datetime) 
 def _read_retired_labels(
     connection: sa.Connection, recut: AnyRow, bound: datetime, since: datetime
 ) -> Mapping[datetime, tuple[RevisionFact, ...]]:
-    """Map each label that a table had before its cadence changed to its revisions, followed by an empty one."""
+    """Map the labels that a table had before its cadence changed to their revisions, and a last one without rows."""
     values = {"of": recut.table_name, "claim_": recut.data["claim"]}
     labels = sorted(label for label in connection.execute(_RETIRED, values).scalars() if label < bound)
     known = _read_label_revisions(connection, recut.table_name, labels, since)
@@ -175,8 +175,9 @@ def _read_label_revisions(
 def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
     """Build a revision from its database row.
 
-    `now` is the row of its batch. If the revision is current, its weight is taken from there, since a rebuild may have
-    changed it. `before` is the time of the preceding revision: this one's is never earlier, even if clocks disagree.
+    `now` is the row of its batch. If the revision is current, its weight is taken from `now`, since a rebuild may have
+    changed it. `before` is the time of the preceding revision. The time of this one is never earlier, even if clocks
+    disagree.
     """
     if now is not None and now.current_claim == row.claim:
         weighs = (now.hash_high, now.hash_low)
@@ -188,7 +189,7 @@ def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
 
 
 def _drop_replaced(of_label: list[RevisionFact], since: datetime) -> tuple[RevisionFact, ...]:
-    """Return the revisions of a label without those that were replaced by `since`."""
+    """Return the revisions of a label without those that a newer one had replaced at the instant `since`."""
     older = sum(made.at <= since for made in of_label)
     return tuple(of_label[max(0, older - 1) :])
 

@@ -68,8 +68,8 @@ def closings_of(
 
     These are the closings of undone windows, of `doubted` ones (their inputs may have changed) and of the last window
     before each gap in `covered`. For a table in `since`, all closings from that tick on are added. `reads` has the
-    inputs of doubted windows: one without a stored closing was closed at the end of its input. Cost: two queries for
-    each of these tables, one more for each in `since` and for each gap after a skipped window.
+    inputs of doubted windows: a window without a stored closing was closed at the end of its input. Cost: two queries
+    for each of these tables, one more for each in `since` and for each gap after a skipped window.
     """
     found: defaultdict[str, dict[datetime, Closing]] = defaultdict(dict)
     for name in (name for name in covered if name in flow.tables and flow.tables[name].closes is not None):
@@ -97,7 +97,7 @@ def find_first_closing_ticks(
     """Map each table that has a speed table (`spd_<table>`) to the tick from which on all its closings are needed.
 
     The next state of the speed table needs the closings since its newest state. `again` maps tables to labels that may
-    be made again: such a state needs the closings from its own tick on.
+    be made again. A state that is made again needs the closings from its own tick on.
     """
     found: dict[str, datetime] = {}
     for name, table in flow.tables.items():
@@ -117,7 +117,7 @@ def ticks_from(database: LedgerDatabase, table: str, low: datetime) -> dict[date
 def closings_in(
     database: LedgerDatabase, table: str, labels: Collection[datetime] | None = None
 ) -> dict[datetime, Closing]:
-    """Map the given labels, or all that were ever checked, to the closings of their windows."""
+    """Map labels to the closings of their windows: the given labels, or all whose windows were ever checked."""
     with database.read() as connection:
         rows = (
             connection.execute(_OF_TABLE, {"of": table})
@@ -139,7 +139,7 @@ def _build_closing(row: AnyRow) -> Closing:
 
 
 def read_closed_since(database: LedgerDatabase, table: str, at: datetime, high: datetime) -> ClosedSince:
-    """Return which windows before `high` were closed by the tick `at`, and which later.
+    """Return which windows before `high` were closed as of the tick `at`, and which closed later.
 
     Cost: a scan of the table's covered spans, three short queries, and one for each span before `high` that is not
     done.

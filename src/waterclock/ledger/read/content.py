@@ -3,7 +3,7 @@
 Each current slice has a weight, a 64-bit hash of (label, digest), stored as two 32-bit halves. The content of an
 interval is the sum of each half over its slices, so one SUM computes it, and it changes whenever a slice changes. A
 slice without rows has no weight, as if there were no slice, unless it is a snapshot of a TEMPORAL table, which ends all
-keys. A slice without a digest has a weight from its claim: it is immutable, so it equals itself but no other revision.
+keys. The weight of a slice without a digest is computed from its claim, so that no two revisions have the same weight.
 For REPLACE tables the content is that of the one batch that covers the window.
 
 A state of a MERGE or TEMPORAL table has all slices from the first on. The database table `tables` stores the sum of all
@@ -32,7 +32,7 @@ from waterclock.ledger.store.schema import AnyRow, batches, tables
 NOTHING = "0.0"
 Interval = tuple[datetime, datetime]
 
-# With more intervals of one table than this, reading its slices once is cheaper than a query for each interval.
+# For more intervals of one table than this, reading its slices once is cheaper than a query for each interval.
 FEW = 6
 _CHUNK = 500
 MOST_AT_ONCE = 8  # queries combined into one statement
@@ -50,7 +50,7 @@ _SUMS = (
     .group_by(batches.c.table_name)
 )
 _NAMES: sa.BindParameter[str] = sa.bindparam("names", expanding=True)
-_BESIDE = sa.union_all(  # the sum of all slices, and the sums to subtract from it
+_BESIDE = sa.union_all(  # the sum of all slices, and the negative weights of those outside the state
     sa.select(tables.c.name.label("of"), tables.c.sum_high.label("high"), tables.c.sum_low.label("low")).where(
         tables.c.name.in_(_NAMES)
     ),
@@ -99,7 +99,7 @@ def weight(label: datetime, digest: str | None, rows: int, claim: int, *, ends_k
 
 
 def running_contents(rows: Sequence[AnyRow]) -> Sums:
-    """Return the running sums of the slices' weights, one list for each half; both begin with 0."""
+    """Return the running sums of the slices' weights: one list for each half, which begins with 0."""
     highs = accumulate((row.hash_high or 0 for row in rows), initial=0)
     lows = accumulate((row.hash_low or 0 for row in rows), initial=0)
     return list(highs), list(lows)
@@ -202,7 +202,10 @@ def _sum_many(
 
 
 def _many_states(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
-    """Map each interval to the content of its state: the oldest state's, plus the weights of the slices after it."""
+    """Map each interval to the content of its state. It is computed from the oldest state's content.
+
+    The weights of the later slices are added to it.
+    """
     asked = sorted((each for each in intervals if each[0] < each[1]), key=lambda each: each[1])
     if len({low for low, _ in asked}) != 1:  # states start at different instants if START was moved
         return _sum_many(connection, table, intervals, are_states=True)

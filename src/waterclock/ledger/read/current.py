@@ -88,14 +88,14 @@ def table(database: LedgerDatabase, name: str) -> TableRecord:
 
 
 def find_table(database: LedgerDatabase, name: str) -> TableRecord | None:
-    """Return the ledger's record of a table; None where no applied flow has declared it."""
+    """Return the ledger's record of a table; None if no applied flow has declared it."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
         return None if row is None else _record(row)
 
 
 def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozenset[int]:
-    """Return the given numbers that no claim of this ledger has."""
+    """Return those of `numbers` that are no claim of this ledger."""
     with database.read() as connection:
         asked, found = sorted(numbers), set[int]()
         for first in range(0, len(asked), _MOST_NUMBERS):
@@ -143,21 +143,21 @@ def newest(database: LedgerDatabase, name: str) -> Slice | None:
 
 
 def last_recorded(database: LedgerDatabase, name: str) -> Slice | None:
-    """Return the current slice that was made last; None before the first batch. Cost: a check of each label."""
+    """Return the current slice with the newest claim; None before the first batch. Cost: a check of each label."""
     with database.read() as connection:
         row = connection.execute(_LAST_RECORDED, {"of": name}).first()
         return None if row is None else slice_of(row)
 
 
 def inputs(database: LedgerDatabase, name: str, label: datetime) -> tuple[Input, ...]:
-    """Return the inputs of a batch's current revision, in the order of its reads; empty where it was never done."""
+    """Return the inputs of a batch's current revision, in the order of its reads; empty if it was never done."""
     with database.read() as connection:
         number = connection.execute(_CLAIM, {"of": name, "at": label}).scalar()
         return () if number is None else read_inputs(connection, number).get(label, ())
 
 
 def version_at(database: LedgerDatabase, name: str, label: datetime) -> int | None:
-    """Return the stored version of a REPLACE or MERGE table's state at `label`; None where none is stored."""
+    """Return the stored version of a REPLACE or MERGE table's state at `label`; None if none is stored."""
     with database.read() as connection:
         return connection.execute(_VERSION, {"of": name, "at": label}).scalar()
 
@@ -175,7 +175,7 @@ def list_committed_slices(database: LedgerDatabase, name: str) -> list[Committed
 
 
 def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Committed]:
-    """Return the slices that commits after a version added, and those they replaced. Cost: a check of each revision."""
+    """Return the slices that commits after the version `after` added or replaced. Cost: a check of each revision."""
     with database.read() as connection:
         rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
     before = {row.label: row for row in rows if row.version <= after}
@@ -199,9 +199,8 @@ def contents(
 def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
     """Return a pin for each reference `(table, low, high)`: its Delta version and content, all at one moment.
 
-    Cost: a slice of an APPEND table is read once if many references include it, otherwise once for each of them.
-
-    Raises E412 for a table that no applied flow has declared.
+    Cost: a slice of an APPEND table is read once if many references include it, otherwise once for each of them. Raises
+    E412 for a table that no applied flow has declared.
     """
     with database.read() as connection:
         rows = _rows(connection, {name for name, _, _ in wanted})
@@ -215,7 +214,7 @@ def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datet
 
 
 def list_collected_items(database: LedgerDatabase, name: str, names: Iterable[str] | None = None) -> set[str]:
-    """Return the names of all source items, such as files, that a table has collected, or of those among `names`."""
+    """Return the names of the source items, such as files, that a table has collected: all, or those in `names`."""
     with database.read() as connection:
         if names is None:
             return set(connection.execute(_TAKEN, {"of": name}).scalars())
@@ -230,9 +229,9 @@ def list_collected_items(database: LedgerDatabase, name: str, names: Iterable[st
 def owned_items(
     database: LedgerDatabase, name: str, labels: Iterable[datetime], span: tuple[str, str]
 ) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], tuple[datetime, Mapping[str, Any]] | None]:
-    """Return the data of source items by the label that collected them, and the last item of a range of names.
+    """Return the data of the source items that `labels` own, by label, and the last item in a range of names.
 
-    `span` is that range, `[low, high)`; its last item is returned as a label and its data, or None.
+    `span` is the range `[low, high)`. The last item in it is returned as its label and data, or None.
     """
     found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
     with database.read() as connection:
@@ -266,7 +265,7 @@ def _pin(
     made: Slice | None,
     held: SlicesContent | None,
 ) -> Pin:
-    """Build the pin of one reference: to the slices in `held` for an APPEND table, else to the state in `made`."""
+    """Build the pin of a reference: to the slices in `held` for an APPEND table, else to the state in `made`."""
     name, low, high = wanted
     if held is not None:
         return Pin(name, low, high, row.location, int(row.head_version), held.content, held.slices, row.changes)
@@ -276,7 +275,7 @@ def _pin(
 
 @dataclass(frozen=True, slots=True)
 class SlicesContent:
-    """The current slices of an APPEND table's interval, by label, and their content."""
+    """The current slices of an APPEND table's interval, by label, and the interval's content."""
 
     slices: tuple[Slice, ...]
     content: str
@@ -307,7 +306,7 @@ def slices_of(
 def _read_hulls(
     connection: sa.Connection, hulls: Sequence[tuple[str, Collection[tuple[datetime, datetime]]]]
 ) -> list[list[AnyRow]]:
-    """Return the current slices of each group of intervals, from its first to its last instant, by label."""
+    """Return the current slices of each group of intervals, from its earliest to its latest instant, by label."""
     values: dict[str, Any] = {}
     for at, (name, hull) in enumerate(hulls):
         ends = {f"low_{at}": min(low for low, _ in hull), f"high_{at}": max(high for _, high in hull)}

@@ -50,9 +50,8 @@ def find_dependent_batches(
     `seeds` maps batches to the spans that they cover. `within` limits the result to its tables, and to labels before an
     instant of each. The search goes from table to table by merged spans, not from batch to batch. Tables that read each
     other in a cycle (through PREVIOUS) are included in full from the oldest span on: an upper bound, found in one step
-    instead of one per window.
-
-    Raises E525 as soon as more than `most` + `besides` batches depend on the seeds.
+    instead of one per window. Raises E525 as soon as more than `most` + `besides` dependents are found. `besides` is
+    the number of batches that the caller does not count towards the limit.
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)
@@ -85,7 +84,7 @@ class _Readers:
         self._known: defaultdict[str, list[tuple[Span, list[AnyRow]]]] = defaultdict(list)
 
     def of(self, name: str, low: datetime, high: datetime) -> Iterable[AnyRow]:
-        """Return the inputs of current revisions that read a table within a span, and some that read it outside."""
+        """Return the inputs of current revisions that read a table within a span. Some of them may be outside it."""
         for span, rows in self._known[name]:
             if span[0] <= low and high <= span[1]:
                 return rows

@@ -67,7 +67,7 @@ class Declarations:
 
 
 def read_elsewhere(database: LedgerDatabase, table: str, upstream: str) -> list[LinkedInput]:
-    """Return what each done label of `table` has read of `upstream`, a table of another project.
+    """Return the intervals of `upstream`, a table of another project, that the done labels of `table` have read.
 
     Cost: some microseconds a label.
     """

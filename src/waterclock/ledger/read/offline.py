@@ -1,4 +1,4 @@
-"""Reads the results of offline measures: the last measurement of each table, its measured labels and periods."""
+"""Reads results of offline measurements: the last run of each table, its measured labels, and its periods."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def states(database: LedgerDatabase, table: str, low: datetime, high: datetime) 
 
 
 def newest_spans(database: LedgerDatabase, table: str, most: int) -> tuple[SpanMeasures, ...]:
-    """Return the results of the newest `most` spans of a table, newest first."""
+    """Return the results for the newest `most` periods of a table, newest first."""
     with database.read() as connection:
         rows = connection.execute(_SPANS, {"of": table, "most": most})
         return tuple(

@@ -36,7 +36,7 @@ _READS = (
     .order_by(inputs.c.position)
 )
 _NOW = batches.alias("now")
-# a revision without a digest equals itself alone
+# a revision without a digest equals only itself
 _DIFFERS = sa.and_(
     _NOW.c.current_claim != revisions.c.claim,
     sa.or_(_NOW.c.digest.is_(None), revisions.c.digest.is_(None), _NOW.c.digest != revisions.c.digest),
@@ -103,7 +103,7 @@ def upstream(
     """Return every slice that went into a batch, directly or through others, nearest first, as it was when read.
 
     `claim` selects a revision; the default is the current one. `depth` 1 returns only direct inputs. Raises E412 for a
-    batch without that revision.
+    batch that does not have the revision.
     """
     with database.read() as connection:
         first = connection.execute(_CURRENT, {"of": table, "at": label}).scalar() if claim is None else claim
@@ -136,7 +136,7 @@ def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: 
 
 
 def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], away: int) -> list[Link]:
-    """Add links for new batches to `found`, and mark known ones that depend on replaced rows. Return both."""
+    """Add links for new batches to `found`, and mark known ones that depend on replaced rows. Return all of these."""
     new: dict[tuple[str, datetime, int], Link] = {}
     for row, is_replaced in rows:
         key = (row.table_name, row.label, row.claim)
@@ -162,7 +162,7 @@ def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator
 def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:
     """Yield the readers of batches, each with whether it depends on rows that were replaced since.
 
-    `edge` maps each batch to whether it depends on such rows itself. Cost: two statements for tables with the same
+    `edge` maps each batch to whether it depends on replaced rows itself. Cost: two statements for tables with the same
     labels, and one for each period that they cover, independent of the number of tables.
     """
     spans: dict[_Batch, AnyRow] = {}
@@ -188,7 +188,7 @@ def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Itera
 
 
 def _together(edge: Iterable[_Batch]) -> Iterator[dict[str, list[Any]]]:
-    """Yield the parameters of combined queries: names of tables that have the same labels, and these labels."""
+    """Yield the parameters of combined queries: names of tables with the same labels, and these labels."""
     labels: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in edge:
         labels[name].add(label)

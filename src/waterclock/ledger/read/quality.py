@@ -44,20 +44,20 @@ def list_held_labels(database: LedgerDatabase, table: str) -> dict[datetime, int
 
 
 def find_held_claim(database: LedgerDatabase, table: str, label: datetime) -> int | None:
-    """Return the claim that sealed the held slice of a label; None where the label is not held."""
+    """Return the claim that sealed the held slice of a label; None if the label is not held."""
     with database.read() as connection:
         row = connection.execute(_HELD_AT, {"of": table, "at": label}).first()
         return None if row is None else int(row.claim)
 
 
 def list_earlier_holds(database: LedgerDatabase, number: int) -> dict[datetime, int]:
-    """Return the labels of a claim that were held before it, each with the claim that sealed its held slice."""
+    """Return the labels of a claim that were held when it began, each with the claim that sealed its held slice."""
     with database.read() as connection:
         return {row.label: row.prior_claim for row in connection.execute(_HELD_BEFORE, {"number_": number})}
 
 
 def list_quarantined_labels(database: LedgerDatabase, table: str) -> dict[datetime, tuple[int, str]]:
-    """Map each label with quarantined rows to their number and the code that made them, oldest first."""
+    """Map each label with quarantined rows, oldest first, to their number and the code of the batch."""
     with database.read() as connection:
         rows = connection.execute(_ASIDE, {"of": table}).all()
         return {row.label: (row.aside, row.code) for row in sorted(rows, key=lambda row: row.label)}

@@ -1,6 +1,6 @@
 """Reads the outcomes of attempts and runs, in the order of the ledger's events.
 
-No extra records are kept: the events, claims, inputs and revisions contain the data at any later time. Events are
+They are not stored separately: events, claims, inputs and revisions have their data at any later time. Events are
 numbered in the order of their write transactions, so no event with a smaller number appears after one that was read.
 """
 
@@ -69,7 +69,7 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 def read_lineage_events(database: LedgerDatabase, after: int, most: int) -> LineageEventPage:
     """Return the outcomes in the `most` events after the number `after`.
 
-    Labels that a claim did not make follow those that it made.
+    The labels of a claim that it did not make follow those that it made.
     """
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
@@ -81,7 +81,7 @@ def read_lineage_events(database: LedgerDatabase, after: int, most: int) -> Line
 
 
 def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
-    """Return the state of sending to OpenLineage: the last event sent, its errors and the number of unsent events.
+    """Return the progress of sending to OpenLineage: the last event sent, errors, and the number of unsent events.
 
     Cost: a count of the unsent events.
     """

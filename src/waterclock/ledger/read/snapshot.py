@@ -163,8 +163,9 @@ def snapshot(
     """Return the facts that the planner needs about the flow's tables, or those in `tables`; unknown ones are left out.
 
     `asking` maps (verb, table) to labels that a user considers to restate; they count as requested. Raises E525 if more
-    than `most` + `besides` batches depend on such that may change. Cost: ten queries, and one read of the inputs of
-    each batch that may be stale; none of them grows with history. Done batches are read only for the named tables.
+    than `most` + `besides` batches depend on batches that may change. `besides` is the number of dependents that exist
+    without these requests. Cost: ten queries, and one read of the inputs of each batch that may be stale; none of them
+    grows with history. Done batches are read only for the named tables.
     """
     wanted = set(flow.tables if tables is None else tables)
     with database.read() as connection:
@@ -230,7 +231,7 @@ def snapshot(
 
 
 def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
-    """Return the batches requested in the ledger or in `asking`, by table. The stronger of two requests counts."""
+    """Return the batches requested in the ledger or in `asking`, by table. The stronger of two verbs counts."""
     rows = defaultdict(list, _read_by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
@@ -253,7 +254,7 @@ def _read_by_table(
 
 
 def _rebuild_pause(row: AnyRow, database: LedgerDatabase) -> Pause | None:
-    """Return a running `rebuild --all` as a pause, since nothing may be claimed while it runs."""
+    """Return the running `rebuild --all` as a pause, since no runner may claim anything until it ends, or None."""
     found = read_rebuilding(row.rebuilding)
     return found.pause() if found is not None and found.is_blocking(database.clock()) else None
 
@@ -292,7 +293,7 @@ def _map_period_starts(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
 def _find_uncertain_batches(
     connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, besides: int
 ) -> Mapping[str, set[datetime]]:
-    """Find the batches whose rows may change (suspect, partial, requested, made again) and all that depend on them."""
+    """Map tables to the labels that may change (suspect, partial, requested, made again) and to all dependent ones."""
     rows = [*connection.execute(_SUSPECT), *(row for row in remade if row.end is not None)]
     seeds: dict[Key, tuple[datetime, datetime]] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows
@@ -354,7 +355,8 @@ def _latest(
 ) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
     """Map each table, its labels and their input tables to the ticks that LATEST picked.
 
-    A done batch has the ticks of its current revision, any other batch those of its held attempt, which a release uses.
+    A done batch has the ticks of its current revision. Any other batch has those of its held attempt, since a release
+    commits that attempt.
     """
     picked: defaultdict[str, defaultdict[datetime, dict[str, datetime]]] = defaultdict(lambda: defaultdict(dict))
     for of_table in (reads_of_held, reads):

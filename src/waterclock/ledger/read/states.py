@@ -15,7 +15,7 @@ from waterclock.ledger.read.content import MOST_AT_ONCE
 from waterclock.ledger.store.schema import AnyRow, batches, versions
 
 Question = Callable[[str], sa.Select[*tuple[Any, ...]]]
-# fewer columns than a row has, since drivers spend time on each
+# not all columns of `batches`, since drivers spend time on each
 PIECES = tuple(
     batches.c[name]
     for name in ("table_name", "label", "end", "current_claim", "version", "rows", "bytes", "digest", "slice_path",
@@ -96,7 +96,7 @@ def _select_covering_batch(place: str) -> sa.Select[*tuple[Any, ...]]:
 
 
 def slice_of(row: AnyRow, version: int | None = None) -> Slice:
-    """Build a slice from a row with the columns `PIECES`. `version` replaces the version of the slice's own commit."""
+    """Build a slice from a row with the columns `PIECES`. `version` replaces the version that committed the slice."""
     return Slice(
         table=row.table_name,
         label=row.label,

@@ -1,4 +1,4 @@
-"""Reads the state of batches and of each attempt at them: the grid, the audit of one batch, the status tables."""
+"""Reads the states of batches and of all attempts to make them: the grid, the audit of a batch, the status tables."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ def list_made_labels(
 
 
 def oldest_label(database: LedgerDatabase, name: str) -> datetime | None:
-    """Return the oldest label with any stored data; None before the first."""
+    """Return the oldest label with any stored data; None if there is none."""
     with database.read() as connection:
         return connection.execute(_OLDEST, {"of": name}).scalar()
 
 
 def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
-    """Return the numbers of a table's visible labels and of their rows. Cost: a pass over its batches, in SQL."""
+    """Return the numbers of a table's visible labels and of their rows. Cost: a scan of its batches, in SQL."""
     with database.read() as connection:
         labels, rows = connection.execute(_AMOUNT, {"of": name}).one()
         return int(labels), int(rows)
@@ -182,7 +182,7 @@ def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
 def read_settled_labels(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> StoredStates:
-    """Return the done labels in `[low, high)`, and batches in other states. Cost: a pass over their batches."""
+    """Return the done labels in `[low, high)`, and all batches in other states. Cost: a scan of the batches."""
     values = {"names": sorted(names), "low": low, "high": high}
     done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
     labels_of = lru_cache(maxsize=1)(_labels)  # consecutive tables mostly have the same done labels
@@ -203,7 +203,7 @@ def _labels(listed: str) -> tuple[datetime, ...]:
 def read_row_warnings(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> dict[tuple[str, datetime], tuple[str, ...]]:
-    """Map each (table, label) in `[low, high)` to the warnings about its visible rows, if it has any."""
+    """Map each (table, label) in `[low, high)` with warnings about its visible rows to these warnings."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         rows = connection.execute(_WARNED, values)
@@ -268,14 +268,14 @@ def _condition(bound: dict[str, str | int], column: str, operator: str, values: 
 
 
 def _type_name_columns(query: sa.TextClause, columns: Iterable[str]) -> sa.TextualSelect:
-    """Give columns with names of tables or code the type that translates renamed ones."""
+    """Give columns with names of tables or code the type `Name`, which translates renamed ones."""
     return query.columns(**{column: NAME for column in columns if column in _NAMES_SAID})
 
 
 def status_rows(database: LedgerDatabase, name: str) -> Iterator[dict[str, Any]]:
     """Return the rows of a status table (such as `batches`) by its public columns; times are aware UTC.
 
-    Cost: reads page by page within one transaction, which stays open until the last row is read
+    Cost: reads page by page within one transaction, which stays open until the last row is read.
     """
     types = STATUS_TABLES[name]
     with database.read() as connection:

@@ -1,6 +1,6 @@
 """Reads the progress of tables: open claims, when the newest labels were done, and their numbers of rows.
 
-Each query is one statement, whatever the number of tables.
+Each function executes one statement, independent of the number of tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_label
 _STARTING = timedelta(minutes=10)  # a run may take this long to start after its clock was set
 _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _NEWER = batches.alias("newer")
-# for each table the label before its newest ones
+# the newest label of each table that is older than its `most` newest ones
 _FROM = sa.func.coalesce(
     sa.select(_NEWER.c.label)
     .where(_NEWER.c.table_name == tables.c.name, _NEWER.c.current_claim.is_not(None))
@@ -118,15 +118,15 @@ def list_open_claims(database: LedgerDatabase, names: Collection[str]) -> tuple[
 
 
 def read_first_claim_times(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
-    """Return by table the logical now of its first claim, if it has one. Cost: an index pass over the labels."""
+    """Map each table to the logical time of its first claim, if it has one. Cost: a scan of the index of labels."""
     with database.read() as connection:
         return {row.table_name: row.now for row in connection.execute(_BEGAN, {"names": sorted(names)})}
 
 
 def began_by(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
-    """Map each table to a logical time by which it had its first claim: the first one of its oldest label.
+    """Map each table to a logical time by which it had its first claim: that of the first claim of its oldest label.
 
-    Its first claim may be earlier if its history was made backwards. Cost: a query of one label of each table.
+    The table's first claim may be earlier, if its history was made backwards. Cost: a query of one label of each table.
     """
     with database.read() as connection:
         rows = connection.execute(_BEGAN_BY, {"names": sorted(names)})
@@ -134,7 +134,7 @@ def began_by(database: LedgerDatabase, names: Collection[str]) -> dict[str, date
 
 
 def list_newest_labels(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
-    """Map each table to its newest `most` visible labels, oldest first, each with when and how fast it was first done.
+    """Map each table to its newest `most` visible labels, oldest first, each with when and how fast it was first made.
 
     Real clock times are shifted by the difference to the logical clock of their run (`--now`).
     """
@@ -151,7 +151,7 @@ def list_newest_labels(database: LedgerDatabase, names: Collection[str], most: i
 
 
 def newest_rows(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[LabelRows, ...]]:
-    """Map each table to its newest `most` visible labels, oldest first, with their rows, quarantined ones included."""
+    """Map each table to its newest `most` visible labels, oldest first, with their numbers of rows."""
     found: dict[str, list[LabelRows]] = {}
     with database.read() as connection:
         for row in connection.execute(_ROWS, {"names": sorted(names), "most": most}):

@@ -1,4 +1,4 @@
-"""Reads the current revisions of one table with their inputs, as a rebuild of all tables copies them."""
+"""Reads all current revisions of a table with their inputs, which a rebuild of all tables copies."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def list_skipped_windows(database: LedgerDatabase, name: str) -> list[tuple[date
 
 
 def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
-    """Map each version at which a table was emptied, by a reset or a change of its windows, to the instant."""
+    """Map each version at which a table was emptied, by a reset or a change of its windows, to its instant."""
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
@@ -81,7 +81,7 @@ def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
 def list_emptying_claims(database: LedgerDatabase, name: str) -> list[tuple[int, datetime]]:
     """Return the claims that emptied a table, by a reset or a change of its windows, each with its instant.
 
-    The claims are in order. All revisions of earlier claims ended then. A publish that was only declared again has the
+    The claims are in order. They ended all revisions of earlier claims. A publish that was only declared again has the
     claim 0.
     """
     with database.read() as connection:

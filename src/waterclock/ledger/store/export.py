@@ -1,8 +1,8 @@
 """Exports the whole ledger as lines of JSON, complete and in order, which an empty ledger can load.
 
-Data that only grows (claims, revisions, inputs, events, ...) is exported since the previous export; data about the
-current state is exported in full. So the newest export and the chain before it, in which each names its predecessor,
-make up the ledger.
+Data that only grows (claims, revisions, inputs, events, ...) is exported from the previous export on. Data about the
+current state is exported in full. Each export names its predecessor, and the newest export makes up the ledger together
+with this chain.
 
 The first line is the head. A line `{"table", "columns"}` precedes the rows of each table, and each row is an array of
 its columns as stored in the database. The last line is `{"rows"}` with their count: an export without it was cut off.
@@ -31,7 +31,7 @@ _STANDING = (
     "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
     "offline_looks", "offline_measures", "offline_spans", "former_names",
 )  # fmt: skip
-# by the sequence, since a rebuild records its claims long after it drew their numbers
+# by the sequence, since a rebuild records its claims long after it took their numbers
 _NEW_CLAIMS = "claim IN (SELECT number FROM claims WHERE claimed_sequence > :sequence)"
 _GROWING = {
     "flows": "number > :flows",
@@ -43,7 +43,7 @@ _GROWING = {
     "events": "id > :events",
 }
 _SET_LAST_RECORDED = sa.text("UPDATE ledger SET last_recorded = (SELECT max(recorded_at) FROM revisions)")
-# exported again when they change: the newest row counts
+# tables whose rows are exported again when they change, and their keys: the newest row counts
 _KEYS = {"claims": "number", "runs": "run"}
 
 
@@ -51,8 +51,8 @@ _KEYS = {"claims": "number", "runs": "run"}
 class ExportHead:
     """The ledger and the moment that an export covers. `follows` names the previous export, None for a full one.
 
-    `at` is in microseconds; `created_at` identifies the ledger. `open` are claims that will be exported again.
-    `renamed_at` is when a table was last renamed; rows exported before have the earlier names.
+    `at` is in microseconds; `created_at` identifies the ledger. `open` are the claims that are still open, which later
+    exports contain again. `renamed_at` is when a table was last renamed; earlier exports have the former names.
     """
 
     schema: str
@@ -80,7 +80,7 @@ class ExportHead:
 
     @classmethod
     def of_line(cls, line: str) -> ExportHead:
-        """Parse the first line of an export. Raises E418 if it is none, or of newer code."""
+        """Parse the first line of an export. Raises E418 for any other line, or if newer code wrote it."""
         try:
             said = json.loads(line)["export"]
             head = cls(**{**said, "open": tuple(said["open"])})
@@ -96,7 +96,7 @@ class ExportHead:
 def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, ExportHead]] = ()) -> Iterator[str]:
     """Return the lines of an export, as of one moment. `earlier` are the existing exports by name, newest first.
 
-    Growing data is exported since the newest of them that this ledger continues. Cost: one read transaction, which
+    Growing data is exported from the newest of them on that this ledger continues. Cost: one read transaction, which
     stays open until the last line is read; some microseconds a row.
     """
     with database.read() as connection:
@@ -133,7 +133,7 @@ def load(database: LedgerDatabase, exports: Iterable[Iterable[str]]) -> int:
             _load_one(write.connection, lines, wanted, seen)
         write.execute(SET_SUMS)  # exports of older ledgers do not have them
         write.execute(_SET_LAST_RECORDED)
-        # another ledger from now on: its future data does not follow exports of the lost one
+        # the loaded ledger is a new one: its exports do not continue those of the lost one
         write.execute(sa.text("UPDATE ledger SET created_at = :at, moved_to = NULL"), {"at": to_micros(write.at)})
         database.backend.count_on(write.connection)
         return int(write.execute(sa.text("SELECT count(*) FROM batches")).scalar_one())

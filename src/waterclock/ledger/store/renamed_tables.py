@@ -19,7 +19,7 @@ _SAID: WeakKeyDictionary[sa.Dialect, tuple[Mapping[str, str], Mapping[str, str]]
 
 
 class Name(Text):
-    """A column with names of tables, or of their code."""
+    """The type of columns with names of tables, or fingerprints of their code."""
 
     cache_ok = True
 
@@ -38,7 +38,7 @@ class Name(Text):
 def translate_names(dialect: sa.Dialect, names: Mapping[str, str]) -> None:
     """Translate stored names for all users of a dialect. With an empty `names`, end the translation.
 
-    `names` is keyed by stored name. If another table takes a stored name, the two names are swapped.
+    `names` is keyed by stored name. If a table takes the stored name of another table, the two names are swapped.
     """
     if not names:
         _SAID.pop(dialect, None)

@@ -72,7 +72,7 @@ _LOST = (
 def record_look(database: LedgerDatabase, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
     """Record the alerts and messages that `decide` returns, in one transaction.
 
-    `up_to` is the ledger's sequence at this check, `since` that of the previous check. If another check came in
+    `up_to` is the ledger's sequence at this check, `since` that of the previous check. If another check was recorded in
     between, nothing is decided and the result is None.
     """
     with database.write_unordered() as (connection, now):
@@ -95,7 +95,7 @@ def record_look(database: LedgerDatabase, decide: Decide, *, since: int, up_to: 
 
 
 def acknowledge(database: LedgerDatabase, number: int, *, who: str, why: str) -> Alert:
-    """Record that a user acknowledges an open alert, replacing an earlier reason. Raises E457, E458 if it is over."""
+    """Record that a user acknowledges an alert. Raises E457 for an unknown alert, E458 for one that is over."""
     with database.write() as write:
         write.execute(_TAKE_TURN)
         row = write.execute(_ONE, {"which": number}).first()
@@ -111,9 +111,9 @@ def acknowledge(database: LedgerDatabase, number: int, *, who: str, why: str) ->
 
 
 def take_message(database: LedgerDatabase, target: str, lease: timedelta) -> Outgoing | None:
-    """Take the oldest message that waits for a target, so that no other runner sends it for a while.
+    """Reserve the oldest message that waits for a target for the time `lease`, so that no other runner sends it.
 
-    Return None where none waits, where another runner is sending it, or where its next attempt is not due yet.
+    Return None if no message waits, if another runner is sending it, or if its next attempt is not due yet.
     """
     with database.write_unordered() as (connection, now):
         row = connection.execute(_NEXT, {"to": target}).first()
@@ -131,7 +131,7 @@ def record_sent(database: LedgerDatabase, number: int) -> None:
 
 
 def record_lost(database: LedgerDatabase, number: int, error: str, again: timedelta) -> None:
-    """Record why a message did not reach its target, and how long to wait before the next attempt."""
+    """Record why a message did not reach its target, and the time `again` to wait before the next attempt."""
     with database.write_unordered() as (connection, now):
         connection.execute(_LOST, {"which": number, "said": error, "again": now + again})
 

@@ -49,7 +49,7 @@ _NAMES = sa.select(tables.c.name)
 
 @dataclass(frozen=True, slots=True)
 class AppliedFlow:
-    """The flow whose fingerprint claims must have: the `number`-th applied here, at `at` by the ledger's real clock."""
+    """The `number`-th flow applied here. Claims must have its fingerprint. `at` is a time of the ledger's clock."""
 
     number: int
     fingerprint: str
@@ -71,8 +71,9 @@ def apply(
     `statements` returns the text of each table's statement; new texts are stored. `reading_back` returns, by table, the
     labels, done or being made, that read further back under the new flow; a request to make them again is recorded. It
     is called once more after the flow is applied, for batches that were claimed under the former flow meanwhile. A
-    table with batches whose labels would change their meaning (E405) keeps its kind, mode, cadence and keys here.
-    Raises E404 for a ledger of another project, and as `rename_tables`.
+    table whose batches would get another meaning (E405) keeps its stored kind, mode, cadence and keys.
+
+    Raises E404 for a ledger of another project, and the errors of `rename_tables`.
     """
     found = read_applied_flow(database)
     if found is not None and found.fingerprint == flow.fingerprint:
@@ -83,7 +84,7 @@ def apply(
             return found
     said, since = database.said, database.said_since
     again = reading_back()
-    database.use_names({})  # stored names become these names now
+    database.use_names({})  # `rename_tables` replaces the stored names: nothing is to be translated
     try:
         with database.write() as write:
             _check_project(write.execute(_PROJECT).scalar(), flow)
@@ -120,7 +121,7 @@ def _request_recompute(write: Write, again: Mapping[str, Collection[datetime]], 
 
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
-    """Raise the errors that `apply` would raise for WAS declarations; change nothing. Raises as `rename_tables`."""
+    """Raise the errors that `rename_tables` would raise for the WAS declarations of a flow; change nothing."""
     said, since = database.said, database.said_since
     database.use_names({})
     try:
@@ -132,14 +133,14 @@ def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
 
 
 def read_applied_flow(database: LedgerDatabase) -> AppliedFlow | None:
-    """Return the flow whose fingerprint claims must have; None before the first is applied."""
+    """Return the flow whose fingerprint claims must have; None before a flow was applied."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_FLOW).first()
     return None if row is None else AppliedFlow(row.number, row.fingerprint, row.applied_at)
 
 
 def set_starts(database: LedgerDatabase, starts: Mapping[str, datetime], *, who: str) -> None:
-    """Record the first windows of tables that declare none, unless they are recorded. Raises E412."""
+    """Record the first windows of tables whose START is not declared, if not recorded yet. Raises E412."""
     if not starts:
         return
     with database.write() as write:
@@ -178,7 +179,7 @@ def _write_tables(write: Write, flow: Flow, who: str) -> None:
             new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
             continue
         differs = signature_differences(row, table)
-        if table.name in refused:  # until it is rebuilt or reset, its labels keep their meaning
+        if table.name in refused:  # its labels keep their meaning until it is rebuilt or reset
             differs, says = [], {what: getattr(row, what) for what in SIGNATURE}
         elif differs:
             _delete_requests(write, table.name, who)

@@ -1,4 +1,4 @@
-"""Extends a claim's lease, and ends claims: recorded, failed, or lost to another runner."""
+"""Extends a claim's lease, and ends claims: as recorded, failed, or lost to another runner."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PUT_BACK = (
 
 
 def renew(database: LedgerDatabase, held: Claim) -> Claim:
-    """Extend the claim's lease, counted from now. Raises E411 if it is closed: its work must stop."""
+    """Extend the claim's lease, counted from now. Raises E411 if the claim is closed: its runner must stop its work."""
     with database.write() as write:
         until = write.at + timedelta(seconds=held.request.lease_seconds)
         if write.execute(_RENEW, {"number_": held.number, "until": until}).rowcount == 0:
@@ -82,10 +82,10 @@ def record_failed(
 ) -> None:
     """Close a claim that did not commit. Each of its labels keeps the error until it is claimed again.
 
-    `status` is FAILED, or HELD where an audit holds the batch. A label that was done before stays readable with its
-    earlier rows. A request to release a batch that is held again ends, since no user has reviewed its new rows. `own`
-    has the labels for which the claim was taken, if not all of them. Others, such as past windows that a LOOKBACK reads
-    again, return to their earlier state. Raises E411 if the claim is closed already.
+    `status` is FAILED, or HELD if an audit holds the batch. A label that was done before stays readable with its
+    earlier rows. If a batch with a request to release it is held again, the request ends, since no user has reviewed
+    its new rows. `own` has the labels for which the claim was taken, if not all of them. Others, such as past windows
+    that a LOOKBACK reads again, return to their earlier state. Raises E411 if the claim is closed already.
     """
     with database.write() as write:
         close(write, held.number, status.value, why=error, is_transient=is_transient)
@@ -108,7 +108,7 @@ def record_failed(
 
 
 def close(write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None) -> int:
-    """Close an open claim in a transaction. Return the sequence at which it was given. Raises E411 if it is closed."""
+    """Close an open claim in a transaction. Return the sequence at which it was taken. Raises E411 if it is closed."""
     values = {"number_": number, "as_": status, "closed": write.at, "why": why, "transient": is_transient}
     row = write.execute(_CLOSE, values).first()
     if row is None:

@@ -1,4 +1,4 @@
-"""Gives claims: the exclusive right of one runner to make labels of a table."""
+"""Grants claims: the exclusive right of one runner to make labels of a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.timelabel.label import label_of
 
 _NAMES = sa.select(tables.c.name)
-# All data that a claim depends on, in one query: its input tables, its own table, and the stored state of its labels.
+# All data that a claim depends on, in one query: its input tables, its own table, and the stored states of its labels.
 _AT_HAND = (
     sa.select(
         tables.c.name,
@@ -66,7 +66,7 @@ _HOLDERS = (
     .where(IS_OPEN, claims.c.table_name == sa.bindparam("of"))
     .order_by(claims.c.number, claim_labels.c.label)
 )
-# a claim with an expired lease takes no place in the pool, since it may never be resolved
+# a claim with an expired lease does not count in the pool, since it may never be resolved
 _IN_POOL = (
     sa.select(sa.func.count())
     .select_from(claims)
@@ -102,21 +102,23 @@ _LABELS = (
 
 
 def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
-    """Give a claim of all labels of `request`, in one transaction, or refuse it.
+    """Claim all labels of `request` for its runner, in one transaction, or refuse the claim.
 
-    Raises E406 under a flow that is not the applied one, E407 if another claim is open, E408 for a label that is done,
-    complete, and neither requested nor suspect (unless the request has a reason to restate), E409 for a skipped one,
-    E410 (transient) if an input changed since it was looked up, E412 for an unknown table, E427 (transient) if the
-    table's pool is full, E429 (transient) if the table or all is paused, E456 (transient) if a window was reopened
-    since it was planned, E828 (transient) if a label was made by another claim than the one that was seen, E756
-    (transient) if a label to release is no longer held, E850 (transient) if log entries that a label is to own were
-    assigned to another label since.
+    Raises E406 if the runner's flow is not the applied one, E409 for a skipped label, E412 for an unknown table. Raises
+    E408 for a label that is done and complete, unless it is requested or suspect, or the request has a reason to
+    restate. The other errors are transient:
+
+    - E407: another claim is open. E427: the table's pool is full. E429: the table, or all tables, are paused.
+    - E410: an input changed since it was looked up. E456: a window was reopened since it was planned.
+    - E644: all tables are being rebuilt. E756: a label to release is no longer held.
+    - E828: a label was made by another claim than the one that the runner saw.
+    - E850: log entries that a label is to own were assigned to another label since.
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
             raise refusals.unapplied_flow_error(request.flow, write.flow)
         known, before = _read_tables_and_labels(write, request)
-        # checked in the claiming transaction: a runner that planned before the pause claims nothing after it
+        # checked in this transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
             raise refusals.build_paused_error(request.table, request.labels[0], pause)
         require_no_rebuild(write, f"{request.table}@{label_of(request.labels[0])}")
@@ -134,7 +136,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
 
 
 def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
-    """Record a claim that a lost ledger had given.
+    """Record a claim under a known number, such as one from a lost ledger.
 
     Its inputs are compared with the current ones when its result is recorded.
     """
@@ -216,7 +218,7 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
 
 
 def _unreleasable_batch_error(table: str, label: datetime) -> refusals.ClaimRefused:
-    """Build the error for a held batch that a user has released, made again or skipped meanwhile."""
+    """Build the error for a batch to release that another user has released, made again or skipped meanwhile."""
     return refusals.ClaimRefused(
         "E756",
         f"{table}@{label_of(label)} cannot be released",

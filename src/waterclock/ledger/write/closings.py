@@ -1,7 +1,7 @@
-"""Records the ticks at which windows closed, and up to where open ones were checked (CLOSE WHEN).
+"""Records the ticks at which windows closed, and up to where open windows were checked (CLOSE WHEN).
 
-The first tick recorded for a window stays, whichever runner found it and whatever is restated since (`first`). Late
-rows may reopen the window up to a later tick (`tick`); the window is read up to that tick from then on.
+The first tick recorded for a window stays (`first`), whichever runner found it and whatever is restated since. Late
+rows may reopen the window up to a later tick (`tick`). From then on, the window is read up to that tick.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _REOPEN = (
         sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value),
         sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, RECOMPUTE])),
     )
-    # a batch that is being made was claimed with the earlier tick, so it is made once more
+    # a batch that is being made was claimed with the earlier tick, and must be made once more
     .values(requested_sequence=sa.bindparam("sequence"))
 )
 _OF_BATCH = sa.and_(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("label_"))
@@ -65,7 +65,7 @@ _END_RELEASE = (
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
 )
 _REOPEN_LATE = _REOPEN.values(requested=REOPEN)
-# a request to recompute a closed window includes its late rows, which the verb expresses
+# a request to recompute a closed window stays: it includes the late rows
 _REOPEN_CLOSED = _REOPEN.values(
     requested=sa.case((batches.c.requested == RECOMPUTE, batches.c.requested), else_=REOPEN)
 )
@@ -124,8 +124,8 @@ def close_by_hand(
 ) -> None:
     """Close a window at a tick by a user's request. An event records the user and the reason.
 
-    The late rows that `late_tables` recorded for slices from the tick on are determined again. Raises E266 if the.
-    window is already closed
+    The late rows that `late_tables` recorded for slices from the tick on are determined again. Raises E266 if the
+    window is already closed.
     """
     with database.write() as write:
         row = write.execute(_KNOWN, {"of": table, "labels": [label]}).first()
@@ -149,8 +149,8 @@ def reopen(
 ) -> tuple[datetime, ...]:
     """Reopen closed windows, each up to a later tick, and request that they are made again. Return the reopened ones.
 
-    Slices of `late_tables` between both ticks are requested again, too, except the labels to `keep`, which are being
-    made with the new ticks. Windows that are open, or already closed at such a tick or a later one, do not change.
+    Slices of `late_tables` between both ticks are requested again, too, except the labels in `keep`, which are being
+    made with the new ticks. Windows that are open, or closed at that tick or a later one, do not change.
     """
     with database.write() as write:
         known = {row.label: row for row in write.execute(_KNOWN, {"of": table, "labels": sorted(found)})}
@@ -174,17 +174,17 @@ def reopen(
 
 
 def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
-    """Request that those of the batches that are done or running are made again. Others will use the new tick."""
+    """Request that the done and running ones of these batches are made again. Others will use the new tick."""
     for table, label in asked:
         of = {"of": table, "label_": label}
-        if (row := write.execute(_RELEASING, of).first()) is not None:  # a held batch is missing the late rows
+        if (row := write.execute(_RELEASING, of).first()) is not None:  # the held slice does not have the late rows
             before = request_without_release(row.requested)
             write.execute(_END_RELEASE, of | {"verb": before, "sequence": write.sequence if before else None})
         write.execute(how, of | {"sequence": write.sequence})
 
 
 def record_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:
-    """Request that the late rows of windows that were skipped until now are determined again.
+    """Request that late rows are determined again, for windows whose skip ended.
 
     While a window is skipped, none of its rows are late. The late rows of an open window are determined once it closes.
     """
@@ -203,7 +203,7 @@ def find_complete_windows(write: Write, table: str, labels: Collection[datetime]
 
 
 def _request_late_rows(write: Write, late_tables: Sequence[str], tick: datetime) -> None:
-    """Request that the late rows of slices from a tick on are determined again, after a window closed at the tick."""
+    """Request that the late rows of slices from a tick on are determined again, since a window closed at the tick."""
     if late_tables:
         made = write.execute(_MADE_FROM, {"names": list(late_tables), "at": tick}).all()
         _ask(write, [(row.table_name, row.label) for row in made])
@@ -243,7 +243,7 @@ def add_closings(
 
 
 def record_closing_ticks(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
-    """Record the closing ticks that batches have in their source notes, unless the ledger has them already."""
+    """Record the closing ticks in the source notes of batches, if the ledger does not have them yet."""
     closings = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
     for label, said in sorted(closings, key=lambda it: it[0]):
         add_closings(write, table, [(label, Closing.of_dict(said))], who=who)

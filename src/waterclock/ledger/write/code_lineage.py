@@ -16,7 +16,7 @@ _FIRST = sa.text(
     "INSERT INTO code_lineage (table_name, code, lineage, at) VALUES (:table_name, :code, :lineage, :at)"
     " ON CONFLICT (table_name, code) DO NOTHING"
 ).bindparams(*(sa.bindparam(it.name, type_=it.type) for it in code_lineage.c))
-# another runner with additional lineage waits for this one
+# locks the row: another runner with additional lineage waits
 _THERE = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
 _MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))
 

@@ -27,7 +27,7 @@ from waterclock.timelabel.intervals import IntervalSet
 
 _read = tables.alias()
 # The table and the earlier state of the labels. Also whether any batch may have read the changed data, and whether any
-# input of the claim has changed: further queries run only where one of these is true.
+# input of the claim has changed: further queries run only if one of these is true.
 _BEFORE = (
     sa.select(
         tables.c.name,
@@ -113,7 +113,8 @@ _NEWEST_WEIGHS = 0.2
 def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchResult]) -> Recorded:
     """Record the results of a committed claim; its labels without a result get back their earlier status.
 
-    Raises E411, E413, E414.
+    Raises E411 if the claim is closed, E413 for a label that it does not have, E414 if another batch has one of its
+    items.
     """
     with database.write() as write:
         recorded = record(write, held, results)
@@ -124,7 +125,10 @@ def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchRe
 def record(
     write: Write, held: Claim, results: Sequence[BatchResult], *, recorded_at: datetime | None = None
 ) -> Recorded:
-    """Do the same as `record_done`, within a transaction. `recorded_at` is given for batches of a lost ledger."""
+    """Do the same as `record_done`, within a transaction.
+
+    `recorded_at` is the time of the commit, for batches that are restored from their commit records.
+    """
     at = _instant_of_record(write) if recorded_at is None else recorded_at
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)
@@ -160,14 +164,14 @@ def record(
 def _instant_of_record(write: Write) -> datetime:
     """Return the time to record: now, or 1 µs after the newest record if the clock was set back.
 
-    So no later record changes the result of `--known-at` for an instant up to the newest record.
+    Otherwise a later record could change the result of `--known-at` for an instant up to the newest record.
     """
     last = write.last_recorded
     return write.at if last is None or write.at >= last else last + timedelta(microseconds=1)
 
 
 def _report_clock(database: LedgerDatabase, write: Write) -> None:
-    """Report a clock that was set back by a second or more. It is reported once until it is past the newest record."""
+    """Report a clock that was set back by a second or more, once until it passes the newest record."""
     back = compare_clock(database, write.at, write.last_recorded)
     if back is not None and not database.is_clock_back:
         database.tell(back.words())
@@ -294,7 +298,10 @@ def _move_head(
     *,
     changes: bool,
 ) -> None:
-    """Record the table's newest version and label. `more` has each slice's weight minus that of the one it replaces."""
+    """Record the table's newest version and label.
+
+    `more` has the weight of each slice minus that of the slice that it replaces.
+    """
     newest = max(results, key=lambda found: found.label)
     is_history = row.mode == Mode.REPLACE and row.head_label is not None and newest.label < row.head_label
     version = row.head_version if is_history else max(row.head_version, newest.version)
@@ -306,10 +313,10 @@ def _move_head(
 
 
 def _mean_seconds(held: Claim, at: datetime, labels: int, mean: float | None) -> float | None:
-    """Return the updated mean of seconds per batch; the duration of a claim that was taken over does not count."""
+    """Return the updated mean of seconds per batch. The duration of a claim that was taken over does not count."""
     if at > held.lease_until:
         return mean
-    # a claim's number is its time in milliseconds, or just above where many were given at once
+    # a claim's number is its time in milliseconds, or slightly above if many claims were taken at once
     seconds = max(0.0, at.timestamp() - held.number / 1000) / labels
     return seconds if mean is None else mean + _NEWEST_WEIGHS * (seconds - mean)
 
@@ -323,9 +330,9 @@ def _count_codes(write: Write, held: Claim, before: Mapping[datetime, AnyRow]) -
 
 
 def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
-    """Record the source items that batches collected. Items that only the former revision collected become free.
+    """Record the source items that batches collected. Items that only the former revision had collected become free.
 
-    Cost: one query, and one more for each 10,000 items of all labels together
+    Cost: one query, and one more for each 10,000 items of all labels together.
     """
     table = held.request.table
     found = [(one.label, item) for one in results for item in one.source.get("items", ())]

@@ -17,7 +17,7 @@ _TOUCHING = sa.select(coverage.c.low, coverage.c.high).where(
 )
 _ADD = sa.insert(coverage)
 _after = coverage.alias()
-# extends one interval without touching another, as for a day that follows the previous one
+# extends one interval, unless it would then touch another: the usual case of a day after the previous one
 _LENGTHEN = (
     sa.update(coverage)
     .where(coverage.c.table_name == sa.bindparam("name"), coverage.c.low < sa.bindparam("since"))

@@ -41,7 +41,7 @@ _SKIP = (
     sa.update(batches)
     .where(_OF_BATCH)
     .values(status=BatchStatus.SKIPPED.value, end=sa.bindparam("until"), error=None, is_transient=None, due_again=None)
-    # a request to make it again would let its readers wait; one to make it at all counts once the skip is revoked
+    # readers would wait for a requested batch; a backfill request applies again after a retry
     .values(requested=sa.case((batches.c.requested == BACKFILL, batches.c.requested)))
 )
 _CLEAR = (
@@ -76,7 +76,10 @@ _CHUNK = 500
 
 
 def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
-    """Skip batches: they count as covered, without rows, until that is revoked. Raises E412, E413 for a done label."""
+    """Skip batches: they count as covered, without rows, until a retry.
+
+    Raises E412 for an unknown table, E413 for a label that is done or being made.
+    """
     with database.write() as write:
         _check_table(write, table)
         known = read_batches(write, table, [window.start for window in windows])
@@ -115,7 +118,7 @@ def retry(
     newest state of the table `open_windows` is made again if it was made without a skipped window. A request to release
     a held batch ends, since no user has reviewed the rows that are made now.
 
-    Raises E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done; E412
+    Raises E413 for a label under an open claim, and for a skipped snapshot that is older than the newest done one; E412
     for an unknown table.
     """
     with database.write() as write:
@@ -157,8 +160,8 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
 ) -> tuple[datetime, ...]:
     """Request that done batches are made again, by a verb of `STRENGTH`. Return those that had no such request before.
 
-    `said` is the command that made the request, where its name differs from the verb. With `is_retry`, a batch whose
-    attempt to be made again failed or is held is tried again, as by `retry`.
+    `said` is the name of the user's command, if it differs from the verb. With `is_retry`, a batch whose attempt to be
+    made again failed or is held is tried again, as by `retry`.
 
     `follow` makes a batch again only if its inputs have changed, and `recompute` in any case. `recollect` makes it from
     the source's current data, and `skip` without its rows, which are lost. Of two requests the stronger one stays, of
@@ -182,9 +185,9 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
 def request_remake_of_held(
     database: LedgerDatabase, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str
 ) -> tuple[datetime, ...]:
-    """Do the same as `request_restate`, for batches whose earlier attempt may be held: it is replaced by a new one.
+    """Do the same as `request_restate`, and make the batches due now: a new attempt replaces one that is held.
 
-    Raises as `request_restate`.
+    Raises the errors of `request_restate`.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -205,7 +208,7 @@ def _check_done(write: Write, table: str, labels: Collection[datetime]) -> dict[
 def add_restate_requests(
     write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
-    """Record the requests of `request_restate` within a transaction that is open.
+    """Record the requests of `request_restate` within an open transaction.
 
     Labels that are being made for the first time are made once more, too. Others that were never done are left out.
     """
@@ -216,7 +219,7 @@ def add_restate_requests(
     ]
     asked = [row for row in known if not _is_asked(row, verb)]
     verbs = {row.label: _stronger(row.requested, verb) for row in asked}
-    # a slice of late rows must be determined again in any case; for a closed window the stored inputs decide
+    # a slice of late rows must be determined again; a closed window only if it was read up to an earlier tick
     told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
     verbs |= dict.fromkeys(set(told_anew) - find_complete_windows(write, table, told_anew).keys(), REOPEN)
     values = {"of": table, "sequence": write.sequence}
@@ -272,7 +275,8 @@ def request_release(
 def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who: str, why: str) -> None:
     """Withdraw the release request of a held batch that cannot be released. It stays held.
 
-    An earlier request for the batch, such as to recollect it, counts again when a user has it retried.
+    The request that the release request replaced, such as to recollect the batch, is restored. It applies after a
+    retry.
     """
     with database.write() as write:
         asked = end_releases(write, table, read_batches(write, table, [label]).values())
@@ -281,7 +285,7 @@ def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who
 
 
 def end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
-    """Restore the requests that batches had before their release request. Return the batches with such a request."""
+    """Replace release requests by the requests that the batches had before. Return the batches that had one."""
     asked = [row for row in rows if is_release(row.requested)]
     values = {"of": table, "sequence": write.sequence}
     write.execute_each(_REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in asked])
@@ -291,7 +295,7 @@ def end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRo
 def _find_earlier_request(row: AnyRow) -> str | None:
     before = request_without_release(row.requested)
     if before is None and row.current_claim is not None and not row.is_suspect and row.missing is None:
-        return RECOMPUTE  # an older ledger did not store the earlier request
+        return RECOMPUTE  # ledgers of older versions did not store the earlier request
     return before
 
 
@@ -307,7 +311,7 @@ def _hides_reopen(row: AnyRow) -> bool:
 
 
 def _stronger(known: str | None, verb: str) -> str:
-    known = request_without_release(known)  # making a batch again replaces its held slice
+    known = request_without_release(known)  # a new run replaces the held slice
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
@@ -320,18 +324,18 @@ def withdraw(
     who: str,
     why: str = "",
 ) -> tuple[datetime, ...]:
-    """Withdraw requests to make or remake batches. Return which of `labels` had one.
+    """Withdraw requests to make batches, or to make them again. Return those of `labels` that had one.
 
-    If a done batch has a failed or held attempt to make it again, that attempt is discarded: its rows stay as if there
-    had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is still made
-    again. In a table of late rows (`is_of_late_rows`), the withdrawn request may have replaced that of a reopened
-    window, so the slice is still made again.
+    If an attempt to make a done batch again has failed or is held, the attempt is discarded: the batch keeps its rows,
+    as if there had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is
+    still made again. In a table of late rows (`is_of_late_rows`), the withdrawn request may have replaced that of a
+    reopened window, so the slice is still made again.
 
     Raises E413 for a label under an open claim, E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
-        # windows reopened by late rows must be made: the table of late rows no longer has these rows
+        # a window reopened by late rows must be made, since the table of late rows no longer has them
         asked = [row for row in read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
         for row in asked:
             _refuse_running(table, row, "taken back")
@@ -360,7 +364,7 @@ def end_following(database: LedgerDatabase, table: str, labels: Collection[datet
 
 
 def record_rule_note(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
-    """Record a note on a rule, replacing the previous one; an empty text removes it. Raises E412."""
+    """Record a note on a rule, replacing the previous one. An empty text removes it. Raises E412."""
     with database.write() as write:
         _check_table(write, table)
         write.log(RULE_NOTED, who=who, table=table, data={"rule": rule, "text": text})
@@ -397,7 +401,7 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
 
 
 def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
-    """Refuse to revoke the skip of an old snapshot. It could not be made, since its source has only current data."""
+    """Refuse to retry a skipped snapshot that is older than the newest: its source has only current data."""
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:
         if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:

@@ -1,4 +1,4 @@
-"""Removes a table's batches from the ledger when its labels change their meaning. Revisions and events stay."""
+"""Removes a table's batches from the ledger if its labels change their meaning. Revisions and events stay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.ledger.store.schema import batches, closings, codes, coverage, i
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
-# the reasons for which a rebuild's claim makes done labels again; the second replaces all data of the table
+# the reasons to restate in claims of a rebuild; the second one replaces all data of the table
 REMADE, RECUT = "rebuild --all", "rebuild --all, of new windows"
 
 _EMPTY = (
@@ -38,7 +38,7 @@ _ASK_AGAIN = (
 
 
 def request_recompute(write: Write, names: Iterable[str]) -> None:
-    """Request that all done or running batches of some tables are made again, even if their inputs' digests agree."""
+    """Request that all done or running batches of some tables are made again, even with unchanged inputs."""
     for name in names:
         write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
 

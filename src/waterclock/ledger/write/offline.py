@@ -116,7 +116,7 @@ def finish_measurement(  # noqa: PLR0913 - each is a part of the outcome
 ) -> None:
     """Record the outcome of a measurement and end its reservation.
 
-    Without an `error`, store the results for periods (`spans`), and delete the partial aggregates of labels before
+    Without an `error`, also store the results for periods (`spans`), and delete the partial aggregates of labels before
     `forget_before`.
     """
     with database.write_unordered() as (connection, now):

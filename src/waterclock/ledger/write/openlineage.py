@@ -1,4 +1,4 @@
-"""Records the last event that was sent to a lineage tool. Concurrent senders take turns by locking one row.
+"""Records the last event that was sent to OpenLineage. Concurrent senders take turns by locking one row.
 
 These writes do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
@@ -19,7 +19,7 @@ _THERE = sa.select(lineage_sent)
 _FIRST = sa.insert(lineage_sent)
 _TAKE_TURN = sa.update(lineage_sent).values(id=lineage_sent.c.id)
 _TAKE = sa.update(lineage_sent).values(taken_until=sa.bindparam("until"))
-# a slow sender whose turn another has taken never resets the other's progress
+# a slow sender whose turn has expired never resets the progress of the next sender
 _SENT = (
     sa.update(lineage_sent)
     .where(lineage_sent.c.event <= sa.bindparam("up_to"))
@@ -41,7 +41,7 @@ _AGAIN = sa.update(lineage_sent).values(
 
 
 def take_sending_turn(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
-    """Take the turn to send, so that no other runner does for a while. Return the event up to which all was sent.
+    """Take the turn to send for the time `lease`, so that no other runner sends. Return the last event that was sent.
 
     Return None if another runner is sending, or if the next attempt is not due yet; `at_once` ignores the latter.
     """

@@ -1,4 +1,4 @@
-"""Records pauses, which prevent runners from claiming batches until a resume: of a table, and of all tables."""
+"""Records pauses of a table or of all tables. A pause prevents runners from claiming batches until a resume."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pause_tables(database: LedgerDatabase, names: Collection[str], *, who: str, 
     """Prevent all runners from claiming batches of these tables. Return those that were not paused before.
 
     A table that was already paused keeps its first reason. Batches that are being made run to their end. Raises E430 if
-    each is paused already, E412 for an unknown table.
+    all of them are paused already, E412 for an unknown table.
     """
     with database.write() as write:
         known = _check_known_tables(write, names)
@@ -89,7 +89,7 @@ def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
 
 
 def hold_in(why: str | None) -> tuple[str, int | None]:
-    """Split a pause's reason into the user's part and the claim of an unfinished reset or rebuild, if there is one."""
+    """Split a pause's reason into the user's part and the claim of an unfinished reset or rebuild, or None."""
     found = _HOLD.search(why or "")
     return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[2]))
 
@@ -115,7 +115,7 @@ def _search_holds(rows: Iterable[AnyRow]) -> Iterator[tuple[AnyRow, re.Match[str
 
 
 def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> int | None:
-    """Pause a table until its reset or rebuild ends. Return the claim of an unfinished one that this one takes over."""
+    """Pause a table until its reset or rebuild ends. Return the claim of an unfinished one that this one replaces."""
     reason, before = hold_in(row.paused_why)
     mark = f"{_BEING[command]} (claim {claim}): `waterclock {command} {row.name}` finishes it"
     said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
@@ -135,7 +135,7 @@ def rename_hold(write: Write, name: str) -> None:
 
 
 def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
-    """End the pause of a reset or rebuild; a user's own stays. Raises E411 if another one took the table over."""
+    """End the pause of a reset or rebuild; a user's own pause stays. Raises E411 if another command took over."""
     reason, held_by = hold_in(row.paused_why)
     if held_by != claim:
         raise refusals.closed_claim_error(claim, "another reset or rebuild of the table took it over")

@@ -50,7 +50,7 @@ _ASK = (
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("then"))
 )
-# change one half of the hash, so that comparisons with earlier content differ
+# changes one half of each hash, so that the content differs from the one that readers recorded
 _DIFFER = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None), batches.c.rows > 0)
@@ -60,7 +60,7 @@ _SUM_ANEW = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
 
 
 def differences(database: LedgerDatabase, flow: Flow) -> dict[str, list[Difference]]:
-    """Map each table with batches to the changes of its declaration that only `rebuild` may make, if it has any."""
+    """Map tables with batches to the changes of their declarations that only `rebuild` may make."""
     with database.read() as connection:
         known = {row.name: row for row in connection.execute(_TABLES)}
         busy = set(connection.execute(_WITH_BATCHES).scalars())
@@ -83,10 +83,11 @@ def begin_rebuild(
 ) -> tuple[int, int | None]:
     """Pause a table until its rebuild is recorded, and return the number of a claim for its commit.
 
-    Without the pause, a batch that commits after the slices were read would be removed from the table again. `left` are
-    abandoned claims that can only be resolved during the rebuild. The second number is the claim of an earlier rebuild
-    or reset that did not end: it is taken over, and must never commit. Raises E407 if a batch is running, E644 while
-    all tables are rebuilt.
+    Without the pause, the rows of a batch that commits after the slices were read would be removed from the table
+    again. `left` are abandoned claims that can only be resolved during the rebuild. The second number is the claim of
+    an earlier unfinished rebuild or reset, or None: it is taken over, and must never commit.
+
+    Raises E407 if a batch is running, E644 while all tables are rebuilt.
     """
     with database.write(claims=True) as write:
         require_no_rebuild(write, table)
@@ -119,7 +120,7 @@ def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: s
 
 
 def refuse_busy(database: LedgerDatabase, table: str) -> None:
-    """Raise an error if a batch of the table is running. Raises E407 naming its runner."""
+    """Raise E407, with the runner's name, if a batch of the table is running."""
     with database.read() as connection:
         _refuse(table, connection.execute(_OPEN, {"of": table}).first())
 
@@ -136,8 +137,9 @@ def redeclare(
 ) -> None:
     """Record that a table was rebuilt, at a version, under its current declaration.
 
-    `found` has new revisions of its slices, where the same slices now mean other rows: all readers of the table become
+    `found` has new revisions of its slices, if the same slices now mean other rows: all readers of the table become
     suspect. `is_new_log`: older versions have changed and are no longer read. `claim` is that of `begin_rebuild`.
+
     Raises E407 if a batch is running, E411 if another rebuild took this one over; nothing is written then.
     """
     with database.write() as write:
@@ -174,7 +176,7 @@ def _record(write: Write, found: CommittedClaim) -> None:
 
 
 def find_row(write: Write, table: str) -> AnyRow:
-    """Return a table's row. Raises E412 if it has been renamed or was never declared."""
+    """Return a table's database row. Raises E412 if the table was renamed or never declared."""
     row = write.execute(_TABLE, {"of": table}).first()
     if row is None:
         raise refusals.unknown_table(table, write.execute(_NAMES).scalars())

@@ -41,7 +41,7 @@ from waterclock.ledger.write.rebuilding import require_no_rebuild
 
 Columns = tuple[sa.Column[str], ...]
 CODES: Columns = tuple(table.c.code for table in (batches, claims, code_lineage, codes))
-"""The columns with names of tables' code."""
+"""The columns with fingerprints of tables' code."""
 NAMES: Columns = tuple(
     column
     for table in metadata.sorted_tables
@@ -52,7 +52,7 @@ NAMES: Columns = tuple(
 
 _TABLES = sa.select(tables.c.name, tables.c.location, tables.c.kind)
 _FORMER = sa.select(former_names.c.former, former_names.c.current, former_names.c.is_code)
-# mere requests do not count: no claim was ever made, and no decision taken
+# labels that are only requested do not count: they have no claim, and no user has decided their state
 _WITH_BATCHES = sa.select(tables.c.name).where(
     tables.c.name.in_(sa.bindparam("of", expanding=True)),
     sa.or_(
@@ -107,7 +107,7 @@ _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name ==
 
 
 def apply_pending_renames(database: LedgerDatabase, flow: Flow) -> None:
-    """Translate names of tables and code in all later reads and writes as the next run will rename them.
+    """Translate names of tables and code in all later reads and writes, as the next run will rename them.
 
     Cost: no query for a flow without WAS, three if all renames are done, otherwise five; none of them scans batches.
     """
@@ -134,7 +134,7 @@ def pending_renames(
     """Map new to former names of the tables that the next run renames. Also return the errors that this would raise.
 
     `known` has the names of all tables in the ledger. Cost: one query, and one more if the flow has WAS or a table was
-    renamed before
+    renamed before.
     """
     found = _former(connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
@@ -163,9 +163,11 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     """Rename all tables whose WAS was not applied yet, and the code of these tables and of their readers.
 
     The result maps each new name to the former one. Cost: one statement for each column with table names; minutes for a
-    ledger of millions of batches. Raises E318 if there is nothing to rename, or both names have data, or two tables
-    declare one former name, or the flow uses a former name again; E407 (transient) while a batch of one is running,
-    E644 (transient) while all tables are rebuilt.
+    ledger of millions of batches.
+
+    Raises E318 if there is nothing to rename, or both names have data, or two tables declare one former name, or the
+    flow uses a former name again; E407 (transient) while a batch of one of the tables is running, E644 (transient)
+    while all tables are rebuilt.
     """
     found = _former(write.connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
@@ -190,7 +192,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
 
 
 def take_folder(database: LedgerDatabase, table: str, was: str, location: str) -> None:
-    """Record, while a ledger is rebuilt, that `was` is a former name of a table and `location` is its folder."""
+    """Record a former name of a table and its folder, while a ledger is rebuilt."""
     with database.write() as write:
         write.execute(_SET_FOLDER, {"of": table, "to": location})
         _note(write, was, table, is_code=False)
@@ -221,8 +223,9 @@ def _codes(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield each table whose code gets a new name, with the former and the new name of the code.
 
-    If a declared rename was recorded long ago, the code may have been renamed since, and the recorded name counts as
-    the former one. The declared one counts if the table has batches of it: `held` maps stored table names to codes.
+    If a declared rename was recorded long ago, the code may have been renamed since, and the recorded name is the
+    former one. The declared name is the former one if the table has batches of it: `held` maps stored table names to
+    codes.
     """
     for name, table in flow.tables.items():
         was = table.code_before
@@ -240,7 +243,7 @@ def _group_codes_by_table(rows: Iterable[Any]) -> dict[str, set[str]]:
 
 
 def _find_tables_with_batches(connection: sa.Connection, names: Iterable[str]) -> set[str]:
-    """Return those of the tables that have batches or had a claim. Cost: an index lookup for each."""
+    """Return those of the tables that have batches or ever had a claim. Cost: an index lookup for each."""
     asked = sorted(names)
     return set(connection.execute(_WITH_BATCHES, {"of": asked}).scalars()) if asked else set()
 
@@ -347,7 +350,7 @@ def _recode(write: Write, table: str, was: str, now: str) -> None:
 def _note(write: Write, was: str, now: str, *, is_code: bool) -> None:
     at: datetime = write.at
     write.execute(_FOLLOW, {"was": was, "now_": now, "at_": at})
-    for name in (was, now):  # a table that has a former name again has it as its current name
+    for name in (was, now):  # `now` is a current name now, and `was` gets a new entry
         write.execute(_FORGET, {"was": name})
     write.execute(_ADD, {"former": was, "current": now, "is_code": is_code, "at": at})
 

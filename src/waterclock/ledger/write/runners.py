@@ -40,7 +40,7 @@ _HELD = (
 def register_runner(
     database: LedgerDatabase, runner: str, *, who: str, command: str, flow: str, lease_seconds: float
 ) -> None:
-    """Record that a runner has started. Delete the rows of runners that were not seen for a day."""
+    """Record that a runner has started. Delete the rows of runners that sent no sign of life for a day."""
     with database.write_unordered() as (connection, at):
         connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
         connection.execute(_LEAVE, {"name": runner})
@@ -63,7 +63,7 @@ def end_runner(database: LedgerDatabase, runner: str) -> None:
 def list_runners(database: LedgerDatabase) -> list[RunnerSeen]:
     """Return the registered runners with their open claims, oldest first, then others with open claims.
 
-    Cost: a scan of the runners and of the open claims
+    Cost: a scan of the runners and of the open claims.
     """
     with database.read() as connection:
         seen = connection.execute(_ALL).all()

@@ -16,7 +16,7 @@ _ADD = sa.insert(schemas)
 
 
 def add_schemas(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
-    """Record the columns that batches report as new, unless another batch has delivered them meanwhile."""
+    """Record the columns that batches report as new, unless another batch has recorded them meanwhile."""
     with_schema = [found for found in results if found.source.get(SCHEMA)]
     if not with_schema:
         return

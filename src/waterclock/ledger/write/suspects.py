@@ -1,8 +1,9 @@
 """Marks done batches whose inputs have changed since they were claimed.
 
-A batch is suspect if an input of its current revision has other content now than at its claim. The flag is updated as
-data is recorded: each change of an interval marks the interval's readers, and checks those marked earlier again, since
-a second change may have undone the first. Content changes only this way, so the flag is exact at any time.
+A batch is suspect if the content of an input of its current revision differs from the content at its claim. The flag is
+updated as data is recorded: each change of an interval marks the interval's readers, and compares the inputs of those
+that were marked before, since a second change may have undone the first. Content changes in no other way, so the flag
+is exact at any time.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool =
 
 
 def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetime]) -> int:
-    """Mark the labels of a claim just recorded whose inputs changed since it was given. Return how many."""
+    """Mark those labels of a just recorded claim whose inputs changed since the claim. Return how many."""
     wanted = set(labels)
     rows = [row for row in write.execute(_OUTDATED, {"number_": claim}).all() if row.label in wanted]
     outdated = {(table, row.label) for row in _find_changed_inputs(write.connection, rows)}
@@ -66,7 +67,7 @@ def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetim
 
 
 def _compare_inputs(write: Write, flags: Mapping[Key, bool]) -> int:
-    """Set the flag of batches by comparing their inputs with the current content. Return how many were newly marked."""
+    """Set the flags of batches by comparing their inputs with the current content. Return how many are newly marked."""
     by_table: dict[str, list[datetime]] = {}
     for table, label in flags:
         by_table.setdefault(table, []).append(label)

@@ -1,4 +1,4 @@
-"""Records a whole set of tables at once: rebuilt next to the live ones, or the initial data of a new ledger."""
+"""Records a set of tables at once: all tables of a `rebuild --all`, or the initial data of a new ledger."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
 
 @dataclass(frozen=True, slots=True)
 class MovedTable:
-    """A table whose new rows were moved in at `version`, with its declaration and its new revisions.
+    """A table whose new rows a `rebuild --all` moved in at `version`, with its declaration and new revisions.
 
-    `is_recut`: none of its earlier data counts any more, since its labels changed their meaning. `found` is None where
-    the table is empty. `claim` is the claim number of the move. Windows before `dropped_before` stay dropped.
+    `is_recut`: its labels changed their meaning, so its earlier data no longer counts. `found` is None if the table is
+    empty. `claim` is the claim number of the move. Windows before `dropped_before` stay dropped.
     """
 
     name: str
@@ -94,9 +94,9 @@ def record_set(
     asked_again: Iterable[str] = (),
     flow: str | None = None,
 ) -> None:
-    """Record all tables that a `rebuild --all` made, upstream first, in one transaction. Queries read them afterwards.
+    """Record all tables that a `rebuild --all` made, upstream first, in one transaction, and release the rebuild lock.
 
-    Claims may be taken again afterwards. Readers of the old tables outside the set become suspect where their inputs
+    Queries read the new tables afterwards. Readers of the old tables outside the set become suspect if their inputs
     differ. `asked_again` are publishes to deliver again: the rows of their table changed, although its digests did not.
     `flow` is the fingerprint of the flow that made the set: runners with another flow can claim nothing more, since its
     labels may have another meaning.
@@ -144,7 +144,7 @@ def _record(write: Write, moved: MovedTable, heads: Mapping[str, int], who: str,
 
 
 def _unmet_requests(write: Write, moved: MovedTable, begun: int) -> list[dict[str, Any]]:
-    """Return the requests for labels of the new set that their new rows do not meet, as values of `_REQUEST`."""
+    """Return the requests that the new rows of the table do not meet, as values of `_REQUEST`."""
     is_transform = moved.signature["kind"] == Kind.TRANSFORM
     found = []
     for row in write.execute(_REQUESTS, {"of": moved.name}):
@@ -157,7 +157,7 @@ def _unmet_requests(write: Write, moved: MovedTable, begun: int) -> list[dict[st
 
 
 def _inputs(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
-    """Map each label to its inputs, with the moved tables' versions: the newest one for slices, none for states."""
+    """Map each label to its inputs, with the new versions of moved tables: the newest for slices, none for states."""
     return {
         label: tuple(
             replace(read, version=heads[read.table] if read.kind == "slices" else NO_VERSION)
