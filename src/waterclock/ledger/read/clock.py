@@ -11,7 +11,7 @@ from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import ledger
 
 _LAST_RECORDED = sa.select(ledger.c.last_recorded)
-_LEAST = timedelta(seconds=1)
+_TOLERANCE = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +40,4 @@ def measure_clock_lag(database: LedgerDatabase) -> ClockBack | None:
 
 def compare_clock(database: LedgerDatabase, now: datetime, last: datetime | None) -> ClockBack | None:
     """Return a `ClockBack` if `now` is a second or more before `last`, the time of the newest record; else None."""
-    return None if last is None or last - now < _LEAST else ClockBack(now, last, database.clock_place)
+    return None if last is None or last - now < _TOLERANCE else ClockBack(now, last, database.clock_place)

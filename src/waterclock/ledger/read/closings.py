@@ -103,7 +103,7 @@ def find_first_closing_ticks(
     for name, table in flow.tables.items():
         if table.open_of is not None and table.open_of in covered:
             made = list(covered.get(name, ()))
-            labels = (label for asked in again for label in asked.get(name, ()))
+            labels = (label for of_table in again for label in of_table.get(name, ()))
             found[table.open_of] = min([made[-1][1], *labels]) if made else BEGINNING
     return found
 

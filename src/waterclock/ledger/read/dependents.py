@@ -80,7 +80,7 @@ class _Readers:
 
     def __init__(self, connection: sa.Connection, flow: Flow) -> None:
         self.connection = connection
-        self._below = readers_of(flow)
+        self._readers_of = readers_of(flow)
         self._known: defaultdict[str, list[tuple[Span, list[AnyRow]]]] = defaultdict(list)
 
     def of(self, name: str, low: datetime, high: datetime) -> Iterable[AnyRow]:
@@ -88,16 +88,16 @@ class _Readers:
         for span, rows in self._known[name]:
             if span[0] <= low and high <= span[1]:
                 return rows
-        self._ask(name, low, high)
+        self._query_readers(name, low, high)
         return self._known[name][-1][1]
 
-    def _ask(self, name: str, low: datetime, high: datetime) -> None:
-        met = [span for span, _ in self._known[name] if span[0] < high and low < span[1]]
-        if met:  # the span grows from table to table: double it each time, to avoid a query for each
-            low, high = min(low, *(span[0] for span in met)), max(high, *(span[1] for span in met))
-            wider = high - low
-            low, high = low - min(wider, low - BEGINNING), high + min(wider, FOREVER - high)
-        names = self._all_below(name)
+    def _query_readers(self, name: str, low: datetime, high: datetime) -> None:
+        overlapping = [span for span, _ in self._known[name] if span[0] < high and low < span[1]]
+        if overlapping:  # the span grows from table to table: double it each time, to avoid a query for each
+            low, high = min(low, *(span[0] for span in overlapping)), max(high, *(span[1] for span in overlapping))
+            length = high - low
+            low, high = low - min(length, low - BEGINNING), high + min(length, FOREVER - high)
+        names = self._list_downstream(name)
         rows: dict[str, list[AnyRow]] = {each: [] for each in names}
         for start in range(0, len(names), _CHUNK):
             for row in self.connection.execute(
@@ -107,10 +107,10 @@ class _Readers:
         for each, of_table in rows.items():
             self._known[each].append(((low, high), of_table))
 
-    def _all_below(self, name: str) -> list[str]:
+    def _list_downstream(self, name: str) -> list[str]:
         found, reached = {name}, [name]
         while reached:
-            new = set(self._below.get(reached.pop(), ())) - found
+            new = set(self._readers_of.get(reached.pop(), ())) - found
             found |= new
             reached += new
         return sorted(found)
@@ -124,11 +124,11 @@ def _find_direct_readers(
     within: Mapping[str, datetime] | None,
 ) -> Iterable[AnyRow]:
     merged = IntervalSet.from_intervals(spans)
-    asked = list(merged)
-    oldest, newest = asked[0][0], asked[-1][1]
-    if len(asked) > _FEW:  # each query scans all long reads of data newer than its interval
-        asked = [(oldest, newest)]
-    for low, high in asked:
+    intervals = list(merged)
+    oldest, newest = intervals[0][0], intervals[-1][1]
+    if len(intervals) > _FEW:  # each query scans all long reads of data newer than its interval
+        intervals = [(oldest, newest)]
+    for low, high in intervals:
         for row in readers.of(name, low, high):
             if (within is None or row[1] < within.get(row[0], BEGINNING)) and merged.overlaps(row.low, row.high):
                 yield row

@@ -22,11 +22,13 @@ SEEN = "seen at a source"
 WAITS = "waits for its source"
 """The kind of event that records the oldest due window that waits for its source, or that none waits any more."""
 
-_TOLD = sa.select(events.c.kind, events.c.table_name, events.c.data).where(events.c.kind.in_([KEPT, LET_GO]))
-_OF = _TOLD.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
-_ALL = _TOLD.order_by(events.c.id)
+_RETENTION_EVENTS = sa.select(events.c.kind, events.c.table_name, events.c.data).where(
+    events.c.kind.in_([KEPT, LET_GO])
+)
+_OF = _RETENTION_EVENTS.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
+_ALL = _RETENTION_EVENTS.order_by(events.c.id)
 _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
-_OF_SOME = _TOLD.where(events.c.table_name.in_(_NAMES), events.c.label.is_(None)).order_by(events.c.id)
+_OF_SOME = _RETENTION_EVENTS.where(events.c.table_name.in_(_NAMES), events.c.label.is_(None)).order_by(events.c.id)
 _NEWEST_SEEN = (
     sa.select(sa.func.max(events.c.id))
     .where(events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind == sa.bindparam("kind_"))
@@ -50,7 +52,7 @@ def list_retained_objects(database: LedgerDatabase, name: str | None = None) -> 
     events.
     """
     with database.read() as connection:
-        return _collect_kept_entries(
+        return _collect_retained_objects(
             connection.execute(_ALL if name is None else _OF, {} if name is None else {"of": name})
         )
 
@@ -58,7 +60,7 @@ def list_retained_objects(database: LedgerDatabase, name: str | None = None) -> 
 def read_kept_for_tables(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
     """Return the same as `list_retained_objects` for some tables. Cost: one query of their events without a label."""
     with database.read() as connection:
-        return _collect_kept_entries(connection.execute(_OF_SOME, {"names": sorted(names)}))
+        return _collect_retained_objects(connection.execute(_OF_SOME, {"names": sorted(names)}))
 
 
 def read_retained_states(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
@@ -77,7 +79,7 @@ def _read_newest_states(database: LedgerDatabase, names: Collection[str], kind: 
         return {row.table_name: SourceEvent(row.at, row.data or {}) for row in rows}
 
 
-def _collect_kept_entries(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:
+def _collect_retained_objects(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row.kind == KEPT:

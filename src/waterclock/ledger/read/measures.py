@@ -47,17 +47,17 @@ def read_earlier_measures(
     """
     with database.read() as connection:
         rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})
-        return {row.label: EarlierBatch(row.rows, read_measured_values(_all(row))) for row in rows}
+        return {row.label: EarlierBatch(row.rows, read_measured_values(_merge_measures(row))) for row in rows}
 
 
 def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[MeasuredBatch, ...]:
     """Return the newest `most` visible labels, oldest first, with their measures. Cost: one statement."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST, {"of": table, "most": most}).all()
-        return tuple(MeasuredBatch(row.label, row.rows, _all(row)) for row in reversed(rows))
+        return tuple(MeasuredBatch(row.label, row.rows, _merge_measures(row)) for row in reversed(rows))
 
 
-def _all(row: AnyRow) -> Mapping[str, Any]:
+def _merge_measures(row: AnyRow) -> Mapping[str, Any]:
     """Return the measures of a revision together with those of its offline measurement."""
     measures: Mapping[str, Any] = row.measures
     return {**measures, OFFLINE: row.found} if row.found else measures

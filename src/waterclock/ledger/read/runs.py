@@ -90,14 +90,14 @@ _NO_END = (1 << 63) - 1
 def newest_runs(database: LedgerDatabase, most: int = 20) -> list[RunRecord]:
     """Return the newest runs, newest first."""
     with database.read() as connection:
-        return [_run(row) for row in connection.execute(_NEWEST, {"most": most})]
+        return [_build_run(row) for row in connection.execute(_NEWEST, {"most": most})]
 
 
 def find_run(database: LedgerDatabase, name: str) -> RunRecord | None:
     """Return the run of this name, or None."""
     with database.read() as connection:
         row = connection.execute(_RUN, {"which": name}).first()
-        return None if row is None else _run(row)
+        return None if row is None else _build_run(row)
 
 
 def spark_page(database: LedgerDatabase, name: str) -> str | None:
@@ -154,5 +154,5 @@ def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
     return (numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK))
 
 
-def _run(row: AnyRow) -> RunRecord:
+def _build_run(row: AnyRow) -> RunRecord:
     return RunRecord(row.run, row.who, row.command, row.now, row.started_at, row.ended_at, row.outcome)

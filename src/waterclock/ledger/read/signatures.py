@@ -63,8 +63,8 @@ def has_batches(connection: sa.Connection, table: str) -> bool:
 
 def signature_differences(row: AnyRow, table: Table) -> list[Difference]:
     """Return the differences between a declaration and the ledger that only `rebuild` or `reset` may resolve."""
-    says: Mapping[str, str] = signature_of(table)
-    return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
+    declared: Mapping[str, str] = signature_of(table)
+    return [(what, getattr(row, what), declared[what]) for what in SIGNATURE if getattr(row, what) != declared[what]]
 
 
 def signature_of(table: Table) -> dict[str, str]:

@@ -101,7 +101,7 @@ _REQUESTED = sa.select(
         else_=RECOMPUTE,
     ).label("requested"),
 ).where(IS_REQUESTED)
-_MEANT = sa.select(
+_HYPOTHETICAL_REQUESTS = sa.select(
     batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from,
     sa.bindparam("verb", type_=sa.Text).label("requested"),
 ).where(
@@ -178,20 +178,24 @@ def snapshot(
         claimed = _read_by_table(connection, _CLAIMS)
         partial = _read_by_table(connection, _PARTIAL)
         requested = _read_requested_rows(connection, asking)
-        doubted = _find_uncertain_batches(
-            connection, flow, (*_flat(requested), *_flat(claimed), *_flat(partial)), most, besides
+        uncertain = _find_uncertain_batches(
+            connection,
+            flow,
+            (*_flatten_rows(requested), *_flatten_rows(claimed), *_flatten_rows(partial)),
+            most,
+            besides,
         )
-        reads = _read_inputs(connection, doubted, wanted)
+        reads = _read_inputs(connection, uncertain, wanted)
         facts = _input_facts(connection, found, reads)
         released = {name: {it.label for it in rows if it.requested == RELEASE} for name, rows in requested.items()}
         covered = {name: _merge_covered_windows(read["coverage"].get(name)) for name in found if name in wanted}
-        asked = {name: labels for (_, name), labels in asking.items()}
-        wanted_again = {name: [row.label for row in rows] for name, rows in requested.items()}
-        since = find_first_closing_ticks(flow, covered, doubted, asked, wanted_again)
+        hypothetical = {name: labels for (_, name), labels in asking.items()}
+        requested_labels = {name: [row.label for row in rows] for name, rows in requested.items()}
+        since = find_first_closing_ticks(flow, covered, uncertain, hypothetical, requested_labels)
         reads_of_held = _read_held_inputs(connection, read["troubles"])
         facts_of_held = _input_facts(connection, found, reads_of_held)
-        latest = _latest(reads, reads_of_held)
-        closings = closings_of(connection, flow, covered, doubted, reads, since)
+        latest = _map_latest_ticks(reads, reads_of_held)
+        closings = closings_of(connection, flow, covered, uncertain, reads, since)
         refused = refused_among(connection, flow, found)
     return LedgerSnapshot(
         tables={
@@ -199,11 +203,11 @@ def snapshot(
                 start=row.start,
                 covered=covered[name],
                 troubles={
-                    it.label: _trouble(it, facts_of_held.get(name, {}).get(it.label, ()))
+                    it.label: _build_failed_batch(it, facts_of_held.get(name, {}).get(it.label, ()))
                     for it in read["troubles"].get(name, ())
                     if it.label not in released.get(name, ())
                 },
-                open_claims=_open_claims(claimed.get(name, ())),
+                open_claims=_group_open_claims(claimed.get(name, ())),
                 requested={
                     it.label: it.requested for it in requested.get(name, ()) if it.requested not in {FOLLOW, BACKFILL}
                 },
@@ -236,8 +240,8 @@ def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
         rows[name] = [row for row in rows[name] if row.label in stronger or row.label not in labels]
-        for asked in _chunks(sorted(set(labels) - stronger)):
-            rows[name] += connection.execute(_MEANT, {"of": name, "labels": asked, "verb": verb})
+        for chunk in _chunks(sorted(set(labels) - stronger)):
+            rows[name] += connection.execute(_HYPOTHETICAL_REQUESTS, {"of": name, "labels": chunk, "verb": verb})
     return rows
 
 
@@ -263,7 +267,7 @@ def _merge_covered_windows(rows: Collection[AnyRow] | None) -> IntervalSet:
     return IntervalSet.from_intervals((row.low, row.high) for row in rows) if rows else IntervalSet()
 
 
-def _trouble(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
+def _build_failed_batch(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
     """Build a failed or held batch from its row. `read` has the inputs of a held batch."""
     return FailedBatch(
         status=BatchStatus(row.status),
@@ -276,13 +280,13 @@ def _trouble(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
     )
 
 
-def _open_claims(rows: Collection[AnyRow]) -> tuple[OpenClaim, ...]:
+def _group_open_claims(rows: Collection[AnyRow]) -> tuple[OpenClaim, ...]:
     of_claim: defaultdict[int, list[AnyRow]] = defaultdict(list)
     for row in rows:
         of_claim[row.number].append(row)
     return tuple(
-        OpenClaim(number, tuple(sorted(row.label for row in held)), held[0].runner, held[0].lease_until)
-        for number, held in sorted(of_claim.items())
+        OpenClaim(number, tuple(sorted(row.label for row in of_one)), of_one[0].runner, of_one[0].lease_until)
+        for number, of_one in sorted(of_claim.items())
     )
 
 
@@ -301,15 +305,15 @@ def _find_uncertain_batches(
     return find_dependent_batches(connection, flow, seeds, most=most, besides=besides) if seeds else {}
 
 
-def _flat(rows: Rows) -> Collection[AnyRow]:
+def _flatten_rows(rows: Rows) -> Collection[AnyRow]:
     return [row for of_table in rows.values() for row in of_table]
 
 
 def _read_inputs(
-    connection: sa.Connection, doubted: Mapping[str, set[datetime]], wanted: Collection[str]
+    connection: sa.Connection, uncertain: Mapping[str, set[datetime]], wanted: Collection[str]
 ) -> Mapping[str, list[AnyRow]]:
     alike: defaultdict[frozenset[datetime], list[str]] = defaultdict(list)  # names of tables by common labels
-    for name, labels in doubted.items():
+    for name, labels in uncertain.items():
         if name in wanted:
             alike[frozenset(labels)].append(name)
     found: defaultdict[str, list[AnyRow]] = defaultdict(list)
@@ -350,7 +354,7 @@ def _read_held_inputs(connection: sa.Connection, troubles: Rows) -> Mapping[str,
     return found
 
 
-def _latest(
+def _map_latest_ticks(
     reads: Mapping[str, list[AnyRow]], reads_of_held: Mapping[str, list[AnyRow]]
 ) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
     """Map each table, its labels and their input tables to the ticks that LATEST picked.

@@ -68,7 +68,7 @@ _LAST = (
     .scalar_subquery()
 )
 _EMPTY = sa.select(tables.c.name).where(tables.c.name.in_(_NAMES), _LAST == 0)
-_AT_WORK = (
+_OPEN_CLAIMS = (
     sa.select(
         claims.c.table_name,
         claims.c.number,
@@ -113,7 +113,7 @@ _BEGAN_BY = sa.select(
 def list_open_claims(database: LedgerDatabase, names: Collection[str]) -> tuple[RunningClaim, ...]:
     """Return the open claims of some tables."""
     with database.read() as connection:
-        rows = connection.execute(_AT_WORK, {"names": sorted(names)})
+        rows = connection.execute(_OPEN_CLAIMS, {"names": sorted(names)})
         return tuple(RunningClaim(row.table_name, row.number, row.first, row.labels, row.claimed_at) for row in rows)
 
 
@@ -166,9 +166,9 @@ def empty_at_last(database: LedgerDatabase, names: Collection[str]) -> frozenset
 
 
 def _build_made_label(row: AnyRow) -> MadeLabel:
-    put_forward = timedelta(0) if row.now is None else row.now - row.started_at
-    if abs(put_forward) < _STARTING:
-        put_forward = timedelta(0)
+    clock_shift = timedelta(0) if row.now is None else row.now - row.started_at
+    if abs(clock_shift) < _STARTING:
+        clock_shift = timedelta(0)
     # not computed from `recorded_at`, which is later than the clock if the clock was set back
     took = timedelta(microseconds=max(float(row.took), 0.0))
-    return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + put_forward, took)
+    return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + clock_shift, took)

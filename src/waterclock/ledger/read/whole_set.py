@@ -52,7 +52,8 @@ def current_of(database: LedgerDatabase, name: str) -> list[CurrentRevision]:
     """Return the current revisions of a table, by label. Cost: 20 µs each."""
     with database.read() as connection:
         return [
-            CurrentRevision(_result(row), row.claim, row.code or "") for row in connection.execute(_MADE, {"of": name})
+            CurrentRevision(_build_result(row), row.claim, row.code or "")
+            for row in connection.execute(_MADE, {"of": name})
         ]
 
 
@@ -89,7 +90,7 @@ def list_emptying_claims(database: LedgerDatabase, name: str) -> list[tuple[int,
         return sorted((int(row.data["claim"]), row.at) for row in rows if row.data.get("is_recut"))
 
 
-def _result(row: AnyRow) -> BatchResult:
+def _build_result(row: AnyRow) -> BatchResult:
     return BatchResult(
         label=row.label,
         end=row.end,
