@@ -83,14 +83,14 @@ def restate_batches(
         count = count_words(sum(map(len, found.values())), "batch", "batches")
         confirm(f"{wish.word.capitalize()} {count}?", yes=yes)
         for (verb, name), labels in asking.items():
-            said = wish.word if wish.command == "replay" and verb == wish.verb else ""
+            command = wish.word if wish.command == "replay" and verb == wish.verb else ""
             at.ledger.decisions.request_restate(
                 name,
                 sorted(labels),
                 verb,
                 who=RunSettings().who,
                 why=wish.why,
-                said=said,
+                command=command,
                 is_retry=verb != FOLLOW,
             )
         project, may_run = at.project, _add_late_rows(at, at.ledger, wish, found, ripple)

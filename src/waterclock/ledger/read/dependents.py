@@ -43,15 +43,15 @@ def find_dependent_batches(
     *,
     within: Mapping[str, datetime] | None = None,
     most: int | None = None,
-    besides: int = 0,
+    uncounted: int = 0,
 ) -> Mapping[str, set[datetime]]:
     """Map each table to the labels of the seeds and of all done batches that depend on them, directly or indirectly.
 
     `seeds` maps batches to the spans that they cover. `within` limits the result to its tables, and to labels before an
     instant of each. The search goes from table to table by merged spans, not from batch to batch. Tables that read each
     other in a cycle (through PREVIOUS) are included in full from the oldest span on: an upper bound, found in one step
-    instead of one per window. Raises E525 as soon as more than `most` + `besides` dependents are found. `besides` is
-    the number of batches that the caller does not count towards the limit.
+    instead of one per window. Raises E525 as soon as more than `most` + `uncounted` dependents are found. `uncounted`
+    is the number of batches that the caller does not count towards the limit.
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)
@@ -60,7 +60,7 @@ def find_dependent_batches(
     for (name, label), span in seeds.items():
         found[name].add(label)
         spans[name].append(span)
-    left = inf if most is None else most + besides
+    left = inf if most is None else most + uncounted
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():

@@ -168,8 +168,8 @@ def _read_input_slices(connection: sa.Connection, label: datetime, claim: int) -
 def _read_readers(connection: sa.Connection, frontier: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:
     """Yield the readers of batches, each with whether it depends on rows that were replaced since.
 
-    `frontier` maps each batch to whether it depends on replaced rows itself. Cost: two statements for tables with the same
-    labels, and one for each period that they cover, independent of the number of tables.
+    `frontier` maps the batches to whether each depends on replaced rows itself. Cost: two statements for tables with
+    the same labels, and one for each period that they cover, independent of the number of tables.
     """
     spans: dict[_Batch, AnyRow] = {}
     made: defaultdict[_Batch, list[AnyRow]] = defaultdict(list)

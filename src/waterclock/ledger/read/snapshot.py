@@ -158,14 +158,14 @@ def snapshot(
     tables: Collection[str] | None = None,
     asking: Asking = NOBODY,
     most: int | None = None,
-    besides: int = 0,
+    uncounted: int = 0,
 ) -> LedgerSnapshot:
     """Return the facts that the planner needs about the flow's tables, or those in `tables`; unknown ones are left out.
 
     `asking` maps (verb, table) to labels that a user considers to restate; they count as requested. Raises E525 if more
-    than `most` + `besides` batches depend on batches that may change. `besides` is the number of dependents that exist
-    without these requests. Cost: ten queries, and one read of the inputs of each batch that may be stale; none of them
-    grows with history. Done batches are read only for the named tables.
+    than `most` + `uncounted` batches depend on batches that may change. `uncounted` is the number of dependents that
+    exist without these requests. Cost: ten queries, and one read of the inputs of each batch that may be stale; none of
+    them grows with history. Done batches are read only for the named tables.
     """
     wanted = set(flow.tables if tables is None else tables)
     with database.read() as connection:
@@ -183,7 +183,7 @@ def snapshot(
             flow,
             (*_flatten_rows(requested), *_flatten_rows(claimed), *_flatten_rows(partial)),
             most,
-            besides,
+            uncounted,
         )
         reads = _read_inputs(connection, uncertain, wanted)
         facts = _input_facts(connection, found, reads)
@@ -295,14 +295,14 @@ def _map_period_starts(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
 
 
 def _find_uncertain_batches(
-    connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, besides: int
+    connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, uncounted: int
 ) -> Mapping[str, set[datetime]]:
     """Map tables to the labels that may change (suspect, partial, requested, made again) and to all dependent ones."""
     rows = [*connection.execute(_SUSPECT), *(row for row in remade if row.end is not None)]
     seeds: dict[Key, tuple[datetime, datetime]] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows
     }
-    return find_dependent_batches(connection, flow, seeds, most=most, besides=besides) if seeds else {}
+    return find_dependent_batches(connection, flow, seeds, most=most, uncounted=uncounted) if seeds else {}
 
 
 def _flatten_rows(rows: Rows) -> Collection[AnyRow]:

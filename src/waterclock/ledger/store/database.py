@@ -121,9 +121,9 @@ class LedgerDatabase:
         self.tell: Callable[[str], None] = _ignore_message
         self.clock: Clock = clock or self.backend.clock()
         self.is_clock_back = False  # whether the clock was behind the newest record when a batch was last recorded here
-        self._one_at_a_time = self.backend.lock_of(url)
+        self._transaction_lock = self.backend.lock_of(url)
         # writing threads wait for each other here: a database would poll its own lock by sleeping and retrying
-        self._turn = threading.RLock()
+        self._write_lock = threading.RLock()
         self._engine = self.backend.create_engine(url)
         self._was_reached = False
         self.said: Mapping[str, str] = {}  # current names by stored name, of renamed tables and code
@@ -174,9 +174,9 @@ class LedgerDatabase:
             return
 
         def log_in(_dialect: Any, _record: Any, _arguments: Any, named: dict[str, Any]) -> None:
-            said = parse_url(url())
-            password = said.password if said.password is not None else said.query.get("password")
-            named.update({"user": said.username or said.query.get("user"), "password": password})
+            parsed = parse_url(url())
+            password = parsed.password if parsed.password is not None else parsed.query.get("password")
+            named.update({"user": parsed.username or parsed.query.get("user"), "password": password})
 
         sa.event.listen(self._engine, "do_connect", log_in)
 
@@ -246,7 +246,7 @@ class LedgerDatabase:
         at = self.clock()
         values = {"clock": to_micros(at) // 1000} if claims else {}
         raising = self._raise_claim if claims else self._raise_moved if even_moved else self._raise
-        with self._turn, self._transaction(writes=True, first=(raising, values)) as transaction:
+        with self._write_lock, self._transaction(writes=True, first=(raising, values)) as transaction:
             at, row = self.clock(), transaction.first
             if row is None:
                 raise refusals.moved_ledger_error(
@@ -266,7 +266,7 @@ class LedgerDatabase:
     @contextmanager
     def write_unordered(self) -> Iterator[tuple[sa.Connection, datetime]]:
         """Change data that does not concern batches; the sequence stays unchanged. Yields a connection and the time."""
-        with self._turn, self._transaction(writes=True) as transaction:
+        with self._write_lock, self._transaction(writes=True) as transaction:
             self._refresh_renames(transaction.connection)
             yield transaction.connection, self.clock()
 
@@ -285,7 +285,7 @@ class LedgerDatabase:
 
     @contextmanager
     def _transaction(self, *, writes: bool, first: Said | None = None) -> Iterator[_Transaction]:
-        with translate_database_errors(self.url, may_repeat=self._was_reached), self._one_at_a_time:
+        with translate_database_errors(self.url, may_repeat=self._was_reached), self._transaction_lock:
             connection, answer = self._begin_or_wait(writes=writes, first=first)
             transaction = _Transaction(connection, self.backend, answer)
             try:
@@ -305,7 +305,7 @@ class LedgerDatabase:
         try:
             return self._begin(writes=writes, first=first)
         except sa.exc.DBAPIError as error:
-            if not (self._was_reached and self._may_come_back(error)):
+            if not (self._was_reached and self._is_worth_waiting(error)):
                 raise
             self._report_wait(error)
             failure = self._failure_of(error)
@@ -321,7 +321,7 @@ class LedgerDatabase:
 
         waiting = Retrying(
             before_sleep=before_sleep,
-            retry=retry_if_exception(self._may_come_back),
+            retry=retry_if_exception(self._is_worth_waiting),
             wait=wait_exponential(0.2, max=5),
             stop=stop_after_delay(self.patience),
             reraise=True,
@@ -352,7 +352,7 @@ class LedgerDatabase:
         what = "does not answer" if self._is_away(error) else "refuses the login"
         self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
 
-    def _may_come_back(self, error: BaseException) -> bool:
+    def _is_worth_waiting(self, error: BaseException) -> bool:
         return self._failure_of(error) in {StatementFailure.AWAY, StatementFailure.NOT_LET_IN}
 
     def _is_away(self, error: BaseException) -> bool:

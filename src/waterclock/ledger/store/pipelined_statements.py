@@ -38,11 +38,11 @@ def render_statement(connection: sa.Connection, statement: sa.Executable, values
     import psycopg
 
     compiled, writers = _compile_statement(statement, tuple(values), connection.dialect)
-    said = compiled.construct_params(values)
+    parameters = compiled.construct_params(values)
     for name, write in writers.items():
-        said[name] = write(said[name])
+        parameters[name] = write(parameters[name])
     driver: Any = connection.connection.driver_connection
-    return psycopg.ClientCursor(driver).mogrify(compiled.string, said)
+    return psycopg.ClientCursor(driver).mogrify(compiled.string, parameters)
 
 
 @lru_cache(maxsize=256)

@@ -110,8 +110,8 @@ def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False
 
 def schema_of(url: sa.URL) -> str:
     """Return the name of the ledger's schema."""
-    said = url.query.get("schema", SCHEMA)
-    return said if isinstance(said, str) else said[-1]
+    schema = url.query.get("schema", SCHEMA)
+    return schema if isinstance(schema, str) else schema[-1]
 
 
 def set_schema(url: sa.URL, schema: str) -> sa.URL:
@@ -227,8 +227,8 @@ def count_on(connection: sa.Connection) -> None:
 
 def outcome_of(connection: sa.Connection, transaction: int) -> bool | None:
     """Return whether a transaction was committed; None while the server has not noticed the lost connection."""
-    said = connection.execute(sa.text("SELECT txid_status(:id)"), {"id": transaction}).scalar()
-    return None if said == "in progress" else said == "committed"
+    outcome = connection.execute(sa.text("SELECT txid_status(:id)"), {"id": transaction}).scalar()
+    return None if outcome == "in progress" else outcome == "committed"
 
 
 def failure_of(error: sa.exc.DBAPIError) -> StatementFailure:

@@ -21,7 +21,7 @@ from waterclock.ledger.store.backend import parse_url, translate_database_errors
 from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
 
 R = TypeVar("R")
-_MOST_LOOKS = 50
+_MOST_TRIES = 50
 _BUSY_SECONDS = 60.0
 _MOST_SECONDS = 300.0  # for all statements of a connection
 _STEPS = 1_000_000  # of SQLite's virtual machine, between two checks of the clock
@@ -45,7 +45,7 @@ def read_ledger(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
     if parsed.get_backend_name() != "sqlite":
         return _query_and_close(LedgerDatabase(parsed), ask)
     path = Path(str(parsed.database))
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MOST_TRIES):
         try:
             before = path.stat()
         except (FileNotFoundError, NotADirectoryError):

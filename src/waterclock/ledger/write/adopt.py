@@ -51,7 +51,7 @@ _LAST_DROP = (
 _EMPTIED_SINCE = sa.select(events.c.data).where(
     *_OF_TABLE, events.c.kind.in_(BEGUN_ANEW), events.c.id > sa.bindparam("since")
 )
-_FORGET = (
+_FORGET_VERSIONS = (
     sa.update(versions)
     .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
     .where(versions.c.version < sa.bindparam("oldest"), versions.c.label < sa.bindparam("head"))
@@ -84,7 +84,7 @@ def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
         if status is None:
             if found.request.restates == RECUT:
                 _reset_recut_table(write, found)
-            _claim(write, found)
+            _record_missing_claim(write, found)
         write.at = found.at
         # the lease ends at the commit, so that the time from the claim's number to the commit counts as its duration
         record(write, Claim(found.number, found.request, found.at), found.results, recorded_at=found.at)
@@ -168,10 +168,10 @@ def forget_versions(database: LedgerDatabase, table: str, oldest: int) -> None:
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
         if row is not None and row.head_label is not None:
-            write.execute(_FORGET, {"of": table, "oldest": oldest, "head": row.head_label})
+            write.execute(_FORGET_VERSIONS, {"of": table, "oldest": oldest, "head": row.head_label})
 
 
-def _claim(write: Write, found: CommittedClaim) -> None:
+def _record_missing_claim(write: Write, found: CommittedClaim) -> None:
     names: Collection[str] = set(write.execute(_NAMES).scalars())
     if found.request.table not in names:
         raise refusals.unknown_table(found.request.table, names)

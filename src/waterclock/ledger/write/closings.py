@@ -85,11 +85,11 @@ _READ_TO = (
     .group_by(closings.c.label, closings.c.tick)
 )
 _ADD = sa.insert(closings)
-_SAID = ("tick", "first", "looked", "reason", "behind", "asked", "who", "why", "at")
+_COLUMNS = ("tick", "first", "looked", "reason", "behind", "asked", "who", "why", "at")
 _SET = (
     sa.update(closings)
     .where(closings.c.table_name == sa.bindparam("of"), closings.c.label == sa.bindparam("label_"))
-    .values({name: sa.bindparam(f"{name}_") for name in _SAID})
+    .values({name: sa.bindparam(f"{name}_") for name in _COLUMNS})
 )
 _CHUNK = 500
 
@@ -132,7 +132,7 @@ def close_by_hand(
         if row is not None and row.tick is not None:
             raise refusals.already_closed_error(table, label, row.tick)
         looked = None if row is None else row.looked
-        _put(write, table, label, Closing(tick, looked, BY_HAND, who=who, why=why), is_new=row is None)
+        _write_closing(write, table, label, Closing(tick, looked, BY_HAND, who=who, why=why), is_new=row is None)
         _request_late_rows(write, late_tables, tick)
         write.log(CLOSED, who=who, table=table, labels=[label], data={"why": why, "tick": tick.isoformat()})
 
@@ -154,33 +154,33 @@ def reopen(
     """
     with database.write() as write:
         known = {row.label: row for row in write.execute(_KNOWN, {"of": table, "labels": sorted(found)})}
-        opened = {
+        reopened = {
             label: row for label, tick in found.items() if (row := known.get(label)) and row.tick and row.tick < tick
         }
-        if not opened:
+        if not reopened:
             return ()
-        for label, row in opened.items():
+        for label, row in reopened.items():
             # late rows do not make the condition TRUE: the window stays partial
             reason = AT_LAST if row.reason == AT_LAST else LATE_ROWS
             moved = Closing(found[label], row.looked, reason, asked=row.asked or "", who=who, why=why)
-            _put(write, table, label, replace(moved, first=row.first or row.tick), is_new=False)
-        _ask(write, [(table, label) for label in opened], _REOPEN_CLOSED)
-        span = {"low": min(row.tick for row in opened.values()), "high": max(found[label] for label in opened)}
-        held = write.execute(_WITH_ROWS, {"names": list(late_tables), **span}).all()
-        _ask(write, [(row.table_name, row.label) for row in held if row.label not in keep])
-        ticks = {label_of(label): found[label].isoformat() for label in opened}
-        write.log(REOPENED, who=who, table=table, labels=sorted(opened), data={"why": why, "ticks": ticks})
-        return tuple(sorted(opened))
+            _write_closing(write, table, label, replace(moved, first=row.first or row.tick), is_new=False)
+        _request_again(write, [(table, label) for label in reopened], _REOPEN_CLOSED)
+        span = {"low": min(row.tick for row in reopened.values()), "high": max(found[label] for label in reopened)}
+        with_rows = write.execute(_WITH_ROWS, {"names": list(late_tables), **span}).all()
+        _request_again(write, [(row.table_name, row.label) for row in with_rows if row.label not in keep])
+        ticks = {label_of(label): found[label].isoformat() for label in reopened}
+        write.log(REOPENED, who=who, table=table, labels=sorted(reopened), data={"why": why, "ticks": ticks})
+        return tuple(sorted(reopened))
 
 
-def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
+def _request_again(write: Write, keys: Sequence[tuple[str, datetime]], statement: sa.Update = _REOPEN_LATE) -> None:
     """Request that the done and running ones of these batches are made again. Others will use the new tick."""
-    for table, label in asked:
+    for table, label in keys:
         of = {"of": table, "label_": label}
         if (row := write.execute(_RELEASING, of).first()) is not None:  # the held slice does not have the late rows
             before = request_without_release(row.requested)
             write.execute(_END_RELEASE, of | {"verb": before, "sequence": write.sequence if before else None})
-        write.execute(how, of | {"sequence": write.sequence})
+        write.execute(statement, of | {"sequence": write.sequence})
 
 
 def record_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:
@@ -206,7 +206,7 @@ def _request_late_rows(write: Write, late_tables: Sequence[str], tick: datetime)
     """Request that the late rows of slices from a tick on are determined again, since a window closed at the tick."""
     if late_tables:
         made = write.execute(_MADE_FROM, {"names": list(late_tables), "at": tick}).all()
-        _ask(write, [(row.table_name, row.label) for row in made])
+        _request_again(write, [(row.table_name, row.label) for row in made])
 
 
 def add_closings(
@@ -233,10 +233,10 @@ def add_closings(
             if row.tick >= closing.tick:
                 continue
         before = row.looked if row is not None and row.asked in {None, closing.asked} else None
-        seen = [at for at in (closing.looked, before) if at is not None]
-        kept = replace(closing, looked=max(seen, default=None), who=closing.who or who)
-        _put(write, table, label, kept, is_new=row is None)
-        ticks += [kept.tick] if kept.tick is not None else []
+        checked = [at for at in (closing.looked, before) if at is not None]
+        merged = replace(closing, looked=max(checked, default=None), who=closing.who or who)
+        _write_closing(write, table, label, merged, is_new=row is None)
+        ticks += [merged.tick] if merged.tick is not None else []
     if ticks:
         _request_late_rows(write, late_tables, min(ticks))
     return is_agreed
@@ -245,15 +245,15 @@ def add_closings(
 def record_closing_ticks(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
     """Record the closing ticks in the source notes of batches, if the ledger does not have them yet."""
     closings = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
-    for label, said in sorted(closings, key=lambda it: it[0]):
-        add_closings(write, table, [(label, Closing.of_dict(said))], who=who)
+    for label, closing in sorted(closings, key=lambda it: it[0]):
+        add_closings(write, table, [(label, Closing.of_dict(closing))], who=who)
 
 
-def _put(write: Write, table: str, label: datetime, closing: Closing, *, is_new: bool) -> None:
-    said = {"tick": closing.tick, "first": closing.first, "looked": closing.looked, "reason": closing.reason}
-    said |= {name: getattr(closing, name) or None for name in ("behind", "asked", "why")}
-    said |= {"who": closing.who, "at": closing.at or write.at}
+def _write_closing(write: Write, table: str, label: datetime, closing: Closing, *, is_new: bool) -> None:
+    values = {"tick": closing.tick, "first": closing.first, "looked": closing.looked, "reason": closing.reason}
+    values |= {name: getattr(closing, name) or None for name in ("behind", "asked", "why")}
+    values |= {"who": closing.who, "at": closing.at or write.at}
     if is_new:
-        write.execute(_ADD, {"table_name": table, "label": label, **said})
+        write.execute(_ADD, {"table_name": table, "label": label, **values})
     else:
-        write.execute(_SET, {"of": table, "label_": label, **{f"{name}_": value for name, value in said.items()}})
+        write.execute(_SET, {"of": table, "label_": label, **{f"{name}_": value for name, value in values.items()}})

@@ -127,7 +127,7 @@ def retry(
         troubled = [row for row in known.values() if row.status in _UNDONE]
         for row in known.values():
             _refuse_running(table, row, "tried again")
-        _refuse_stood_for(write, table, troubled)
+        _refuse_old_snapshots(write, table, troubled)
         cleared = [
             {"of": table, "at": row.label, "as_": None if row.current_claim is None else BatchStatus.DONE.value}
             for row in troubled
@@ -143,7 +143,7 @@ def retry(
                 add_restate_requests(
                     write, open_windows, [state.label], RECOMPUTE, who=who, why=f"a skip of {table} ended"
                 )
-        _log_each(write, "retried", table, troubled, who, why)
+        _log_labels(write, "retried", table, troubled, who, why)
         return tuple(row.label for row in troubled)
 
 
@@ -155,12 +155,12 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
     *,
     who: str,
     why: str = "",
-    said: str = "",
+    command: str = "",
     is_retry: bool = False,
 ) -> tuple[datetime, ...]:
     """Request that done batches are made again, by a verb of `STRENGTH`. Return those that had no such request before.
 
-    `said` is the name of the user's command, if it differs from the verb. With `is_retry`, a batch whose attempt to be
+    `command` is the name of the user's command, if it differs from the verb. With `is_retry`, a batch whose attempt to be
     made again failed or is held is tried again, as by `retry`.
 
     `follow` makes a batch again only if its inputs have changed, and `recompute` in any case. `recollect` makes it from
@@ -172,14 +172,14 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
     with database.write() as write:
         _check_table(write, table)
         known = _check_done(write, table, labels)
-        asked = add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
+        requested = add_restate_requests(write, table, labels, verb, who=who, why=why, command=command)
         if is_retry:
             failed = {BatchStatus.FAILED.value, BatchStatus.HELD.value}
             stopped = [row for row in known.values() if row.status in failed]
             done = {"of": table, "as_": BatchStatus.DONE.value}
             write.execute_each(_CLEAR, [done | {"at": row.label} for row in stopped])
-            _log_each(write, "retried", table, stopped, who, why)
-        return asked
+            _log_labels(write, "retried", table, stopped, who, why)
+        return requested
 
 
 def request_remake_of_held(
@@ -206,7 +206,7 @@ def _check_done(write: Write, table: str, labels: Collection[datetime]) -> dict[
 
 
 def add_restate_requests(
-    write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
+    write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", command: str = ""
 ) -> tuple[datetime, ...]:
     """Record the requests of `request_restate` within an open transaction.
 
@@ -217,15 +217,15 @@ def add_restate_requests(
         for row in read_batches(write, table, labels).values()
         if row.current_claim is not None or row.status == BatchStatus.RUNNING
     ]
-    asked = [row for row in known if not _is_asked(row, verb)]
-    verbs = {row.label: _stronger(row.requested, verb) for row in asked}
+    requested = [row for row in known if not _is_requested(row, verb)]
+    verbs = {row.label: _stronger_verb(row.requested, verb) for row in requested}
     # a slice of late rows must be determined again; a closed window only if it was read up to an earlier tick
-    told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
-    verbs |= dict.fromkeys(set(told_anew) - find_complete_windows(write, table, told_anew).keys(), REOPEN)
+    reopened = [row.label for row in requested if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
+    verbs |= dict.fromkeys(set(reopened) - find_complete_windows(write, table, reopened).keys(), REOPEN)
     values = {"of": table, "sequence": write.sequence}
-    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": verbs[row.label]} for row in asked])
-    _log_each(write, f"{said or verb} requested", table, asked, who, why)
-    return tuple(row.label for row in asked)
+    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": verbs[row.label]} for row in requested])
+    _log_labels(write, f"{command or verb} requested", table, requested, who, why)
+    return tuple(row.label for row in requested)
 
 
 def request_backfill(
@@ -245,9 +245,9 @@ def request_backfill(
         write.execute_each(_REQUEST, [values | {"at": label} for label in old])
         added = [{"table_name": table, "label": label, "requested_sequence": write.sequence} for label in new]
         write.execute_each(_ADD_REQUESTED, added)
-        asked = tuple(sorted([*old, *new]))
-        write.log(f"{BACKFILL} requested", who=who, table=table, labels=asked, data={"why": why} if why else None)
-        return asked
+        requested = tuple(sorted([*old, *new]))
+        write.log(f"{BACKFILL} requested", who=who, table=table, labels=requested, data={"why": why} if why else None)
+        return requested
 
 
 def request_release(
@@ -268,7 +268,7 @@ def request_release(
         write.execute_each(
             _REQUEST, [values | {"at": row.label, "verb": build_release_request(row.requested)} for row in rows]
         )
-        _log_each(write, f"{RELEASE} requested", table, rows, who, why)
+        _log_labels(write, f"{RELEASE} requested", table, rows, who, why)
         return tuple(row.label for row in rows)
 
 
@@ -279,17 +279,17 @@ def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who
     retry.
     """
     with database.write() as write:
-        asked = end_releases(write, table, read_batches(write, table, [label]).values())
-        if asked:
-            _log_each(write, "release refused", table, asked, who, why)
+        released = end_releases(write, table, read_batches(write, table, [label]).values())
+        if released:
+            _log_labels(write, "release refused", table, released, who, why)
 
 
 def end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
     """Replace release requests by the requests that the batches had before. Return the batches that had one."""
-    asked = [row for row in rows if is_release(row.requested)]
+    to_release = [row for row in rows if is_release(row.requested)]
     values = {"of": table, "sequence": write.sequence}
-    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in asked])
-    return asked
+    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in to_release])
+    return to_release
 
 
 def _find_earlier_request(row: AnyRow) -> str | None:
@@ -299,9 +299,9 @@ def _find_earlier_request(row: AnyRow) -> str | None:
     return before
 
 
-def _is_asked(row: AnyRow, verb: str) -> bool:
+def _is_requested(row: AnyRow, verb: str) -> bool:
     """Return whether an equal or stronger request is stored, and is not being carried out already."""
-    if row.requested is None or is_release(row.requested) or _stronger(row.requested, verb) != row.requested:
+    if row.requested is None or is_release(row.requested) or _stronger_verb(row.requested, verb) != row.requested:
         return False
     return verb == FOLLOW or row.status != BatchStatus.RUNNING
 
@@ -310,7 +310,7 @@ def _hides_reopen(row: AnyRow) -> bool:
     return row.current_claim is not None and STRENGTH[row.requested] > STRENGTH[REOPEN]
 
 
-def _stronger(known: str | None, verb: str) -> str:
+def _stronger_verb(known: str | None, verb: str) -> str:
     known = request_without_release(known)  # a new run replaces the held slice
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
@@ -336,31 +336,33 @@ def withdraw(
     with database.write() as write:
         _check_table(write, table)
         # a window reopened by late rows must be made, since the table of late rows no longer has them
-        asked = [row for row in read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
-        for row in asked:
+        requested = [row for row in read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
+        for row in requested:
             _refuse_running(table, row, "taken back")
-        held = end_releases(write, table, asked)
-        others = [row for row in asked if row not in held]
+        to_release = end_releases(write, table, requested)
+        others = [row for row in requested if row not in to_release]
         is_whole = find_complete_windows(write, table, [row.label for row in others if row.current_claim is not None])
         hidden = [row for row in others if is_of_late_rows and _hides_reopen(row)]
-        opened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
-        left = [row for row in others if row not in opened]
-        write.execute_each(_REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
+        still_reopened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
+        withdrawn = [row for row in others if row not in still_reopened]
+        write.execute_each(
+            _REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in withdrawn]
+        )
         again = {"of": table, "verb": REOPEN, "sequence": write.sequence}
-        write.execute_each(_REQUEST, [again | {"at": row.label} for row in opened])
-        stand = [row for row in left if row.current_claim is not None and row.status in _UNDONE]
-        write.execute_each(_CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in stand])
-        _log_each(write, "request withdrawn", table, asked, who, why)
-        return tuple(row.label for row in asked)
+        write.execute_each(_REQUEST, [again | {"at": row.label} for row in still_reopened])
+        done = [row for row in withdrawn if row.current_claim is not None and row.status in _UNDONE]
+        write.execute_each(_CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in done])
+        _log_labels(write, "request withdrawn", table, requested, who, why)
+        return tuple(row.label for row in requested)
 
 
 def end_following(database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str) -> None:
     """Remove the `follow` requests of labels, since none of their inputs has changed."""
     with database.write() as write:
-        asked = [row for row in read_batches(write, table, labels).values() if row.requested == FOLLOW]
+        following = [row for row in read_batches(write, table, labels).values() if row.requested == FOLLOW]
         values = {"of": table, "verb": None, "sequence": None}
-        write.execute_each(_REQUEST, [values | {"at": row.label} for row in asked])
-        _log_each(write, "needs not follow", table, asked, who)
+        write.execute_each(_REQUEST, [values | {"at": row.label} for row in following])
+        _log_labels(write, "needs not follow", table, following, who)
 
 
 def record_rule_note(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
@@ -381,10 +383,10 @@ def _check_table(write: Write, table: str) -> None:
 
 def read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
     """Return the stored batches of `labels` by label."""
-    asked = sorted(set(labels))
+    wanted = sorted(set(labels))
     found: dict[datetime, AnyRow] = {}
-    for start in range(0, len(asked), _CHUNK):
-        values = {"of": table, "labels": asked[start : start + _CHUNK]}
+    for start in range(0, len(wanted), _CHUNK):
+        values = {"of": table, "labels": wanted[start : start + _CHUNK]}
         found |= {row.label: row for row in write.execute(_BATCHES, values)}
     return found
 
@@ -400,7 +402,7 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
         )
 
 
-def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
+def _refuse_old_snapshots(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
     """Refuse to retry a skipped snapshot that is older than the newest: its source has only current data."""
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:
@@ -414,5 +416,5 @@ def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> N
             )
 
 
-def _log_each(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str, why: str = "") -> None:
+def _log_labels(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str, why: str = "") -> None:
     write.log(kind, who=who, table=table, labels=[row.label for row in rows], data={"why": why} if why else None)

@@ -29,7 +29,7 @@ _FORGET_VERSIONS = (
 )
 
 
-_ASK_AGAIN = (
+_REQUEST_RECOMPUTE = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"))
     .where(sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value))
@@ -40,7 +40,7 @@ _ASK_AGAIN = (
 def request_recompute(write: Write, names: Iterable[str]) -> None:
     """Request that all done or running batches of some tables are made again, even with unchanged inputs."""
     for name in names:
-        write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
+        write.execute(_REQUEST_RECOMPUTE, {"of": name, "then": write.sequence})
 
 
 def empty_table(write: Write, name: str, claim: int) -> None:
@@ -49,4 +49,4 @@ def empty_table(write: Write, name: str, claim: int) -> None:
         write.execute(forget, {"of": name})
     write.execute(_EMPTY, {"of": name})
     write.execute(_FORGET_VERSIONS, {"of": name, "claim_": claim})
-    mark_readers(write, name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
+    mark_readers(write, name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), must_compare=True)

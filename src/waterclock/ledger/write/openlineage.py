@@ -15,7 +15,7 @@ from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import is_pending
 from waterclock.ledger.store.schema import lineage_sent
 
-_THERE = sa.select(lineage_sent)
+_PROGRESS = sa.select(lineage_sent)
 _FIRST = sa.insert(lineage_sent)
 _TAKE_TURN = sa.update(lineage_sent).values(id=lineage_sent.c.id)
 _TAKE = sa.update(lineage_sent).values(taken_until=sa.bindparam("until"))
@@ -34,8 +34,8 @@ _LOST = sa.update(lineage_sent).values(
 _LEFT_OUT = sa.update(lineage_sent).values(
     left_out=lineage_sent.c.left_out + sa.bindparam("count"), refusal=sa.bindparam("why")
 )
-_GIVE_BACK = sa.update(lineage_sent).values(taken_until=None)
-_AGAIN = sa.update(lineage_sent).values(
+_END_TURN = sa.update(lineage_sent).values(taken_until=None)
+_RESET = sa.update(lineage_sent).values(
     event=0, attempts=0, sent_at=None, try_at=None, taken_until=None, error=None, left_out=0, refusal=None
 )
 
@@ -48,7 +48,7 @@ def take_sending_turn(database: LedgerDatabase, lease: timedelta, *, at_once: bo
     with database.write_unordered() as (connection, now):
         if not connection.execute(_TAKE_TURN).rowcount:
             connection.execute(_FIRST, {"id": 1, "event": 0, "attempts": 0})
-        row = connection.execute(_THERE).one()
+        row = connection.execute(_PROGRESS).one()
         if is_pending(row.taken_until, now) or (not at_once and is_pending(row.try_at, now)):
             return None
         connection.execute(_TAKE, {"until": now + lease})
@@ -80,10 +80,10 @@ def record_rejected(database: LedgerDatabase, refused: Sequence[tuple[LineageEve
 def end_turn(database: LedgerDatabase) -> None:
     """End the turn to send without a result."""
     with database.write_unordered() as (connection, _):
-        connection.execute(_GIVE_BACK)
+        connection.execute(_END_TURN)
 
 
 def reset_progress(database: LedgerDatabase) -> None:
     """Reset the progress of sending, so that all outcomes are sent once more."""
     with database.write_unordered() as (connection, _):
-        connection.execute(_AGAIN)
+        connection.execute(_RESET)

@@ -15,13 +15,13 @@ from waterclock.ledger.store.schema import AnyRow, ledger, tables
 
 _TABLES = sa.select(tables.c.name, tables.c.paused_at, tables.c.paused_by, tables.c.paused_why)
 _DECLARED = _TABLES.where(tables.c.is_declared, tables.c.paused_why.is_not(None))
-_SAID: dict[str, sa.BindParameter[object]] = {
+_PAUSE_COLUMNS: dict[str, sa.BindParameter[object]] = {
     name: sa.bindparam(f"{name}_") for name in ("paused_at", "paused_by", "paused_why")
 }
-_PAUSE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(_SAID)
-_PAUSE_ALL = sa.update(ledger).values(_SAID)
+_PAUSE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(_PAUSE_COLUMNS)
+_PAUSE_ALL = sa.update(ledger).values(_PAUSE_COLUMNS)
 RESET, REBUILD = "reset", "rebuild"
-_BEING = {RESET: "being reset", REBUILD: "being rebuilt"}
+_STATE_WORDS = {RESET: "being reset", REBUILD: "being rebuilt"}
 _HOLD = re.compile(
     r"(?:; )?(being reset|being rebuilt) \(claim (\d+)\): (`waterclock (?:reset|rebuild) \S+` finishes it)$"
 )
@@ -117,9 +117,11 @@ def _search_holds(rows: Iterable[AnyRow]) -> Iterator[tuple[AnyRow, re.Match[str
 def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> int | None:
     """Pause a table until its reset or rebuild ends. Return the claim of an unfinished one that this one replaces."""
     reason, before = hold_in(row.paused_why)
-    mark = f"{_BEING[command]} (claim {claim}): `waterclock {command} {row.name}` finishes it"
-    said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
-    write.execute(_PAUSE, {"of": row.name} | said | {"paused_why_": f"{reason}; {mark}" if reason else mark})
+    mark = f"{_STATE_WORDS[command]} (claim {claim}): `waterclock {command} {row.name}` finishes it"
+    values = (
+        {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
+    )
+    write.execute(_PAUSE, {"of": row.name} | values | {"paused_why_": f"{reason}; {mark}" if reason else mark})
     if not reason:
         write.log(PAUSED, who=who, table=row.name, data={"why": mark})
     return before
@@ -129,9 +131,9 @@ def rename_hold(write: Write, name: str) -> None:
     """Use a table's new name in the stored command that finishes its reset or rebuild."""
     why = write.execute(_TABLES.where(tables.c.name == name)).one().paused_why or ""
     if (found := _HOLD.search(why)) is not None:
-        command = RESET if found[1] == _BEING[RESET] else REBUILD
-        said = f"{why[: found.start(3)]}`waterclock {command} {name}` finishes it"
-        write.execute(sa.update(tables).where(tables.c.name == name).values(paused_why=said))
+        command = RESET if found[1] == _STATE_WORDS[RESET] else REBUILD
+        text = f"{why[: found.start(3)]}`waterclock {command} {name}` finishes it"
+        write.execute(sa.update(tables).where(tables.c.name == name).values(paused_why=text))
 
 
 def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
@@ -140,8 +142,8 @@ def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
     if held_by != claim:
         raise refusals.closed_claim_error(claim, "another reset or rebuild of the table took it over")
     if reason:
-        said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by, "paused_why_": reason}
-        write.execute(_PAUSE, {"of": row.name} | said)
+        values = {"paused_at_": row.paused_at, "paused_by_": row.paused_by, "paused_why_": reason}
+        write.execute(_PAUSE, {"of": row.name} | values)
     else:
         _end_pause(write, row.name, who=who)
 

@@ -16,13 +16,13 @@ from waterclock.ledger.write.pauses import refuse_holds
 
 BEGUN, GIVEN_UP = "rebuild begun", "rebuild given up"
 _SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
-_SAID = sa.select(ledger.c.rebuilding)
+_RECORDED = sa.select(ledger.c.rebuilding)
 
 
 def find_rebuilding(database: LedgerDatabase) -> Rebuilding | None:
     """Return the `rebuild --all` recorded in the ledger, even if its lease has expired."""
     with database.read() as connection:
-        return read_rebuilding(connection.execute(_SAID).scalar())
+        return read_rebuilding(connection.execute(_RECORDED).scalar())
 
 
 def begin_rebuilding(
@@ -98,11 +98,11 @@ def require_own(write: Write, token: str) -> Rebuilding:
 def clear(write: Write) -> None:
     """Release the rebuild lock without a move: the current tables stay in use."""
     known = write.rebuilding
-    left = None
+    remaining = None
     if known is not None and known.standing is not None:  # the token shows that the tables in use did not change
-        left = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
-    write.execute(_SET, {"said": None if left is None else left.to_json()})
-    write.rebuilding = left
+        remaining = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
+    write.execute(_SET, {"said": None if remaining is None else remaining.to_json()})
+    write.rebuilding = remaining
 
 
 def end(write: Write, known: Rebuilding) -> None:

@@ -42,21 +42,21 @@ _FORGET_VERSIONS = (
     .values(dropped_by=sa.bindparam("claim_"))
 )
 _ADD_VERSION = sa.insert(versions)
-_ASKED = sa.select(batches.c.label, batches.c.requested, batches.c.requested_sequence).where(
+_REQUESTED = sa.select(batches.c.label, batches.c.requested, batches.c.requested_sequence).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.requested.is_not(None)
 )
-_ASK = (
+_RESTORE_REQUEST = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("then"))
 )
 # changes one half of each hash, so that the content differs from the one that readers recorded
-_DIFFER = (
+_CHANGE_HASHES = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None), batches.c.rows > 0)
     .values(hash_low=(batches.c.hash_low + sa.bindparam("claim_")) % (1 << 32))  # differs also between two rebuilds
 )
-_SUM_ANEW = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
+_SET_SUMS_OF_TABLE = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
 
 
 def differences(database: LedgerDatabase, flow: Flow) -> dict[str, list[Difference]]:
@@ -92,7 +92,7 @@ def begin_rebuild(
     with database.write(claims=True) as write:
         require_no_rebuild(write, table)
         running = (row for row in write.execute(_OPEN, {"of": table}).all() if row.number not in left)
-        _refuse(table, next(running, None))
+        _refuse_open_claim(table, next(running, None))
         row = find_row(write, table)
         return write.last_claim, hold(write, row, write.last_claim, REBUILD, who=who)
 
@@ -122,7 +122,7 @@ def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: s
 def refuse_busy(database: LedgerDatabase, table: str) -> None:
     """Raise E407, with the runner's name, if a batch of the table is running."""
     with database.read() as connection:
-        _refuse(table, connection.execute(_OPEN, {"of": table}).first())
+        _refuse_open_claim(table, connection.execute(_OPEN, {"of": table}).first())
 
 
 def redeclare(
@@ -151,28 +151,28 @@ def redeclare(
         if found is not None or table.is_fold or is_new_log:
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
         if found is not None:
-            _record(write, found)
-            write.execute(_DIFFER, {"of": table.name, "claim_": claim})
-            write.execute(_SUM_ANEW, {"of": table.name})
-            mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
+            _record_new_revisions(write, found)
+            write.execute(_CHANGE_HASHES, {"of": table.name, "claim_": claim})
+            write.execute(_SET_SUMS_OF_TABLE, {"of": table.name})
+            mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), must_compare=True)
         elif table.is_fold and row.head_label is not None and version >= 0:
             entry = {"table_name": table.name, "label": row.head_label, "version": version, "claim": claim}
             write.execute(_ADD_VERSION, entry | {"dropped_by": None})
         write.log("rebuilt", who=who, table=table.name, data={"version": version, "changed": sorted(differs)})
 
 
-def _record(write: Write, found: CommittedClaim) -> None:
+def _record_new_revisions(write: Write, found: CommittedClaim) -> None:
     """Record the new revisions, keeping the requests that users made before."""
-    asked = write.execute(_ASKED, {"of": found.request.table}).all()
+    requested = write.execute(_REQUESTED, {"of": found.request.table}).all()
     restore_claim(write, found.request, found.number, found.at)
     # expired lease, so the duration does not count
     record(write, Claim(found.number, found.request, BEGINNING), found.results)
     values = [
         {"of": found.request.table, "at": row.label, "verb": row.requested, "then": row.requested_sequence}
-        for row in asked
+        for row in requested
     ]
     if values:
-        write.execute(_ASK, values)
+        write.execute(_RESTORE_REQUEST, values)
 
 
 def find_row(write: Write, table: str) -> AnyRow:
@@ -185,9 +185,9 @@ def find_row(write: Write, table: str) -> AnyRow:
 
 def refuse_open(write: Write, table: str) -> None:
     """Raise E407 if a batch of the table is running."""
-    _refuse(table, write.execute(_OPEN, {"of": table}).first())
+    _refuse_open_claim(table, write.execute(_OPEN, {"of": table}).first())
 
 
-def _refuse(table: str, row: AnyRow | None) -> None:
+def _refuse_open_claim(table: str, row: AnyRow | None) -> None:
     if row is not None:
         raise refusals.already_claimed_error(table, None, OpenClaim(row.number, (), row.runner, row.lease_until))

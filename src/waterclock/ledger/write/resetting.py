@@ -51,7 +51,7 @@ def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, 
     Raises E407 if a batch is running, E412 for an unknown table, E644 while all tables are rebuilt.
     """
     with database.write(claims=True) as write:
-        return write.last_claim, hold(write, _row(write, name), write.last_claim, RESETTING, who=who)
+        return write.last_claim, hold(write, _find_resettable_row(write, name), write.last_claim, RESETTING, who=who)
 
 
 def end_reset(
@@ -71,7 +71,7 @@ def end_reset(
     """
     version, claim = emptied.version, emptied.claim
     with database.write() as write:
-        row = _row(write, table.name)
+        row = _find_resettable_row(write, table.name)
         end_hold(write, row, claim, who=who)
         changed = sorted(what for what, _, _ in signature_differences(row, table))
         empty_table(write, table.name, claim)
@@ -82,7 +82,7 @@ def end_reset(
         write.log(RESET, who=who, table=table.name, data=data)
 
 
-def _row(write: Write, name: str) -> AnyRow:
+def _find_resettable_row(write: Write, name: str) -> AnyRow:
     require_no_rebuild(write, name)
     refuse_open(write, name)
     return find_row(write, name)

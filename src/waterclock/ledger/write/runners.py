@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FORGOTTEN_AFTER = timedelta(days=1)
 _ADD = sa.insert(runners)
-_SEE = (
+_RENEW = (
     sa.update(runners)
     .where(runners.c.runner == sa.bindparam("name"))
     .values(seen_at=sa.bindparam("at"), flow=sa.bindparam("works_from"))
@@ -51,7 +51,7 @@ def register_runner(
 def renew_runner(database: LedgerDatabase, runner: str, *, flow: str) -> None:
     """Record that a runner is still alive, and the flow that it runs."""
     with database.write_unordered() as (connection, at):
-        connection.execute(_SEE, {"name": runner, "at": at, "works_from": flow})
+        connection.execute(_RENEW, {"name": runner, "at": at, "works_from": flow})
 
 
 def end_runner(database: LedgerDatabase, runner: str) -> None:
@@ -84,12 +84,12 @@ def list_runners(database: LedgerDatabase) -> list[RunnerSeen]:
         for row in seen
     ]
     return known + [
-        RunnerSeen(name, rows[0].who, "", "", rows[0].claimed_at, None, _latest(rows), _group_claims(rows))
+        RunnerSeen(name, rows[0].who, "", "", rows[0].claimed_at, None, _last_lease_end(rows), _group_claims(rows))
         for name, rows in held.items()
     ]
 
 
-def _latest(rows: Iterable[AnyRow]) -> datetime:
+def _last_lease_end(rows: Iterable[AnyRow]) -> datetime:
     latest: datetime = max(row.lease_until for row in rows)
     return latest
 

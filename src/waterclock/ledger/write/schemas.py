@@ -23,8 +23,8 @@ def add_schemas(write: Write, held: Claim, results: Sequence[BatchResult]) -> No
     table = held.request.table
     versions = list(schemas_within(write.connection, table))
     for found in sorted(with_schema, key=lambda each: each.label):
-        for said, columns in found.source[SCHEMA].items():
-            side = Side(said)
+        for side_name, columns in found.source[SCHEMA].items():
+            side = Side(side_name)
             of_side = [each for each in versions if each.side is side]
             if find_matching_version(of_side, side, found.label, columns) is not None:
                 continue

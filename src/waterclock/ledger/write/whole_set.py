@@ -48,7 +48,7 @@ _SET_HEAD = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(
 _STAYS_DROPPED = "they were dropped before `rebuild --all`"
 _DROPPED = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
 _NO_VERSIONS = sa.delete(versions).where(versions.c.table_name == sa.bindparam("of"))
-_MET = {FOLLOW, RECOMPUTE}
+_FULFILLED_VERBS = {FOLLOW, RECOMPUTE}
 _ADD_VERSIONS = sa.insert(versions)
 _ADD_SKIPPED = sa.insert(batches).values(
     status=BatchStatus.SKIPPED.value, attempts=0, is_suspect=False, hash_high=0, hash_low=0
@@ -108,7 +108,7 @@ def record_set(
         known = require_own(write, token)
         heads = {each.name: each.version for each in moved}
         for each in moved:
-            _record(write, each, heads, who, begun=known.sequence)
+            _record_moved_table(write, each, heads, who, begun=known.sequence)
         publishes = set(write.execute(_PUBLISHES).scalars())
         request_recompute(write, (name for name in asked_again if name in publishes))
         if flow is not None:
@@ -116,20 +116,20 @@ def record_set(
         end(write, known)
 
 
-def _record(write: Write, moved: MovedTable, heads: Mapping[str, int], who: str, *, begun: int) -> None:
+def _record_moved_table(write: Write, moved: MovedTable, heads: Mapping[str, int], who: str, *, begun: int) -> None:
     row = write.execute(_TABLE, {"of": moved.name}).first()
     start = moved.start if moved.start is not None or row is None else row.start
-    said = dict(moved.signature) | {"start": start}
+    declaration = dict(moved.signature) | {"start": start}
     if row is None:
         empty = {"location": moved.location, "head_version": -1, "changes": 0, "is_declared": True}
-        write.execute(_ADD_TABLE, {"name": moved.name} | said | empty)
+        write.execute(_ADD_TABLE, {"name": moved.name} | declaration | empty)
     else:
-        write.execute(_REDECLARE, {"of": moved.name} | said)
+        write.execute(_REDECLARE, {"of": moved.name} | declaration)
     requests = [] if moved.found is None else _unmet_requests(write, moved, begun)
     if moved.is_recut:
         empty_table(write, moved.name, moved.claim)
     if moved.found is not None:
-        request = replace(moved.found.request, inputs=_inputs(moved.found, heads))
+        request = replace(moved.found.request, inputs=_replace_input_versions(moved.found, heads))
         restore_claim(write, request, moved.claim, moved.found.at)
         # expired lease, so the duration does not count
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
@@ -149,14 +149,14 @@ def _unmet_requests(write: Write, moved: MovedTable, begun: int) -> list[dict[st
     found = []
     for row in write.execute(_REQUESTS, {"of": moved.name}):
         verb = request_without_release(row.requested)  # the new rows replace a held slice
-        is_met = verb == BACKFILL or (is_transform and verb in _MET and row.requested_sequence <= begun)
+        is_met = verb == BACKFILL or (is_transform and verb in _FULFILLED_VERBS and row.requested_sequence <= begun)
         if verb is not None and not is_met:
             values = {"at": row.label, "until": row.end, "verb": verb, "sequence": row.requested_sequence}
             found.append({"of": moved.name} | values)
     return found
 
 
-def _inputs(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
+def _replace_input_versions(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
     """Map each label to its inputs, with the new versions of moved tables: the newest for slices, none for states."""
     return {
         label: tuple(
