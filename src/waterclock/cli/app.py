@@ -88,15 +88,15 @@ class Commands(TyperGroup):
 
     def main(self, *arguments: Any, **more: Any) -> Any:
         """Run a command line. Report a usage error as JSON if the command line contains --json."""
-        said = more.get("args")
-        if "--json" not in (sys.argv if said is None else said) or not more.get("standalone_mode", True):
+        given = more.get("args")
+        if "--json" not in (sys.argv if given is None else given) or not more.get("standalone_mode", True):
             return super().main(*arguments, **more)
         try:
             code = super().main(*arguments, **more | {"standalone_mode": False})
         except typer.Abort:
             code = ExitCode.FAILED
         except Exception as error:
-            if not _is_usage(error):
+            if not _is_usage_error(error):
                 raise
             from waterclock.cli.views.error_card import usage_json
 
@@ -135,7 +135,7 @@ class Commands(TyperGroup):
         except (typer.Exit, typer.Abort, KeyboardInterrupt, BrokenPipeError):
             raise
         except Exception as error:
-            if ctx.params.get("traceback") or _is_usage(error):
+            if ctx.params.get("traceback") or _is_usage_error(error):
                 raise
             from waterclock.cli.views.crash import report_defect
 
@@ -152,8 +152,8 @@ class Command(TyperCommand):
             if each.param_type_name == "argument" and each.metavar is not None:
                 each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - signature of Typer
             if "get_runtime_param" not in vars(each):
-                as_said = _PlainArgument(each.type_descriptor.annotation, each.get_runtime_param)
-                each.get_runtime_param = lambda as_said=as_said: as_said
+                plain = _PlainArgument(each.type_descriptor.annotation, each.get_runtime_param)
+                each.get_runtime_param = lambda plain=plain: plain
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -162,7 +162,7 @@ class Command(TyperCommand):
             return list(super().parse_args(ctx, args))
         except Exception as error:
             name = getattr(error, "option_name", None)
-            answer = answer_to_option(name, ctx.info_name) if _is_usage(error) and name else None
+            answer = answer_to_option(name, ctx.info_name) if _is_usage_error(error) and name else None
             if answer is not None:
                 ctx.fail(answer)
             raise
@@ -264,7 +264,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         app(args=None if argv is None else list(argv), prog_name=PROGRAM)
     except SystemExit as end:
-        return _end(end)
+        return _exit_code_of(end)
     return ExitCode.DONE
 
 
@@ -277,7 +277,7 @@ def _skip_final_gc() -> None:
         gc.freeze()
 
 
-def _end(end: SystemExit) -> int:
+def _exit_code_of(end: SystemExit) -> int:
     if isinstance(end.code, int):
         return end.code
     return ExitCode.of_failure(end.code is not None)
@@ -287,6 +287,6 @@ def _first_line(function: Callable[..., None]) -> str:
     return (function.__doc__ or "").strip().partition("\n")[0]
 
 
-def _is_usage(error: Exception) -> bool:
+def _is_usage_error(error: Exception) -> bool:
     """Return whether Typer prints the error itself, as it does for an unknown option or a bad argument."""
     return hasattr(error, "exit_code") and hasattr(error, "show")

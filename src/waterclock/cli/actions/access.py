@@ -36,7 +36,7 @@ def list_accesses(
     ledger, found = open_ledger(project), tuple[Access, ...]()
     if ledger is not None:
         with ledger:
-            start = None if since is None else _start(since, ledger.now(), zone_of(project.flow))
+            start = None if since is None else _parse_since(since, ledger.now(), zone_of(project.flow))
             found = ledger.access.list_accesses(since=start, who=who, most=most)
     if is_json:
         from waterclock.json_models.access import AccessesAnswer, AccessPart
@@ -78,7 +78,7 @@ def find_declared_user(project: Project, name: str) -> Person:
     return person
 
 
-def _start(since: str, now: datetime, zone: str) -> datetime:
+def _parse_since(since: str, now: datetime, zone: str) -> datetime:
     age = _AGE.fullmatch(since)
     if age is None:
         return parse_instant(since, zone)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from waterclock.flow.alerts import Target
 
 _LONG = 10  # the number of an alert has fewer digits
-_WORDS = (
+_TEST_TEXT = (
     "This is a test of `waterclock alerts test`. Failed and held batches, warnings and silent sources are "
     "reported here."
 )
@@ -60,11 +60,11 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
     see_targets(project, targets)
     body = {
         "title": f"[{project.name}] test",
-        "text": _WORDS,
+        "text": _TEST_TEXT,
         "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "project": project.name,
         "env": project.env,
-        "alerts": [test_alert(_WORDS, datetime.now(UTC))],
+        "alerts": [test_alert(_TEST_TEXT, datetime.now(UTC))],
     }
     tried = []
     for target in targets:
@@ -84,15 +84,15 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
 def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
     """Acknowledge alerts, so that their messages are not repeated. Raises E412, E457, E458, E903, E918."""
     need_reason_of_acknowledging(why)
-    meant = [_number(text) for text in dict.fromkeys(numbers)]
-    if not meant:
+    wanted = [_parse_number(text) for text in dict.fromkeys(numbers)]
+    if not wanted:
         raise WaterclockError("E918", "no alert is named", fix="`waterclock alerts` lists their numbers")
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:
         raise nothing_ran()
     with ledger:
-        done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in meant]
+        done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in wanted]
     if is_json:
         from waterclock.json_models.alerts import AcknowledgedAnswer
 
@@ -167,7 +167,7 @@ def _select_targets(project: Project, names: Sequence[str]) -> tuple[Target, ...
     return tuple(targets[name] for name in dict.fromkeys(names)) or tuple(targets.values())
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) < _LONG:
         return int(text)
     raise WaterclockError(

@@ -32,7 +32,7 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
     known = columns_stored(project, found.tables)
     text = diagram(project.flow, known, found.tables)
     if out is not None:
-        _write(text, out)
+        _write_drawing(text, out)
     if is_json:
         from waterclock.json_models.tables import ModelAnswer
 
@@ -76,11 +76,11 @@ def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_
         raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
     known = columns_stored(project, [read.table for read in flat.included_reads])
     if out is not None:
-        _write(flat_diagram(flat, project.flow, known), out)
+        _write_drawing(flat_diagram(flat, project.flow, known), out)
     if is_json:
         from waterclock.json_models.tables import FlatModelAnswer
 
-        parts = [_flat_table(each) for each in list_flat_parts(flat, project.flow, known)]
+        parts = [_build_flat_table(each) for each in list_flat_parts(flat, project.flow, known)]
         print_answer(FlatModelAnswer.build(flat=name, tables=parts, file=None if out is None else str(out)))
     elif out is None and is_read_by_people():
         print_flat_model(console(), name, list_flat_parts(flat, project.flow, known))
@@ -95,7 +95,7 @@ def is_read_by_people() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _flat_table(each: FlatPart) -> FlatTable:
+def _build_flat_table(each: FlatPart) -> FlatTable:
     from waterclock.json_models.tables import FlatTable
 
     return FlatTable.build(
@@ -107,7 +107,7 @@ def _flat_table(each: FlatPart) -> FlatTable:
     )
 
 
-def _write(text: str, out: Path) -> None:
+def _write_drawing(text: str, out: Path) -> None:
     suffix = out.suffix.lower()
     if suffix == ".dot":
         out.write_text(text, encoding="utf-8")

@@ -76,8 +76,8 @@ def resume_tables(folder: Path, env: str | None, selection: list[str] | None, wh
     for line in paused_by_name(snapshot, still, zone):
         to.print(line, soft_wrap=True)
     if snapshot.paused is not None:
-        said = f"{snapshot.paused.words(zone)}; no batch of {names_words(old)} runs until `waterclock resume`"
-        to.print(said, soft_wrap=True)
+        text = f"{snapshot.paused.words(zone)}; no batch of {names_words(old)} runs until `waterclock resume`"
+        to.print(text, soft_wrap=True)
 
 
 def _count_running(snapshot: LedgerSnapshot, names: Collection[str]) -> int:

@@ -49,10 +49,10 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     endpoint.hosts, endpoint.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
     address = bind_port(host, port, is_shared=True)
     stop = threading.Event()
-    served = _Served(endpoint, address, stop.set)
+    server = _ServerThread(endpoint, address, stop.set)
     to = console()
-    with stoppable(stop.set, told_to=to.file):
-        served.start()
+    with stoppable(stop.set, output=to.file):
+        server.start()
         shown_address = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
         if is_json:
             from waterclock.json_models.setup import ReceiveAnswer
@@ -66,11 +66,11 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
         stop.wait()
         code = ExitCode.FAILED  # if `end` raises
         try:
-            served.end()
+            server.end()
             code = ExitCode.DONE
         finally:
             senders.close()
-            if served.leaves_threads:
+            if server.leaves_threads:
                 atexit.register(end_at_once, code)
     return ExitCode.DONE
 
@@ -96,7 +96,7 @@ def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
         options = {key: secrets.value_of(value) for key, value in connection.options.items()}
         needs_token = is_open and not options.get("token")
         if needs_token and not has_senders(project.access):
-            raise _no_token(connection)
+            raise _missing_token_error(connection)
         folder = _prepare_folder(folder_of(Setting(name, options, project.root, project.root)) / stream)
         headers = tuple(part.strip().lower() for part in str(options.get("headers") or "").split(",") if part.strip())
         token = str(options["token"]) if options.get("token") else None
@@ -117,7 +117,7 @@ def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
     return lambda at: min(cadence.next(at) for cadence in cadences)
 
 
-class _Served:
+class _ServerThread:
     """Runs an event server in a separate thread. `on_end` is called when the server has ended."""
 
     def __init__(self, endpoint: Endpoint, address: socket.socket, on_end: Callable[[], None]) -> None:
@@ -205,7 +205,7 @@ def _prepare_folder(folder: Path) -> Path:
     return folder
 
 
-def _no_token(connection: Connection) -> WaterclockError:
+def _missing_token_error(connection: Connection) -> WaterclockError:
     return WaterclockError(
         "E873",
         f"any client could send to {connection.name}",

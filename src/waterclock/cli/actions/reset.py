@@ -27,7 +27,7 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
         late = [each for of in late_tables(work.flow, name) if (each := prepare_reset(work, of)) is not None]
         found = prepare_reset(work, name)
         for each in late if found is None else [found, *late]:
-            for line in _lines(each):
+            for line in _format_reset(each):
                 to.print(line, soft_wrap=True)
         if found is not None or late:
             confirm(f"Start {name} over?", yes=yes)
@@ -55,7 +55,7 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
         to.print(f"{name} is reset: `waterclock run` starts it over as declared now")
 
 
-def _lines(found: ResettableTable) -> Iterator[str]:
+def _format_reset(found: ResettableTable) -> Iterator[str]:
     name, kind = found.table.name, found.table.kind
     labels, rows = count_words(found.labels, "label"), count_words(found.rows, "row")
     if kind is Kind.PUBLISH:

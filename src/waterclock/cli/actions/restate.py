@@ -71,7 +71,7 @@ def restate_batches(
             if is_json and is_run:
                 return carry_out(at.project, RunOptions(command=wish.command, only=(), now=now, is_json=True))
             if is_json:
-                _print_requested(wish, Ripple(), cost_of({}, at.snapshot))
+                _print_requested_json(wish, Ripple(), cost_of({}, at.snapshot))
             return ExitCode.DONE
         asking, snapshot = build_requests(at, at.ledger, wish.verb, found)
         ripple = at.planner.ripple(snapshot, at.now, found)
@@ -93,10 +93,10 @@ def restate_batches(
                 command=command,
                 is_retry=verb != FOLLOW,
             )
-        project, may_run = at.project, _add_late_rows(at, at.ledger, wish, found, ripple)
+        project, may_run = at.project, _find_windows_to_run(at, at.ledger, wish, found, ripple)
     if not is_run:
         if is_json:
-            _print_requested(wish, ripple, cost)
+            _print_requested_json(wish, ripple, cost)
         else:
             to.print("requested" if kept else f"requested; the next run makes {count} again")
         return ExitCode.DONE
@@ -106,13 +106,13 @@ def restate_batches(
     )
 
 
-def _print_requested(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> None:
+def _print_requested_json(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> None:
     from waterclock.json_models.runs import RippleAnswer
 
     print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
 
 
-def _add_late_rows(
+def _find_windows_to_run(
     at: OpenedProject, ledger: Ledger, wish: RestateCommand, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
     """Return the windows to run: those of `ripple`, the late rows that these may take over, and readers of both."""

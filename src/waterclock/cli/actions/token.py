@@ -49,7 +49,7 @@ def create_token(
         print_answer(NewTokenAnswer(token=value, created=TokenPart.model_validate(made)))
         return
     to = console(stderr=True)
-    to.print(f"token {name} for {user}: {_rights(made)}, until {_time(made.until)}", soft_wrap=True)
+    to.print(f"token {name} for {user}: {_format_rights(made)}, until {_format_time(made.until)}", soft_wrap=True)
     to.print("it is stored nowhere and not shown again", soft_wrap=True)
     print(value)  # noqa: T201 - without formatting, for scripts
 
@@ -71,8 +71,8 @@ def list_tokens(folder: Path, env: str | None, *, is_json: bool) -> None:
         return
     table = Table("token", "user", "rights", "created", "ends", box=None)
     for each in found:
-        created = f"{_time(each.created_at)} by {each.created_by}"
-        table.add_row(each.name, each.user, _rights(each), created, _end(each, now))
+        created = f"{_format_time(each.created_at)} by {each.created_by}"
+        table.add_row(each.name, each.user, _format_rights(each), created, _format_end(each, now))
     console().print(table)
 
 
@@ -92,16 +92,16 @@ def revoke_token(folder: Path, env: str | None, name: str, *, is_json: bool) -> 
     console().print(f"revoked: {name}; servers refuse it within five seconds", soft_wrap=True)
 
 
-def _rights(token: AccessToken) -> str:
+def _format_rights(token: AccessToken) -> str:
     limited = (f"send to {stream}" for stream in token.streams)
     return ", ".join(sorted((*(each for each in token.rights if each != "send" or not token.streams), *limited)))
 
 
-def _time(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%MZ}"
 
 
-def _end(token: AccessToken, now: datetime) -> str:
+def _format_end(token: AccessToken, now: datetime) -> str:
     if token.revoked_at is not None:
-        return f"revoked {_time(token.revoked_at)} by {token.revoked_by}"
-    return f"{'ended ' if now >= token.until else ''}{_time(token.until)}"
+        return f"revoked {_format_time(token.revoked_at)} by {token.revoked_by}"
+    return f"{'ended ' if now >= token.until else ''}{_format_time(token.until)}"

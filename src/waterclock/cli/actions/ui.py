@@ -47,7 +47,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
     if not (folder / FILE).is_file():
         open_project(folder, env)  # raises E244
     require_trusted_folder(folder.resolve())
-    _refuse_words(folder, env, now)
+    _check_arguments(folder, env, now)
     to = console()
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()
@@ -56,7 +56,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
             live, *address_of(listen, may_be_socket=True), certificate=None if tls is None else Certificate(*tls)
         ) as served,
         store_token(served) as has_kept,
-        stoppable(stop.set, told_to=to.file, is_own_process=True),
+        stoppable(stop.set, output=to.file, is_own_process=True),
         ExitStack() as opened,
     ):
         if is_json:
@@ -89,7 +89,7 @@ def missing_sandbox(live: LiveProject) -> str | None:
     return None if why is None else f"queries run without a sandbox: {why}"
 
 
-def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:
+def _check_arguments(folder: Path, env: str | None, now: str | None) -> None:
     """Raise E106 for an invalid `now`, E243 for an invalid environment: no page could be shown with them."""
     if now is not None:
         parse_instant(now, "UTC")

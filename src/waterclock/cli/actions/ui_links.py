@@ -32,10 +32,10 @@ _MOST_BYTES = 4096
 @contextmanager
 def store_token(served: RunningServer) -> Iterator[bool]:
     """Store a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
-    path = _file_of(place_of(served.host, served.port))
+    path = _token_file(place_of(served.host, served.port))
     certificate = "" if served.certificate is None else str(served.certificate.file.resolve())
-    said = {"host": served.host, "port": served.port, "token": served.guard.token, "certificate": certificate}
-    has_kept = _write_private(path, json.dumps(said))
+    fields = {"host": served.host, "port": served.port, "token": served.guard.token, "certificate": certificate}
+    has_kept = _write_private(path, json.dumps(fields))
     try:
         yield has_kept
     finally:
@@ -47,7 +47,7 @@ def store_token(served: RunningServer) -> Iterator[bool]:
 @contextmanager
 def store_page(served: RunningServer) -> Iterator[str | None]:
     """Store a file that redirects a browser to a new link, readable for this user only. Yield its address, or None."""
-    path = _file_of(place_of(served.host, served.port)).with_suffix(".html")
+    path = _token_file(place_of(served.host, served.port)).with_suffix(".html")
     link = escape(served.new_link())
     has_kept = _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0;url={link}">\n')
     try:
@@ -63,7 +63,7 @@ def print_link(to: Console, served: RunningServer, *, has_kept: bool) -> None:
     if served.host.startswith(UNIX):
         to.print(f"the pages are served at the socket {place_of(served.host, served.port)}", soft_wrap=True)
     to.print(f"open the pages with {served.new_link()}", soft_wrap=True)
-    words = "" if place_of(served.host, served.port) == "8899" else f" --listen {_listen_of(served)}"
+    words = "" if place_of(served.host, served.port) == "8899" else f" --listen {_listen_option(served)}"
     if has_kept:
         to.print(f"this link works for one browser, within an hour; `waterclock ui --link{words}` prints another")
     else:
@@ -84,16 +84,18 @@ def running_pages(listen: str) -> RunningPages:
     """Return the pages of this user that run at an address. Raises E909 if none run there."""
     host, port = address_of(listen, may_be_socket=True)
     place = place_of(host, port)
-    said = _read_private(_file_of(place))
-    token = str(said["token"]) if said else token_of_environment(TOKEN)
+    stored = _read_private(_token_file(place))
+    token = str(stored["token"]) if stored else token_of_environment(TOKEN)
     if token is None:
         raise WaterclockError(
             "E909",
             f"no pages of this user are served at {place}",
-            why=f"`waterclock ui` stores its token in {_file_of(place)} while it runs, and this file does not exist",
+            why=f"`waterclock ui` stores its token in {_token_file(place)} while it runs, and this file does not exist",
             fix="start `waterclock ui`, or name its address: waterclock ui --link --listen 8899",
         )
-    return RunningPages(str(said["host"]) if said else host, port, token, str(said["certificate"]) if said else "")
+    return RunningPages(
+        str(stored["host"]) if stored else host, port, token, str(stored["certificate"]) if stored else ""
+    )
 
 
 def print_another(listen: str) -> int:
@@ -105,11 +107,11 @@ def print_another(listen: str) -> int:
     return ExitCode.DONE
 
 
-def _listen_of(served: RunningServer) -> str:
+def _listen_option(served: RunningServer) -> str:
     return served.host if served.host.startswith(UNIX) else str(served.port)
 
 
-def _file_of(place: str) -> Path:
+def _token_file(place: str) -> Path:
     """Return the file of a server's token: in the user's runtime folder, or else in the user's cache."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -144,8 +146,8 @@ def _read_private(path: Path) -> dict[str, object] | None:
         found = os.fstat(descriptor)
         if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077 or not _is_private(path.parent):
             return None
-        said = json.loads(file.read(_MOST_BYTES))
-    return said if isinstance(said, dict) else None
+        content = json.loads(file.read(_MOST_BYTES))
+    return content if isinstance(content, dict) else None
 
 
 def _is_private(folder: Path) -> bool:

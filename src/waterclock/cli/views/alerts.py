@@ -93,8 +93,8 @@ def _print_rules(to: Console, project: Project) -> None:
     for rule in alerting.rules if alerting.is_on else ():
         tables = count_words(len(rule.tables), "table")
         quiet = "" if rule.quiet is None else ", except in quiet hours"
-        said = f"{', '.join(rule.targets)}: {rule.severity} and above, of {tables}{quiet} (rule {rule.name})"
-        to.print(Text(said, style="quiet"), soft_wrap=True)
+        text = f"{', '.join(rule.targets)}: {rule.severity} and above, of {tables}{quiet} (rule {rule.name})"
+        to.print(Text(text, style="quiet"), soft_wrap=True)
 
 
 def known_answer(known: AlertList) -> AlertsAnswer:
@@ -128,8 +128,8 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
 def print_tried(to: Console, tried: Sequence[TestMessageResult], *, is_on: bool, env: str) -> None:
     """Print for each target whether its test message arrived, and whether runs send alerts (`is_on`)."""
     for each in tried:
-        said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
-        to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
+        line = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
+        to.print(line.append(f"not reached: {each.error}", "fail") if each.error else line.append("sent", "ok"))
     if not is_on:
         to.print(Text(f"runs send no alerts here: set alerts = true below [env.{env}]"))
 

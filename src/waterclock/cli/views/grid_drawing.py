@@ -77,7 +77,7 @@ def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
     A name that is wider than its columns is shortened or left out. The last name may use the remaining width of the
     line.
     """
-    above, below = _heads(grid)
+    above, below = _header_parts(grid)
     begins = [at for at, names in enumerate(above) if at == 0 or names[0] != above[at - 1][0]]
     top = ""
     for at, until in pairwise([*begins, len(below)]):
@@ -89,7 +89,7 @@ def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
     return [Text(top.rstrip(), style="quiet"), Text(" " * left + numbers, style="quiet")]
 
 
-def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
+def _header_parts(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
     """Return the parts of the header, with an item per column.
 
     The first list has the possible names for the upper line, longest first, the second the numbers for the lower line.
@@ -129,14 +129,14 @@ class _GridRows:
             for row in rows:
                 key = id(row.cells)
                 if key not in drawn:
-                    drawn[key] = list(_cells(to, row, self.width))
+                    drawn[key] = list(_draw_cells(to, row, self.width))
                 name = row.table if len(row.table) <= self.left else row.table[: self.left - 1] + _ELLIPSIS
                 yield Segment(f"{name:<{self.left}}" if drawn[key] else name)
                 yield from drawn[key]
                 yield Segment.line()
 
 
-def _cells(to: Console, row: GridRow, width: int) -> Iterator[Segment]:
+def _draw_cells(to: Console, row: GridRow, width: int) -> Iterator[Segment]:
     """Draw the cells of a row up to its last one. Adjacent cells of the same state are one segment."""
     newest = next((at for at, cell in enumerate(reversed(row.cells)) if cell), len(row.cells))
     for state, cells in groupby(row.cells[: len(row.cells) - newest], key=_state):

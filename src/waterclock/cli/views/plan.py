@@ -74,7 +74,7 @@ def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ..
     for name, of_table in groupby(batches, key=lambda batch: batch.table):
         alike: list[list[Batch]] = []
         for batch in of_table:
-            if alike and _are_alike(alike[-1][-1], batch):
+            if alike and _are_in_one_stretch(alike[-1][-1], batch):
                 alike[-1].append(batch)
             else:
                 alike.append([batch])
@@ -200,11 +200,11 @@ def shared_in_plan(plan: Plan, flow: Flow) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _are_alike(one: Batch, other: Batch) -> bool:
-    return one.window.end == other.window.start and _kind(one) == _kind(other)
+def _are_in_one_stretch(one: Batch, other: Batch) -> bool:
+    return one.window.end == other.window.start and _stretch_key(one) == _stretch_key(other)
 
 
-def _kind(batch: Batch) -> tuple[object, ...]:
+def _stretch_key(batch: Batch) -> tuple[object, ...]:
     causes = tuple((cause.table, cause.status) for cause in batch.causes)
     return batch.status, batch.is_revision, batch.choice, causes or batch.reason
 
@@ -240,10 +240,12 @@ def _print_label_range(to: Console, run: Stretch, flow: Flow) -> None:
     if run.reason:
         to.print(_indent_text(to, run.reason))
     if first.status is Status.HELD:
-        ways = held_batch_commands(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
-        to.print(_indent_text(to, ways))
-    if way := skip_words(first, last):
-        to.print(_indent_text(to, way))
+        commands = held_batch_commands(
+            first.table, first.window.label, last.window.label, is_outdated=first.is_outdated
+        )
+        to.print(_indent_text(to, commands))
+    if command := skip_words(first, last):
+        to.print(_indent_text(to, command))
 
 
 def _indent_text(to: Console, text: str) -> Text:

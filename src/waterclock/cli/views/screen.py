@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-_DRAWN = 4  # times a second
+_DRAWS_PER_SECOND = 4  # times a second
 
 
 class Screen:
@@ -31,11 +31,11 @@ class Screen:
         self._picture = picture
         self._lines: queue.SimpleQueue[tuple[Text, ...] | None] = queue.SimpleQueue()
         self._defect: Exception | None = None
-        self._is_deserted = False
+        self._is_reader_gone = False
 
     def say(self, *lines: Text) -> None:
         """Queue lines to be printed together below the previous ones. Returns at once and is thread-safe."""
-        if not self._is_deserted:  # otherwise no thread would take them off the queue
+        if not self._is_reader_gone:  # otherwise no thread would take them off the queue
             self._lines.put(lines)
 
     @contextmanager
@@ -60,9 +60,9 @@ class Screen:
             with self._live(is_drawn=is_drawn) as live:
                 self._print_all(live)
         except (OSError, SystemExit):  # the reader is gone; Rich makes a broken pipe a SystemExit
-            self._is_deserted = True
+            self._is_reader_gone = True
         except Exception as defect:  # noqa: BLE001 - raised at the end of the run
-            self._defect, self._is_deserted = defect, True
+            self._defect, self._is_reader_gone = defect, True
 
     def _live(self, *, is_drawn: bool) -> AbstractContextManager[Live | None]:
         if not is_drawn:
@@ -72,7 +72,7 @@ class Screen:
     def _print_all(self, live: Live | None) -> None:
         while True:
             try:
-                lines = self._lines.get(timeout=None if live is None else 1 / _DRAWN)
+                lines = self._lines.get(timeout=None if live is None else 1 / _DRAWS_PER_SECOND)
             except queue.Empty:
                 if live is not None:
                     live.refresh()

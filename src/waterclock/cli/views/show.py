@@ -136,8 +136,8 @@ def print_described(found: TableDescription) -> None:
         to.print(Text(f"  {line}", style="quiet"), soft_wrap=True)
     if found.paused is not None:
         look = LOOKS[State.PAUSED]
-        said = found.paused.words(table.cadence.zone)
-        to.print(Text.assemble((f"  {state_character(State.PAUSED, to)} ", look.style), said), soft_wrap=True)
+        text = found.paused.words(table.cadence.zone)
+        to.print(Text.assemble((f"  {state_character(State.PAUSED, to)} ", look.style), text), soft_wrap=True)
     if found.left_out:
         to.print(Text(f"  and {count_words(found.left_out, 'label')} more, left for later runs", style="quiet"))
     to.print()

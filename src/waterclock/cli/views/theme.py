@@ -19,7 +19,7 @@ from waterclock.cli.views.output import discard
 from waterclock.operations.states import State
 from waterclock.printable import printable
 
-_NAMED = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # a name with two or more spaces on each side
+_NAME_VALUE = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # a name with two or more spaces on each side
 WIDTH_OF_FILES = 120  # for output without a known width: a pipe, a file, a log
 
 
@@ -71,9 +71,9 @@ _QUIET_OK = MappingProxyType({"light": "#5aa18f", "dark": "#347666", "both": PAL
 
 def read_background() -> str:
     """Return the background: WATERCLOCK_THEME if set, else 'light' or 'dark' by COLORFGBG, else 'both'."""
-    said = os.environ.get("WATERCLOCK_THEME", "").lower()
-    if said in PALETTES:
-        return said
+    name = os.environ.get("WATERCLOCK_THEME", "").lower()
+    if name in PALETTES:
+        return name
     back = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     if back.isdigit():
         return "light" if int(back) in {7, 15} else "dark"
@@ -87,7 +87,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def make_console(stream: IO[str], *, width: int | None = None) -> Console:
     """Build a console that writes to a stream, in the theme for the terminal's background."""
-    made = _ByWords(
+    made = _WrappingConsole(
         file=stream, theme=theme(read_background()), highlight=False, width=width, emoji=False, markup=False
     )
     if width is None and (not made.width or (not made.is_terminal and "COLUMNS" not in os.environ)):
@@ -120,7 +120,7 @@ def styled_state(state: State, of: Console) -> Text:
     return Text(f"{state_character(state, of)} {state}", style=LOOKS[state].word)
 
 
-class _ByWords(Console):
+class _WrappingConsole(Console):
     """A console that wraps long lines between words and indents the continuation, on terminals only.
 
     Long words are not wrapped. Control characters are escaped here, since all output passes through this console.
@@ -147,7 +147,7 @@ class _ByWords(Console):
 
 def _indent_of(line: str) -> int:
     """Return the indent of continuation lines: the column of the value after a name, or else two more spaces."""
-    named = _NAMED.match(line)
+    named = _NAME_VALUE.match(line)
     return named.end() if named else len(line) - len(line.lstrip(" ")) + 2
 
 

@@ -18,7 +18,7 @@ from waterclock.operations.states import State
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LOOK = {DeadlineState.MISSED: State.FAILED, DeadlineState.NEAR: State.WARNED, DeadlineState.LONG: State.WARNED}
+_STATES = {DeadlineState.MISSED: State.FAILED, DeadlineState.NEAR: State.WARNED, DeadlineState.LONG: State.WARNED}
 _VERBS = {
     DeadlineState.MISSED: "missed the deadline",
     DeadlineState.NEAR: "near the deadline",
@@ -32,12 +32,12 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
     groups = group_due_windows(deadlines.found)
     for alike in groups[:_MOST]:
         stand = alike[0].stand
-        said = situation_words(alike, deadlines.flow, remaining_time_words(alike[0]))
+        text = situation_words(alike, deadlines.flow, remaining_time_words(alike[0]))
         to.print(
             Text.assemble(
-                (f"{indent}{state_character(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
+                (f"{indent}{state_character(_STATES[stand], to)} ", LOOKS[_STATES[stand]].style),
                 (window_words(alike, deadlines.flow), "name"),
-                f" {_VERBS[stand]}: {said}",
+                f" {_VERBS[stand]}: {text}",
             ),
             soft_wrap=True,
         )
@@ -50,11 +50,11 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
 def print_offline(to: Console, stands: Sequence[OfflineTableStatus]) -> None:
     """Print the tables that the next run measures offline, and those whose last measurement failed."""
     for stand in stands:
-        if said := stand.trouble_words():
+        if text := stand.trouble_words():
             mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)
-            to.print(Text.assemble(mark, (stand.table.name, "name"), f": {said}"), soft_wrap=True)
-        if said := stand.due_words():
-            to.print(Text(said, style="quiet"), soft_wrap=True)
+            to.print(Text.assemble(mark, (stand.table.name, "name"), f": {text}"), soft_wrap=True)
+        if text := stand.due_words():
+            to.print(Text(text, style="quiet"), soft_wrap=True)
 
 
 def print_silences(to: Console, silences: Silent) -> None:
@@ -82,5 +82,5 @@ def print_retained_logs(to: Console, logs: Sequence[TableLog]) -> None:
         to.print(Text.assemble(mark, (log.table, "name"), f": {log_words(log)}; {log.fix()}"), soft_wrap=True)
     if (rest := len(troubled) - _MOST) > 0:
         to.print(Text(f"  and {rest} more: waterclock status --json", style="quiet"))
-    if said := calm_words(logs):
-        to.print(Text(said, style="quiet"), soft_wrap=True)
+    if text := calm_words(logs):
+        to.print(Text(text, style="quiet"), soft_wrap=True)

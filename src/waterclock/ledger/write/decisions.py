@@ -160,8 +160,8 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
 ) -> tuple[datetime, ...]:
     """Request that done batches are made again, by a verb of `STRENGTH`. Return those that had no such request before.
 
-    `command` is the name of the user's command, if it differs from the verb. With `is_retry`, a batch whose attempt to be
-    made again failed or is held is tried again, as by `retry`.
+    `command` is the name of the user's command, if it differs from the verb. With `is_retry`, a batch whose attempt to
+    be made again failed or is held is tried again, as by `retry`.
 
     `follow` makes a batch again only if its inputs have changed, and `recompute` in any case. `recollect` makes it from
     the source's current data, and `skip` without its rows, which are lost. Of two requests the stronger one stays, of
