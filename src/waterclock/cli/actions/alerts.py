@@ -57,7 +57,7 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
     """Send a test message to each selected target. Return 1 if one was not reached. Raises E914, E915, E918."""
     project = open_project(folder, env)
     targets, secrets = _select_targets(project, names), Secrets.of(project.secrets)
-    see_targets(project, targets)
+    require_usable_targets(project, targets)
     body = {
         "title": f"[{project.name}] test",
         "text": _TEST_TEXT,
@@ -113,7 +113,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
             raise no_alerts_error(project)
         if at.ledger is None:
             raise nothing_ran()
-        see_targets(project, tuple(project.alerts.targets.values()))
+        require_usable_targets(project, tuple(project.alerts.targets.values()))
         found = check_alerts(project, at.ledger, lambda: at.snapshot, at.now, RunFindings())
         waiting = len(at.ledger.alerts.outgoing_messages())
     if is_json:
@@ -123,7 +123,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     return ExitCode.of_failure(found.sent.lost)
 
 
-def see_targets(project: Project, targets: Sequence[Target]) -> None:
+def require_usable_targets(project: Project, targets: Sequence[Target]) -> None:
     """Raise the errors of all unusable targets: unresolved secrets, invalid addresses, missing packages."""
     errors = target_errors(targets, Secrets.of(project.secrets))
     raise_all(errors)

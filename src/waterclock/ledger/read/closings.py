@@ -53,7 +53,7 @@ _CLOSED_IN = sa.select(closings.c.label).where(
 )
 _OF_LABELS = _OF_TABLE.where(closings.c.label.in_(sa.bindparam("labels", expanding=True)))
 _CHUNK = 500
-Found = Mapping[str, Mapping[datetime, Closing]]
+ClosingsByTable = Mapping[str, Mapping[datetime, Closing]]
 
 
 def closings_of(
@@ -63,7 +63,7 @@ def closings_of(
     doubted: Mapping[str, Collection[datetime]],
     reads: Mapping[str, Collection[AnyRow]],
     since: Mapping[str, datetime],
-) -> Found:
+) -> ClosingsByTable:
     """Map each table with CLOSE WHEN to the closings by label that the planner needs.
 
     These are the closings of undone windows, of `doubted` ones (their inputs may have changed) and of the last window

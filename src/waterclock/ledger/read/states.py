@@ -14,7 +14,7 @@ from waterclock.flow.enums import Mode
 from waterclock.ledger.read.content import MOST_AT_ONCE
 from waterclock.ledger.store.schema import AnyRow, batches, versions
 
-Question = Callable[[str], sa.Select[*tuple[Any, ...]]]
+QueryBuilder = Callable[[str], sa.Select[*tuple[Any, ...]]]
 # not all columns of `batches`, since drivers spend time on each
 PIECES = tuple(
     batches.c[name]
@@ -57,7 +57,7 @@ def _stored_version(row: AnyRow) -> int:
 
 
 def _read_first_rows(
-    connection: sa.Connection, asked: Iterable[tuple[str, datetime]], of: Question
+    connection: sa.Connection, asked: Iterable[tuple[str, datetime]], of: QueryBuilder
 ) -> dict[tuple[str, datetime], AnyRow]:
     """Map each table and instant to the first row of the query that `of` builds, if any, several per statement."""
     found: dict[tuple[str, datetime], AnyRow] = {}
@@ -73,7 +73,7 @@ def _read_first_rows(
 
 
 @cache
-def _select_first_rows(of: Question, count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
+def _select_first_rows(of: QueryBuilder, count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
     rows = [of(str(place)).limit(1).subquery() for place in range(count)]
     return sa.union_all(*(sa.select(sa.literal_column(str(at)).label("place"), row) for at, row in enumerate(rows)))
 
