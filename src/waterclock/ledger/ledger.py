@@ -170,7 +170,10 @@ class Ledger:
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Query another project's ledger without writing to it; None if there is none. Raises as `read_ledger`."""
+        """Query another project's ledger without writing to it; None if it does not exist.
+
+        Raises the errors of `read_ledger`.
+        """
         return read_ledger(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:

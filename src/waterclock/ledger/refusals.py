@@ -183,7 +183,7 @@ def build_paused_error(table: str, label: datetime, pause: Pause) -> ClaimRefuse
 
 
 def no_pause(what: str, *, why: str, fix: str | None = None) -> WaterclockError:
-    """Build the error for pausing what is paused already, or for resuming without a pause."""
+    """Build the error for pausing a table that is paused already, or resuming one that is not paused."""
     return WaterclockError("E430", what, why=why, fix=fix)
 
 
@@ -209,7 +209,7 @@ def ledger_in_use_error(url: sa.URL, holders: Sequence[OpenClaim]) -> Waterclock
 
 
 def concurrent_move_error(url: sa.URL) -> WaterclockError:
-    """Build the error for continuing a move while another one ended."""
+    """Build the error for a move of a ledger, if another move of it ended meanwhile."""
     return WaterclockError(
         "E426",
         f"the ledger {redact_url(url)} is in use",

@@ -54,7 +54,7 @@ def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why
 
 
 def resume_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
-    """Resume the selected tables, or end the pause of all. Raises E430 if none is paused, and as `selection.select`."""
+    """Resume the selected tables, or end the pause of all. Raises E430 if none is paused, and E510 to E514."""
     with open_read_only(folder, env, None) as at:
         names = select_paused_tables(at.flow, selection)
         if at.ledger is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
-    """Show the changes, ask, rebuild the tables, upstream first, and apply the flow. Raises as `plan_rebuild`."""
+    """Show the changes, ask, rebuild the tables, and apply the flow. Raises the errors of `plan_rebuild`."""
     project = open_project(folder, env)
     to = console(stderr=is_json)
     chosen, _ = select_tables(project.flow, selection)

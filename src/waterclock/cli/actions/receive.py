@@ -133,7 +133,7 @@ class _ServerThread:
 
     @property
     def leaves_threads(self) -> bool:
-        """Whether threads of the server outlive it."""
+        """Whether threads of the server still run after its end."""
         return self._server.leaves_threads
 
     def start(self) -> None:

@@ -112,8 +112,8 @@ def print_plan(
 ) -> None:
     """Print a plan.
 
-    `quiet` has the numbers of labels that need no batch, `waiting` the first windows of tables without a due window,
-    and `waits` the oldest window of each table that waits for its source.
+    `quiet` has the numbers of labels that need no batch. `waiting` has the first windows of tables without a due
+    window, and `waits` the oldest window of each table that waits for its source.
     """
     summary = summary_words(plan, at_source=count_waiting(plan, waits))
     to.print(Text.assemble((summary, "head"), f"; {next_due_words(plan, zone)}"))

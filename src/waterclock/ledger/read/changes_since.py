@@ -100,8 +100,8 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
     """Return how tables, and all of their inputs, have changed since an instant by the ledger's clock.
 
     `asked` maps each table to an instant: only labels before it are included. Cost: one query of the claims done since
-    `since`; three queries for each table that they changed, one for each changed span, and the inputs of the batches
-    that depend on these.
+    `since`, three queries for each table that they changed, and one for each changed span. The inputs of the batches
+    that depend on these are read too.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}

@@ -1,10 +1,10 @@
 """Computes the *content* of a table's interval: a short text that differs whenever the rows differ.
 
 Each current slice has a weight, a 64-bit hash of (label, digest), stored as two 32-bit halves. The content of an
-interval is the sum of each half over its slices, so one SUM computes it, and it changes whenever a slice changes. A
-slice without rows has no weight, as if there were no slice, unless it is a snapshot of a TEMPORAL table, which ends all
-keys. The weight of a slice without a digest is computed from its claim, so that no two revisions have the same weight.
-For REPLACE tables the content is that of the one batch that covers the window.
+interval is the sum of each half over its slices. So one SUM computes it, and it changes whenever a slice changes. A
+slice without rows has no weight, as if there were no slice. The exception is a snapshot of a TEMPORAL table, which ends
+all keys. The weight of a slice without a digest is computed from its claim, so that no two revisions have the same
+weight. For REPLACE tables the content is that of the one batch that covers the window.
 
 A state of a MERGE or TEMPORAL table has all slices from the first on. The database table `tables` stores the sum of all
 current slices. A state's content is that sum minus the newer slices, so recent states cost little after any history. A

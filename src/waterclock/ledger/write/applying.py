@@ -71,10 +71,9 @@ def apply(
     """Record a flow as the applied one, with its tables and statements. Write nothing if it is applied already.
 
     `statements` returns the text of each table's statement; new texts are stored. `reading_back` returns, by table, the
-    labels, done or being made, that read further back under the new flow; a request to make them again is recorded. It
-    is called once more after the flow is applied, for batches that were claimed under the former flow meanwhile. A
-    table whose batches would get another meaning (E405) keeps its stored kind, mode, cadence and keys.
-
+    labels, done or being made, that read further back under the new flow. A request to make them again is recorded.
+    `reading_back` is called once more after the flow is applied, for batches that were claimed under the former flow
+    meanwhile. A table whose batches would get another meaning (E405) keeps its stored kind, mode, cadence and keys.
     Raises E404 for a ledger of another project, and the errors of `rename_tables`.
     """
     found = read_applied_flow(database)

@@ -174,7 +174,7 @@ def reopen(
 
 
 def _request_again(write: Write, keys: Sequence[tuple[str, datetime]], statement: sa.Update = _REOPEN_LATE) -> None:
-    """Request that the done and running ones of these batches are made again. Others will use the new tick."""
+    """Request the batches that are done or running to be made again. The others will use the new tick anyway."""
     for table, label in keys:
         of = {"of": table, "label_": label}
         if (row := write.execute(_RELEASING, of).first()) is not None:  # the held slice does not have the late rows

@@ -1,9 +1,9 @@
 """Marks done batches whose inputs have changed since they were claimed.
 
 A batch is suspect if the content of an input of its current revision differs from the content at its claim. The flag is
-updated as data is recorded: each change of an interval marks the interval's readers, and compares the inputs of those
-that were marked before, since a second change may have undone the first. Content changes in no other way, so the flag
-is exact at any time.
+updated as data is recorded: each change of an interval marks the interval's readers. Those that were marked before are
+compared again, since a second change may have undone the first. Content changes in no other way, so the flag is exact
+at any time.
 """
 
 from __future__ import annotations
