@@ -63,7 +63,7 @@ def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: 
 
 
 def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) -> Prerequisites:
-    """Find the batches to make. Raises as `read_tick`, and E521 for a tick in the future or before a first window."""
+    """Find the batches to make. Raises the errors of `read_tick`, and E521 for a future tick or one before any data."""
     ticks = at.planner.ticks(at.snapshot, at.now)
     if at.ledger is not None:
         ticks, tables = add_view_tables(at.flow, at.ledger, ticks, tables)
