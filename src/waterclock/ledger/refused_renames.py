@@ -46,7 +46,10 @@ def missing_history_error(table: str, was: str, gone: Sequence[str], where: str)
 
 
 def renamed_table_error(table: str, now: str, where: str) -> WaterclockError:
-    """Build the error for an older flow, which would make a renamed table from the start again."""
+    """Build the error for a flow that declares a table by its former name, and not by its current one.
+
+    Running it would make all batches of the table again, under the former name.
+    """
     return WaterclockError(
         "E318",
         f"{table} was renamed to {now}, with its history",

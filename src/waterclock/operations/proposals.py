@@ -192,7 +192,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
         for (verb, name), meant in proposal.asking.items():
             said = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
             is_retry = verb != FOLLOW
-            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said, is_retry=is_retry)
+            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, command=said, is_retry=is_retry)
 
 
 def find_publishes(flow: Flow, proposal: Proposal) -> dict[str, str]:

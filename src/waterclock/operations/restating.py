@@ -62,7 +62,7 @@ def build_requests(
     """
     asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
     doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # present whatever is requested
-    snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most, besides=doubted)
+    snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most, uncounted=doubted)
     resting = at.planner.find_dependent_labels(snapshot, at.now, found)
     for name, labels in resting.items():
         asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
