@@ -127,7 +127,7 @@ class ProjectErrors(WaterclockError):
         return "\n\n".join(error.render() for error in self.errors)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the errors' parts for JSON, each as in `WaterclockError.to_dict`."""
+        """Return the summary as a dictionary for JSON, with all errors in `errors`."""
         return super().to_dict() | {"errors": [error.to_dict() for error in self.errors]}
 
 
@@ -143,7 +143,7 @@ def _shorten(text: str) -> str:
 
 
 def rendered_parts(text: str) -> dict[str, str]:
-    """Parse a text that `render` wrote into its parts what (with the code), where, why and fix; "" if missing."""
+    """Split an error's text, as `render` formats it, into what (with the code), where, why and fix; "" if missing."""
     found = {"what": "", "where": "", "why": "", "fix": ""}
     for line in text.splitlines():
         if line.startswith(("why  ", "fix  ")):
@@ -163,7 +163,7 @@ def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str | None:
-    """Return a hint that names the known names similar to `name`; `otherwise` if there are none."""
+    """Return "did you mean X or Y?" with the known names similar to `name`; `otherwise` if none is similar."""
     names = nearest(name, known)
     return f"did you mean {' or '.join(names)}?" if names else otherwise
 

@@ -19,7 +19,7 @@ def printable_line(text: str) -> str:
 
 
 def escape_logs() -> None:
-    """Escape control characters in log messages of libraries, which may quote users, unless logging is configured."""
+    """Escape control characters in log messages of libraries, which may quote input, unless logging is configured."""
     import logging  # takes 5 ms
 
     class Escaped(logging.Formatter):

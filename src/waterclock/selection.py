@@ -48,7 +48,7 @@ class LabelPoint:
     kind: str
 
     def span(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the time range `[low, high)` that the point covers in a time zone. Raises  E106 after year 9999."""
+        """Return the time range `[low, high)` that the point covers in a time zone. Raises E106 after year 9999."""
         try:
             return self._span(zone)
         except OverflowError:
@@ -101,7 +101,7 @@ class Labels:
     def limit_to(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
         """Return the range `[low, high)` of selected labels, limited to the table's windows in `[start, end)`.
 
-        Raises  E513 if no label remains; the error lists the nearest ones
+        Raises E513 if no label remains; the error lists the nearest ones.
         """
         low, high = self.bounds(table.cadence)
         low, high = max(low or start, start), min(high or end, end)
@@ -130,7 +130,7 @@ class _Item:
 
 
 def parse_labels(text: str) -> Labels:
-    """Parse a label or a range of labels. Raises  E512 for an invalid label, E514 for a reversed range."""
+    """Parse a label or a range of labels. Raises E512 for an invalid label, E514 for a reversed range."""
     body = text.strip()
     low, at = _point(body, 0)
     if at == len(body) and low is not None:
@@ -151,7 +151,7 @@ def parse_labels(text: str) -> Labels:
 
 
 def select(flow: Flow, *texts: str) -> Selection:
-    """Resolve the tables and labels that the texts select; without texts, all tables. Raises  E510 to E512, E514."""
+    """Return the tables and labels that the texts select; all tables without texts. Raises E510 to E512, E514."""
     meant, taken = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
     found = set() if meant else set(flow.tables)
@@ -329,7 +329,7 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
 
 
 def _by_last_part(text: str, names: Iterable[str]) -> list[str]:
-    """Return the tables whose name without the schema is similar to that in `text`."""
+    """Return the tables whose names, compared without their schemas, are similar to the name in `text`."""
     by_last = {name.rpartition(".")[2]: name for name in names}
     return [by_last[part] for part in nearest(text.rpartition(".")[2], by_last)]
 

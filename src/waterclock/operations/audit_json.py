@@ -48,7 +48,7 @@ def _versions(found: AuditTarget) -> dict[Side, SchemaVersion]:
 
 
 def audit_list_answer(name: str, listed: BatchList) -> AuditListAnswer:
-    """Return a table's batches, newest last."""
+    """Build the JSON response with the history of a table's batches, newest last."""
     from waterclock.json_models.audit import AuditListAnswer, ListedAudit
 
     batches = [

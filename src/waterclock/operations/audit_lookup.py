@@ -25,8 +25,8 @@ from waterclock.timelabel.label import label_of
 class AuditTarget:
     """One batch: its record, its window, its upstream and downstream batches, and the pauses of its table.
 
-    `held` is the sealed result that waits for a release, stored below `stage`. If `is_outdated`, the batch can only be
-    made again.
+    `held` is the sealed result that waits for a release, stored below `stage`. If `is_outdated`, its
+    inputs have changed since, so that it cannot be released, only made again.
     """
 
     table: str
@@ -60,7 +60,7 @@ def find_audit_target(
 ) -> AuditTarget | BatchList:
     """Return one batch, or the newest batches of the table if `labels` is None or selects several.
 
-    Raises  E513 where no label of the table is selected, E516 for a batch of which nothing is stored
+    Raises E513 if `labels` selects no label of the table, E516 if the ledger has none of the selected batches.
     """
     table = at.flow.tables[name]
     low, high = BEGINNING, FOREVER

@@ -21,11 +21,11 @@ Found = Mapping[str, frozenset[datetime]]
 
 
 def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the due labels of a selection that are neither done nor skipped, failed, held nor running.
+    """Map each selected table to its due labels that are not done, skipped, failed, held, running or released.
 
-    Of a snapshot source only the newest label is returned.
-    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`; E518
-            for a range that begins with dropped labels; E525 where there are more than `most`
+    For a snapshot source only the newest label is returned, because the source has only its current content.
+    Raises E513 if no label of a table is in the range, E510 to E514 as `selection.select`, E518 if the range begins
+            with dropped labels, E525 if there are more than `most` labels.
     """
     found, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
@@ -39,7 +39,7 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
 
 
 def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
-    """Return a ledger snapshot to plan requested batches: with older closings if they are states of open windows."""
+    """Return a ledger snapshot to plan requested batches. For states of open windows it has older closings, too."""
     asking = requested_open_labels(at.flow, asked)
     if not asking or at.ledger is None:
         return at.snapshot
@@ -49,7 +49,7 @@ def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
 
 
 def find_prerequisite_batches(at: OpenedProject, asked: Found) -> Found:
-    """Find the batches that are made only because the requested ones need them, by table.
+    """Map each table to the labels that must be made only because the requested batches read them.
 
     Cost: two plans of the due batches of these tables and of all tables upstream
     """

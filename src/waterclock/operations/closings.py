@@ -34,7 +34,7 @@ class OpenBooks:
 
     @property
     def closing_of_oldest(self) -> Closing:
-        """How far the oldest window was checked."""
+        """The state of the oldest window's books: how far CLOSE WHEN was checked."""
         return self.first.closing or Closing()
 
     def lines(self) -> Iterator[str]:
@@ -55,7 +55,7 @@ class OpenBooks:
 
 
 def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
-    """Map each table with CLOSE WHEN to its due windows whose books are open, if it has any."""
+    """Map each table that has due windows with open books (CLOSE WHEN) to these windows."""
     found: dict[str, list[Batch]] = {}
     for batch in plan.batches:
         is_open = batch.closing is None or batch.closing.tick is None
@@ -69,7 +69,7 @@ def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
 
 
 def read_closing(at: OpenedProject, table: Table, label: datetime) -> Closing | None:
-    """Return the closing of a window, or None if no condition closes it."""
+    """Return the stored closing of a window, or None if it has none or its table has no CLOSE WHEN."""
     if table.closes is None or at.ledger is None:
         return None
     return at.ledger.reads.closings(table.name, [label]).get(label)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def compatibility_errors(project: Project, *, connect: bool = False) -> list[WaterclockError]:
     """Return the errors of declared columns that break a COMPATIBLE promise, each at its column.
 
-    A ledger on a server is read only with `connect`. No ledger is written. Cost: one query of the ledger for each
-    table that promises; it is not opened if none does
+    A ledger on a server is read only with `connect`. No ledger is written. Cost: one ledger query for each table with
+    COMPATIBLE. The ledger is not opened if there are no such tables
     """
     promising = [table for table in project.flow.tables.values() if table.compatible is not None]
     if not promising:
@@ -52,7 +52,7 @@ def _find_table_violations(
 
 
 def resolve_declared_columns(table: Table, newest: SchemaVersion) -> dict[str, str]:
-    """Return the columns that a table will have by its declaration. Undeclared types come from the newest version."""
+    """Return the columns and types that a table will have as declared. Undeclared types are those of `newest`."""
     before = {name.lower(): (name, said) for name, said in newest.columns.items()}
     keys = {name.lower() for name in table.keys}
     columns: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Lists the files of a table, now or as of a tick, for engines that do not read Delta; starts no JVM."""
+"""Lists the files of a table, now or as of a tick, for engines that do not read Delta. Starts no JVM."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from waterclock.timelabel.zone import parse_instant
 class ListedFile:
     """A file of a table: its path for other engines, its folder in the table, its size in bytes and its label.
 
-    `label` is None for a file without a single label: of a MERGE or TEMPORAL state, or joined by OPTIMIZE.
+    `label` is None for a file that may have rows of several labels: of a MERGE or TEMPORAL table, or from OPTIMIZE.
     """
 
     path: str
@@ -42,7 +42,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a table by label and path. `labels` are all that the table ever had; `moment` is None for now."""
+    """The files of a table. `labels`: all that a PARTITIONED table ever had. `moment`: the tick, or None for now."""
 
     table: Table
     files: tuple[ListedFile, ...]
@@ -51,7 +51,10 @@ class DataFiles:
 
 
 def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
-    """List the files of a table, now or as of a tick. Raises  E434 if files do not show its rows, E435 if not kept."""
+    """List the files of a table, now or as of a tick.
+
+    Raises E434 if its files have other rows than the table, as with deletion vectors; E435 if the files are gone.
+    """
     table = require_table(work.flow, name)
     require_log(work, name)
     labels = _labels(work, table)
@@ -72,7 +75,7 @@ def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_a
 def partitions(found: DataFiles, folder: str) -> dict[str, str]:
     """Map each label of a PARTITIONED table to the folder that contains exactly its rows.
 
-    Raises  E434 for a table without partitions, and where files of a label are mixed with others
+    Raises E434 if the table has no partitions, or if a label shares its folder with other files.
     """
     if not found.table.is_partitioned:
         raise WaterclockError(
@@ -163,7 +166,7 @@ def _list_state_files(work: RunContext, table: Table, found: ContentLocation) ->
 
 
 def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFile]) -> str:
-    """Return the single folder of a label's files, if it has no other Parquet files. Raises  E434 without one."""
+    """Return the folder of a label's files. Raises E434 if they are in several folders, or share it with others."""
     folders = {file.folder for file in files}
     if len(folders) == 1 and (only := folders.pop()):
         there = {file.path for file in files_below(entry_path(folder, only)) if file.path.endswith(".parquet")}

@@ -21,7 +21,7 @@ _MATTERS = {
 
 
 def group_due_windows(found: Iterable[DeadlineWindow]) -> list[tuple[DeadlineWindow, ...]]:
-    """Group the windows of a table that have the same situation and the same cause, oldest first."""
+    """Group windows by table, situation and cause. Each group is sorted, oldest first."""
     alike: dict[tuple[str, str, str, str], list[DeadlineWindow]] = {}
     for due in found:
         status = "" if due.root.table == due.table else due.root.status  # a table's own windows differ in status
@@ -38,9 +38,9 @@ def window_words(alike: Sequence[DeadlineWindow], flow: Flow) -> str:
 
 
 def situation_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "") -> str:
-    """Describe the situation of windows and its cause, for the oldest of them.
+    """Describe the missed or near deadline, or the long run, of a group of windows, and its cause.
 
-    `left` is a text about the remaining time; without it the description rarely changes.
+    `left` is a text about the remaining time. Alerts omit it, so that their text rarely changes.
     """
     due = alike[0]
     table = flow.tables[due.table]
@@ -69,7 +69,7 @@ def _cause_words(due: DeadlineWindow, flow: Flow) -> str:
 
 
 def remaining_time_words(due: DeadlineWindow) -> str:
-    """Format how long the remaining work, or a batch, usually takes; "" if that is unknown or the work is stopped."""
+    """Format how long the remaining work usually takes, or a slow batch took; "" if unknown or the work is stopped."""
     if due.stand is DeadlineState.LONG:
         return f": {seconds_words(due.left.total_seconds())}"
     if due.left < _WORTH_SAYING or not due.root.is_proceeding:

@@ -102,7 +102,7 @@ def _find_tables_to_check(flow: Flow, names: Collection[str]) -> set[str]:
 def deadlines_of(
     flow: Flow, snapshot: LedgerSnapshot, plan: Plan, past: PastSection, clock: datetime, names: Collection[str]
 ) -> tuple[DeadlineWindow, ...]:
-    """Return the result of `deadlines` for a plan of the tables and all upstream. `clock` is the ledger's real time."""
+    """Find windows as `deadlines` does, by a plan of the tables and all upstream. `clock` is the ledger's real time."""
     if not names:
         return ()
     timed = [name for name in names if flow.tables[name].runtime is not None]
@@ -217,7 +217,7 @@ def _first_open(cadence: Cadence, start: datetime, last: WatermarkPosition) -> d
 def _root_of_rows(
     table: Table, flow: Flow, reached: Mapping[str, Sequence[WatermarkPosition]]
 ) -> tuple[Root, WatermarkPosition] | None:
-    """Return the most upstream table with rows as late by the same column: its last window and its watermark."""
+    """Return the last window and watermark of the most upstream table whose rows are as late, by the same column."""
     above, said = add_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]

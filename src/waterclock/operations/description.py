@@ -117,7 +117,7 @@ def _source_pairs(source: Source) -> list[tuple[str, str]]:
 
 
 def _stored_columns(at: OpenedProject, table: Table) -> dict[str, str]:
-    """Return columns and types as the table has them. Empty before its first batch."""
+    """Return the columns and types of the stored table. Empty before its first batch."""
     from waterclock.engine.ledger_opening import lake_of
     from waterclock.storage.log.delta_log import table_exists
 

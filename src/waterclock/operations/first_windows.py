@@ -1,4 +1,4 @@
-"""The first window of each table, for which a table without any label waits: its end, and when it is due."""
+"""Computes the first window of each table, which begins at its START: when it ends, and when it is due."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class FirstWindow:
 
 
 def first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
-    """Return the first window of each of these tables."""
+    """Map each of the given tables to its first window."""
     starts = at.planner.starts(at.snapshot, at.now)
     cadences = {name: at.flow.tables[name].cadence for name in names}
     return {name: FirstWindow(of.window_of(starts[name]), of) for name, of in cadences.items()}
 
 
 def find_pending_first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
-    """Return the first windows of the tables without any due window so far."""
+    """Map the given tables whose first window is not due yet to that window."""
     return {name: first for name, first in first_windows(at, names).items() if first.due > at.now}
 
 
 def not_begun_lines(firsts: Mapping[str, FirstWindow]) -> list[str]:
-    """Return a line for each first window, with all tables that start with it."""
+    """Format tables that have not started: a line for each first window, with all tables that begin at it."""
     together: dict[str, list[str]] = {}
     for name, first in firsts.items():
         together.setdefault(first.words(), []).append(name)

@@ -1,4 +1,4 @@
-"""The freshness of each table: its newest done label, the gaps before it, and whether it is late."""
+"""Computes the freshness of tables: the newest done label, the gaps before it, and whether the table is late."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Freshness:
 
 
 def freshness(flow: Flow, names: Iterable[str], snapshot: LedgerSnapshot, plan: Plan) -> dict[str, Freshness]:
-    """Return the freshness of these tables. Pure; a few microseconds per planned batch.
+    """Return the freshness of the given tables. Pure; a few microseconds per planned batch.
 
     A batch is in time until one more window of its table has ended. A failed, held or blocked batch is late at once.
     """

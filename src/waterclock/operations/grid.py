@@ -72,13 +72,13 @@ def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
 
 
 def shortest_cadence(tables: Sequence[Table], by: Cadence) -> Cadence:
-    """Return the cadence of columns as short as the tables' shortest window, or `by` if that is not longer."""
+    """Return columns as short as the tables' shortest window; `by` if its columns are not longer than that."""
     shortest = min((table.cadence.period for table in tables), key=lambda period: period.minutes, default=by.period)
     return Cadence(shortest, zone=by.zone) if shortest.minutes < by.period.minutes else by
 
 
 def fitting_cadence(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
-    """Return the narrowest columns, from these upward, that cut a span into at most `most`. The widest are years."""
+    """Return the shortest columns, from `by` upward, of which a span has at most `most`. The longest are years."""
     units = (TimeUnit.DAY, TimeUnit.WEEK, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR)
     longer = [each for each in map(Period, units) if each.minutes > by.period.minutes]
     choices = [by, *(Cadence(period, zone=by.zone) for period in longer)]
@@ -119,9 +119,9 @@ def make_grid(
 
 
 def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tuple[datetime, ...]:
-    """Return the instants that separate the labels of adjacent columns for a cadence: one more than columns.
+    """Return the instants between which the labels of each column start, for tables of a cadence.
 
-    A label belongs to a column by its local date if its windows are days or longer.
+    There is one instant more than columns. For windows of a day or longer, the local date of a label decides.
     """
     edges = (*(window.start for window in by.windows(*span)), span[1])
     if cadence.zone == by.zone or TimeUnit.MINUTE in (cadence.period.unit, by.period.unit):
@@ -131,7 +131,7 @@ def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tu
 
 
 def parse_columns(text: str, zone: str) -> Cadence:
-    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`. Raises  E102 for an invalid period."""
+    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`. Raises E102 for an invalid period."""
     from waterclock.timelabel.period import parse_period
 
     try:

@@ -25,7 +25,7 @@ def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> F
 def select_held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...]]:
     """Return a table and its held labels, all or those selected, oldest first.
 
-    Raises  E440 where none is held, or where their release was requested already
+    Raises E440 if none of them is held, or if their release was requested already.
     """
     name, said = one_table(at.flow, which)
     table = at.flow.tables[name]
@@ -61,7 +61,7 @@ def _first_labels(labels: Sequence[datetime]) -> str:
 
 
 def held_batch_commands(table: str, first: str, last: str, *, is_outdated: bool) -> str:
-    """Return the commands to inspect a held label, and to release all, or make them again if they are outdated."""
+    """Return the commands that inspect held labels, and that release them, or make them again if they are outdated."""
     which = first if first == last else f"{first}..{last}"
     looked_at = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"
     if is_outdated:
@@ -70,7 +70,7 @@ def held_batch_commands(table: str, first: str, last: str, *, is_outdated: bool)
 
 
 def retry_words(table: str, which: str) -> str:
-    """Return how to proceed with a held batch that cannot be released any more."""
+    """Return the command that makes a held batch again, for one that cannot be released any more."""
     return f"`waterclock retry {table}@{which}` makes it again"
 
 

@@ -27,7 +27,7 @@ _NOT_FOLLOWED = frozenset({ReadKind.LATEST, ReadKind.PREVIOUS})
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """The delays between window ends and first completion of some labels. `late` of them missed their deadline."""
+    """Statistics of the delays from window ends to first completion. `late` is how many missed their deadline."""
 
     labels: int
     p50: timedelta
@@ -43,8 +43,8 @@ class Lag:
     `labels`: the count of due and needed labels that are not done. `fresh_to`: the end of its newest done window;
     `behind`: how long ago that was. `inputs_to`: the instant up to which all inputs are done; None for a collect.
     `rows`: the rows of its inputs from `fresh_to` on; None if it has no inputs or the count is unknown. `is_more`:
-    there are more rows. `reached`: for a table with a WATERMARK, how far its rows have come by their own time. `late`:
-    the due instant of the oldest label that is no longer in time.
+    whether there may be more rows. `reached`: for a table with a WATERMARK, how far its rows have come by their own
+    time. `late`: the due instant of the oldest label that is no longer in time.
     """
 
     table: str

@@ -23,7 +23,7 @@ def describe_abandoned_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
 
 
 def mark_abandoned_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
-    """Return a snapshot with these descriptions in its open claims."""
+    """Return the snapshot with the descriptions by `describe_abandoned_claims` added to its open claims."""
     changed = {
         name: replace(facts, open_claims=tuple(replace(each, left=left.get(each.claim, "")) for each in held))
         for name, facts in snapshot.tables.items()

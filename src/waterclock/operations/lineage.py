@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from waterclock.ledger.ledger import Ledger
 
 Arrows = Mapping[str, Mapping[str, str]]
-"""The adjacent tables of each table, each with how it is read."""
+"""Maps each table to its direct inputs or readers, each with a description of how it is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A node in a tree of tables: how it is read, and the tables beyond it. A table shown before has no children."""
+    """A table in a lineage tree: how it is read, and the tables beyond it. `is_seen`: an earlier node has these."""
 
     table: str
     how: str = ""
@@ -135,7 +135,7 @@ def column_lineage_of(project: Project, ledger: Ledger | None = None) -> ColumnL
     """Return the column lineage of a project; for Python transforms, from the plans recorded with their batches.
 
     `ledger` is the project's, if it is open already. If it cannot be opened, Python transforms are not analysed. Cost:
-    a query of the ledger if the project has Python transforms. Queries are parsed when their lineage is asked for
+    a query of the ledger if the project has Python transforms. A query is parsed when its lineage is needed
     """
     from waterclock.dpl.query.lineage import ColumnLineage
 
@@ -160,7 +160,7 @@ def _read_code_lineage(project: Project, ledger: Ledger | None) -> Mapping[str, 
 
 
 def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
-    """Find all tables that depend on a column. Cost: milliseconds for each query below it. Raises  E517."""
+    """Find all tables that depend on a column. Raises E517 if unknown. Cost: milliseconds per downstream query."""
     from waterclock.dpl.query.column_trace import ColumnOf
     from waterclock.dpl.query.impact import impact_of
 
@@ -192,7 +192,7 @@ def column_trees(
 ) -> ColumnTrees:
     """Find the upstream and downstream columns of a column. Cost: a parse of each query on the way, some milliseconds.
 
-    Raises  E517 for a column that the table does not have, with the nearest
+    Raises E517 if the table does not have the column; the error lists similar names.
     """
     from waterclock.dpl.query.column_trace import ColumnOf
 
@@ -204,12 +204,12 @@ def column_trees(
 
 
 def list_lineage_columns(project: Project, table: str, ledger: Ledger | None = None) -> tuple[str, ...]:
-    """Return the columns of a table that have lineage. Cost: as of `column_trees`."""
+    """Return the columns of a table whose lineage is known. Cost: as for `column_trees`."""
     return column_lineage_of(project, ledger).columns(table)
 
 
 def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
-    """Parse `schema.table` or `schema.table.column`. Raises  E511 for an unknown table, with the nearest names."""
+    """Parse `schema.table` or `schema.table.column`. Raises E511 for an unknown table, with the nearest names."""
     if which in flow.tables:
         return which, None
     name, _, column = which.rpartition(".")
@@ -226,7 +226,7 @@ def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
 
 
 def describe_read(table: Table, read: Read) -> str:
-    """Describe how a table is read, and by which of its reader's queries if not by all of them."""
+    """Describe how `table` reads an input, and by which of its WHEN queries unless by all of them."""
     by = [str(choice) for choice in table.choices if read in choice.reads]
     if len(by) == len(table.choices):
         return str(read)

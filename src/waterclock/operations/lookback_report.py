@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import OpenedProject
 
 _MOST = 10
-# newer claims of done labels may have checked nothing, for example those made from kept rows; of the 31 labels of a
-# claim the oldest has the record
+# how many newest labels to search: recomputed labels have no look-back record, and of the up to 31 labels of a claim
+# only the oldest has it
 _NEWEST = 64
 
 

@@ -1,4 +1,4 @@
-"""Series of a table's measures over its newest batches: values, their usual range, and profile counts. Pure.
+"""Builds series of a table's measures over its newest batches: values, usual ranges, and profile counts. Pure.
 
 All values are from the ledger and belong to batches that readers see: no row is read.
 """
@@ -74,9 +74,9 @@ class ColumnProfile:
 
 
 def count_labels_needed(table: Table, last: datetime, newest: int) -> int:
-    """Return how many newest labels to read to compute the usual values of the `newest` ones.
+    """Return how many newest labels to read, so that the usual values of the `newest` labels can be computed.
 
-    Without a rule that compares with `usual()`, these are enough.
+    Usual values need earlier labels. If no rule compares with `usual()`, the `newest` labels are enough.
     """
     if not _scales(table):
         return newest

@@ -1,4 +1,4 @@
-"""Status of tables with offline measures: the newest attempt, its result, and the labels that wait."""
+"""Reports the status of MEASURE … OFFLINE for tables: the newest attempt, its result, and labels not measured yet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _NEWEST_SPANS = 1
 class OfflineTableStatus:
     """The offline status of a table: its newest attempt, when the next is due, and how many labels wait for it.
 
-    `next_at` is None if it is due at once. It is due only if readers see a label of the table.
+    `look` is the newest attempt. `next_at` is None if the next one may start at once. `is_due` is false for a table
+    without visible labels.
     """
 
     table: Table
@@ -98,7 +99,7 @@ class OfflineTableStatus:
 
 
 def list_offline_states(at: OpenedProject, names: Collection[str]) -> tuple[OfflineTableStatus, ...]:
-    """Return the offline status of tables measured offline. Cost: a statement, and three for each of them."""
+    """Return the status of the tables with offline measures. Cost: a ledger query, and three more for each of them."""
     tables = [at.flow.tables[name] for name in names if at.flow.tables[name].offline is not None]
     ledger = at.ledger
     if not tables or ledger is None:

@@ -1,4 +1,4 @@
-"""Describes the open windows of tables that keep them: how many there are, and as of when the view shows them."""
+"""Describes the open windows of tables with a speed table: their number, and as of when they can be queried."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OpenWindows:
 
 
 def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWindows]:
-    """Return the open windows of the tables that keep them. Cost: for each, a computation of its due windows."""
+    """Return the open windows of the tables that have a speed table. Cost: computing the due windows of each."""
     return {found.table: found for name in names for found in _find_open_windows(at, name)}
 
 

@@ -35,7 +35,7 @@ _FIELD = re.compile(r"[<,]\s*`?(?P<name>[^`:<>,]+?)`?\s*:\s*(?P<type>\w+)")
 
 @dataclass(frozen=True, slots=True)
 class PersonalDataReason:
-    """Why a column contains personal data: `by` is tag, name, values or lineage."""
+    """A reason why a column contains personal data. `by` is tag, name, values or lineage."""
 
     by: str
     kind: str | None = None
@@ -48,7 +48,7 @@ class PersonalDataReason:
 
 @dataclass(frozen=True, slots=True)
 class FoundColumn:
-    """A column with personal data; `missing` is the declaration that it needs, None if it needs none."""
+    """A column with personal data. `missing` is the declaration that should be added to it, or None."""
 
     column: str
     tag: str | None
@@ -89,7 +89,7 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
     """Find the columns with personal data of the selected tables, by default of all.
 
     `rows`: how many stored rows of each table are searched, at most MOST_ROWS; 0 starts no Spark. Columns that derive
-    from others need no declaration of their own, except in a PUBLISH. Raises  E511 for an unknown table
+    from others need no declaration of their own, except in a PUBLISH. Raises E511 for an unknown table.
     """
     flow = project.flow
     chosen = select(flow, *texts).tables
@@ -189,7 +189,7 @@ def _describe(table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[
 
 
 def _missing(table: Table, name: str, own: Column | None, each: PersonalColumn) -> str | None:
-    """Return the declaration that a column without a tag needs."""
+    """Return the declaration to add to a column without a tag, or None if it needs none."""
     if table.kind is Kind.PUBLISH:
         computed = f" AS ({own.made_as.expression})" if own is not None and own.made_as is not None else ""
         if name == "*":

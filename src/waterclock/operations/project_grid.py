@@ -46,7 +46,7 @@ def states_in_spans(
 
 
 def zone_of_columns(tables: Sequence[Table], usual: str) -> str:
-    """Return the zone of the columns: the usual one if a table has it, otherwise one of the tables' zones."""
+    """Return the zone of the columns: `usual` if one of the tables has it, otherwise the zone of some table."""
     zones = {table.cadence.zone for table in tables}
     return usual if usual in zones or not zones else min(zones)
 
@@ -68,7 +68,7 @@ def span_of_labels(
 def span_since_start(
     at: OpenedProject, names: Sequence[str], cadence: Cadence, span: tuple[datetime, datetime]
 ) -> tuple[datetime, datetime]:
-    """Return the time span of the grid, cut so that it does not begin before the earliest START of the tables."""
+    """Return a span that does not begin before the earliest START of the tables, where there is nothing to show."""
     starts = at.planner.starts(at.snapshot, at.now)
     first = cadence.floor(min((starts[name] for name in names), default=span[0]))
     return (max(span[0], first), span[1]) if first < span[1] else span

@@ -46,7 +46,7 @@ Windows = Mapping[str, tuple[Window, ...]]
 
 
 class _Found(NamedTuple):
-    """The requested batches, the batches that run after them, and the restate requests for the ledger."""
+    """The requested batches, the other batches that will run, and the restate requests to record in the ledger."""
 
     asked: Windows
     following: Windows
@@ -78,11 +78,11 @@ def right_of(verb: Verb) -> Right:
 class Proposal:
     """A proposed action and its consequences.
 
-    `asked`: the requested batches. `following`: the batches that run after them, also those that run only if rows turn
-    out to differ, and those that a requested state needs. Both are by table, upstream first and oldest first. `steps`:
-    the step of each table in the order. `may_differ`: whether existing rows are made again. `command`: the equivalent
-    command line without the reason. `asking`: the restate requests for the ledger, by verb and table. `of_tables`: the
-    tables to pause or resume; `asked` are then the due batches that wait for it.
+    `asked`: the requested batches. `following`: other batches that will run: missing inputs, and readers, even if they
+    run only when rows differ. Both are by table, upstream first and oldest first. `steps`: the position of each table
+    in the order. `may_differ`: whether existing rows are made again. `command`: the equivalent command line without
+    the reason. `asking`: the restate requests for the ledger, by verb and table. `of_tables`: the tables to pause or
+    resume; `asked` are then their due batches.
     """
 
     verb: Verb
@@ -97,7 +97,7 @@ class Proposal:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the action would change anything."""
         return self.count > 0 if self.of_tables is None else self.of_tables.has_changes
 
     @property
@@ -126,7 +126,7 @@ class Proposal:
 
 
 def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:
-    """Compute the effects of an action; changes nothing. Raises  E510 to E519, E525 for more than `most`, E910."""
+    """Compute what an action would do, without doing it. Raises E510 to E519; E525 above `most` batches, E910."""
     try:
         wanted = Verb(verb)
     except ValueError:
@@ -158,9 +158,9 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
 
 
 def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> None:
-    """Record a person's decision, which a runner's next planning carries out.
+    """Record a person's decision for a proposal in the ledger. A runner carries it out when it plans next.
 
-    Raises  E940 without the right, E412, E413, E903 without a reason
+    Raises E940 without the right, E412 before the first run, E413 to skip a done batch, E903 without a reason.
     """
     require_right(by, right_of(proposal.verb), f"{proposal.verb} batches", at.project.access)
     who = by.name
@@ -209,7 +209,7 @@ def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | No
         name: {*(label for label in cleared.get(name, ()) if _is_covered(at, name, label)), *partial.get(name, ())}
         for name in {*cleared, *partial}
     }
-    # earlier rows exist, and readers may have used them
+    # these batches have earlier rows, which readers may have used
     resting = _restate(at, Verb.RECOMPUTE, standing, most).following
     following = {
         name: {*blocked.get(name, ()), *partial.get(name, ()), *_labels(resting.get(name, ()))}
@@ -237,7 +237,7 @@ def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | N
 
 
 def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
-    """Find held batches and those that wait for them. The next runner makes them visible as sealed.
+    """Find held batches, and the batches that wait for them. The next run makes the held rows visible unchanged.
 
     Batches that cannot be released any more are left out: they must be made again.
     """
@@ -321,7 +321,7 @@ _MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW, Verb.PAUSE, Verb.RESUME})
 _REASONED = {Verb.SKIP: need_reason, Verb.RELEASE: need_reason_of_release}
 
 
-# `waterclock VERB` also runs the batches: here a runner does
+# without this option, `waterclock VERB` runs the batches itself; from the pages, a runner does
 _ONLY_ASKED = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT, Verb.REPLAY), ("--no-run",))
 
 
@@ -344,7 +344,7 @@ def _upstream_first(flow: Flow, names: Iterable[str]) -> list[str]:
 
 
 def _steps(flow: Flow, names: Iterable[str]) -> dict[str, int]:
-    """Number the tables by their position in the order: one after all tables that they read, also indirectly."""
+    """Number the tables by their order of execution: each is a step after all tables that it reads, even indirectly."""
     wanted = set(names)
     depth: dict[str, int] = {}
     for name in flow.order:

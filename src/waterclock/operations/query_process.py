@@ -37,7 +37,7 @@ _CANCEL = "cancel"
 _TAG = "waterclock-query"
 _SECONDS_TO_END = 5.0
 _MOST_SENT = 64 * 1024**2
-_MOST_BYTES = 4 * 1024**3  # of the answer in Python; Spark's own memory has a separate limit
+_MOST_BYTES = 4 * 1024**3  # memory of the child's Python; the JVM has its own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,10 @@ class QueryProcess:
             self._connection.send(request)
 
     def answer(self, seconds: float) -> AnsweredQuestion | str | None:
-        """Return the next message, BEGUN or the answer; None after `seconds`. Raises  the query's exception, E731."""
+        """Return the next message: BEGUN, or the query's result. Return None if there is none within `seconds`.
+
+        Raises the query's own error, or E731 if the process has ended.
+        """
         with self._telling_end():
             said = self._connection.recv() if self._connection.poll(seconds) else None
         if isinstance(said, BaseException):

@@ -28,7 +28,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
-    """The result of a query, with the zone in which to show it. `can_make`: missing or stale inputs can be made."""
+    """The result of a query, and the zone for its instants. `can_make`: `query --make` can make batches first."""
 
     answer: AnsweredQuery
     zone: str = "UTC"
@@ -83,13 +83,13 @@ def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Answered
 
 
 def count_line(answer: AnsweredQuery, more: str = "--limit") -> str:
-    """Format the number of rows, and if the answer is cut, how to get more."""
+    """Format the number of rows, and how to get more if there are more than the limit."""
     count = count_words(len(answer.rows), "row")
     return f"the first {count}; {more} shows more" if answer.is_cut else count
 
 
 def moment_lines(moment: ResolvedTick, zone: str, *, can_make: bool = False) -> list[str]:
-    """Describe the tick of an answer and when it was known, and the batches that were not made again since."""
+    """Describe the tick of an answer, when it was known, and the batches that are missing or not made again yet."""
     lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"

@@ -1,4 +1,4 @@
-"""Finds the batches with rows that older rules quarantined."""
+"""Finds the batches to replay: those with rows that older rules quarantined."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from waterclock.timelabel.label import label_of
 
 
 def find_replayable_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
-    """Return the done labels of a selection with rows quarantined by older code than the current one.
+    """Return the done labels of a selection with rows that an older version of the table's code quarantined.
 
-    The current code would quarantine the same rows again.
-    Raises  as `done_labels`; E441 for a selected label without quarantined rows
+    Rows that the current code quarantined are left out, because it would quarantine them again.
+    Raises errors as `done_labels`; E441 if labels are given and none of them has quarantined rows.
     """
     done = done_labels(at, selection, labels)
     if at.ledger is None:

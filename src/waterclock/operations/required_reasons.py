@@ -1,4 +1,4 @@
-"""Requires a reason for decisions that other users will ask about: each function raises E903 for an empty one."""
+"""Requires reasons for decisions that other users will ask about. Each function raises E903 for an empty reason."""
 
 from __future__ import annotations
 

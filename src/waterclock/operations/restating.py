@@ -1,4 +1,4 @@
-"""Finds done labels that can be made again, and the restate requests for the ledger."""
+"""Finds done labels that can be made again, and builds the restate requests to record in the ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Asking = dict[tuple[str, str], frozenset[datetime]]
 
 
 def done_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the done labels of a selection. Raises  E510 to E514; E518 for dropped ones, E525 for more than `most`."""
+    """Return the done labels of a selection. Raises E510 to E514; E518 for dropped labels, E525 above `most` labels."""
     return _find_done_labels(at, selection, labels, lambda _table, _code: True, most)
 
 
@@ -57,11 +57,11 @@ def build_requests(
 
     FOLLOW requests are added for the older states that depend on the labels in `found`.
 
-    Raises  E525 where more than `most` batches depend on them
+    Raises E525 if more than `most` batches depend on them.
     Cost: a snapshot with all dependent batches, some 50 µs a batch
     """
     asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
-    doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # present whatever is requested
+    doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # counted even if nothing is requested
     snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most, besides=doubted)
     resting = at.planner.find_dependent_labels(snapshot, at.now, found)
     for name, labels in resting.items():
@@ -70,9 +70,9 @@ def build_requests(
 
 
 def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
-    """Return the batches of late rows that may lose rows to closed windows that are recomputed, oldest first.
+    """Return the batches of `<table>_late` that may lose rows when closed windows are recomputed, oldest first.
 
-    A late row is stored in a slice after its window's end: where the books were closed, or later.
+    A recomputed window takes its late rows in. Until then they are in `<table>_late`, with labels after its end.
     """
     taken: dict[str, tuple[datetime, ...]] = {}
     for name, labels in found.items():
@@ -90,7 +90,7 @@ def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) 
 
 
 def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the selected collects' done labels that can be read again. Raises  E519 otherwise; as `done_labels`."""
+    """Return the done labels of the selected collects. Raises E519 if a source cannot repeat them; as `done_labels`."""
     found = done_labels(at, selection, labels, most)
     sources = {name: labels for name, labels in found.items() if at.flow.tables[name].kind is Kind.COLLECT}
     if found and not sources:
@@ -125,7 +125,7 @@ def _find_done_labels(
 
 
 def refuse_more_than(most: int | None, count: int) -> None:
-    """Raise E525 if `count` exceeds `most`, the limit of a page's request. None: no limit."""
+    """Raise E525 if `count` exceeds `most`, the limit for a request of a page. None means no limit."""
     if most is not None and count > most:
         raise refusals.more_than(most)
 

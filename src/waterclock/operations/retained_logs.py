@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TableLog:
     """The log that a source keeps for one table, as last seen. `at` is None if no run has checked it yet.
 
-    `limit`: a log of more than that many bytes is reported. `is_needed`: the table is still collected BY CHANGES from
+    `limit`: the bytes above which the log is reported. `is_needed`: the table is still collected BY CHANGES from
     this source.
     """
 
@@ -93,7 +93,7 @@ def retained_logs(flow: Flow, past: PastSection, names: Collection[str], gone: C
         table = flow.tables.get(str(said["table"]))
         is_needed = table is not None and is_followed(table, str(said["connection"]))
         if is_needed and newest[str(said["table"])] != name:
-            continue  # the next batch drops it at the source
+            continue  # an older log of the table, which its next batch drops at the source
         noted = seen.get(str(said["table"]))
         is_seen = noted is not None and noted.data["name"] == name
         stood = RetainedLog(LogSafety.SAFE) if noted is None or not is_seen else parse_retained_log(noted.data)

@@ -21,7 +21,7 @@ def find_batches_to_retry(at: OpenedProject, selection: str | None, labels: str 
 
     A retry of failed batches thus never undoes a skip of other batches by accident.
 
-    Raises  E510 to E514 as `selection.select`
+    Raises E510 to E514 as `selection.select`.
     """
     found, by_table = select_tables(at.flow, [selection] if selection else None, labels)
     if at.ledger is None:
@@ -57,7 +57,7 @@ def plan_of_readers(at: OpenedProject, names: Iterable[str]) -> Plan:
 
 
 def find_partial_batches(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> Found:
-    """Return done batches that were made without some of `found` (PARTIAL AFTER), and are made again after them."""
+    """Return done batches that were made without some batches of `found` (PARTIAL AFTER). They are made again later."""
     lacking: defaultdict[str, set[datetime]] = defaultdict(set)
     for name in at.flow.tables:
         for label, lacks in at.snapshot.of(name).partial.items():

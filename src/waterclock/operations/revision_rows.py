@@ -67,7 +67,7 @@ def revision_rows(
     """Return rows of a label's revision by claim, compared with another revision of it or of another label.
 
     Cost: the first rows of a slice; with `against`, all rows of both slices, up to MOST_COMPARED each.
-    Raises  E516 for a claim that committed nothing of it, E605 where its files are gone or damaged
+    Raises E516 if the claim committed no revision of the label, E605 if its files are gone or damaged.
     """
     folder = _folder(at, table)
     one = _manifest(folder, _revision(table, audit, claim))
@@ -112,7 +112,7 @@ def _manifest(folder: str, revision: Revision) -> Manifest:
 
 
 def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], list[Row]]:
-    """Read the first rows of a slice, without the label column. Raises  E605 where a file is gone or damaged."""
+    """Read the first rows of a slice, without the label column. Raises E605 if a file is gone or damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""The results of tables' rules in their newest batches: which are broken, since when, and the users' notes."""
+"""Reads the results of rules in the newest batches: which rules are broken, since when, and users' notes on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.permissions.people import Person, Right, require_right
 
 @dataclass(frozen=True, slots=True)
 class LabelResult:
-    """The result of a rule in one batch: OK, WARNED, FAILED if the rule rejected the batch, DUE if it never ran."""
+    """The result of a rule in one batch. FAILED: it rejected the batch. DUE: it never ran. `said`: its message."""
 
     label: datetime
     state: State
@@ -110,7 +110,7 @@ def rules_in(
     said: Mapping[datetime, Sequence[str]],
     notes: Mapping[tuple[str, str], RuleNote],
 ) -> list[RuleResults]:
-    """Return a table's rules with results in some batches, oldest first, from the warnings `said` by label; pure."""
+    """Return a table's rules with results in `cells`, oldest first. `said`: the batches' warnings by label. Pure."""
     return [
         RuleResults(
             table.name, *rule, tuple(_answer(rule[0], cell, said) for cell in cells), notes.get((table.name, rule[0]))
@@ -135,8 +135,8 @@ def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
 def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Person) -> None:
     """Store a user's note about a rule. An empty text removes the previous note.
 
-    Raises  E940 without the right to run, E511 for an unknown table,
-            E910 for a rule that it does not have, E412 where nothing has run yet
+    Raises E940 without the right to run, E511 for an unknown table,
+            E910 for a rule that it does not have, E412 if nothing has run yet.
     """
     require_right(by, Right.RUN, "write a note on a rule", at.project.access)
     name, _ = one_table(at.flow, f"`{table}`")

@@ -27,7 +27,7 @@ def change_words(version: SchemaVersion, change: SchemaChange | None) -> str:
 
 
 def batch_versions(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, SchemaVersion]:
-    """Map each side to the newest version that a claim or an earlier one introduced."""
+    """Map source and table to their schema versions as of a claim: the newest that no later claim introduced."""
     known: dict[Side, SchemaVersion] = {}
     for each in sorted(versions, key=lambda one: one.number):
         if each.claim <= claim:

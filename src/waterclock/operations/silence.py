@@ -1,8 +1,8 @@
 """Finds collects whose sources have delivered nothing for unusually long, by the rows of their labels.
 
-The usual is computed from the history. Labels fall into slots: hours or days of the week, or hours of the day, as far
-as the history allows. A slot that is mostly empty, such as Sundays, means nothing when it is empty. Labels count with
-their current rows, so that late rows, restatements and joined files do not mislead.
+What is usual is learned from the history. Labels are grouped into slots: hours or days of the week, or hours of the
+day, as far as the history allows. An empty label in a slot that is mostly empty, such as Sundays, is not reported.
+Labels count with their current rows, so that late rows, restatements and joined files do not mislead.
 """
 
 from __future__ import annotations

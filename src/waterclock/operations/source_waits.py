@@ -13,7 +13,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class SourceWait:
-    """The oldest window of a table that waited for its source when a run checked, at `at` by the ledger's clock."""
+    """The oldest window of a table that waited for its source when a run checked it. `at`: the time of the check."""
 
     table: str
     label: str

@@ -29,7 +29,7 @@ class Root:
 
     @property
     def is_proceeding(self) -> bool:
-        """Whether it proceeds by itself: it is neither stopped nor paused."""
+        """Whether the batch proceeds without a user: it is neither stopped nor paused."""
         return _rank(self.status) == _GOES_ON
 
 
@@ -37,7 +37,7 @@ class Root:
 class RemainingTime:
     """The remaining time until a batch is done: its usual duration and the longest path of the batches it waits for.
 
-    `rank`: the severity of the root: proceeding, paused or stopped.
+    `rank`: whether the root batch proceeds, is paused or is stopped.
     """
 
     left: timedelta
@@ -47,7 +47,7 @@ class RemainingTime:
 
 @dataclass(slots=True)
 class RemainingTimes:
-    """The `Way` of each planned batch, computed in the plan's order: upstream first, oldest first."""
+    """The remaining time of each planned batch, computed in the plan's order: upstream first, oldest first."""
 
     flow: Flow
     snapshot: LedgerSnapshot
@@ -60,24 +60,24 @@ class RemainingTimes:
     def of(
         cls, flow: Flow, snapshot: LedgerSnapshot, plan: Plan, elapsed: Mapping[tuple[str, datetime], timedelta]
     ) -> RemainingTimes:
-        """Return the ways to all batches of a plan. Some microseconds per batch."""
+        """Compute the remaining times of all batches of a plan. Cost: some microseconds per batch."""
         found = cls(flow, snapshot, plan.now, elapsed)
         for batch in plan.batches:
             found._add(batch)
         return found
 
     def to(self, table: str, label: datetime) -> RemainingTime | None:
-        """Return the way to a batch, or None if it is not planned."""
+        """Return the remaining time of a batch, or None if it is not planned."""
         labels = self._labels.get(table, [])
         at = bisect_left(labels, label)
         return self._ways[table][at] if at < len(labels) and labels[at] == label else None
 
     def to_last(self, table: str) -> RemainingTime | None:
-        """Return the way to the newest planned batch of a table."""
+        """Return the remaining time of the newest planned batch of a table, or None without any."""
         return self._ways[table][-1] if self._ways.get(table) else None
 
     def to_mark(self, table: Table, end: datetime) -> RemainingTime:
-        """Return the way to the batch of `<table>_mark` for the first window of the table that ends at or after `end`.
+        """Return the remaining time of the `<table>_mark` batch of the first window that ends at or after `end`.
 
         The batch need not be planned or due yet.
         """
@@ -101,7 +101,7 @@ class RemainingTimes:
         return timedelta(seconds=seconds) if seconds is not None else said.to_timedelta() if said else _NOTHING
 
     def _add(self, batch: Batch) -> None:
-        way = self._way(batch)  # the ways of its inputs were computed before
+        way = self._way(batch)  # the remaining times of its inputs are known already
         self._labels.setdefault(batch.table, []).append(batch.label)
         self._ways.setdefault(batch.table, []).append(way)
 
@@ -123,7 +123,7 @@ class RemainingTimes:
         return RemainingTime(ahead.left + own, ahead.root, ahead.rank)
 
     def _ahead(self, batch: Batch) -> Iterator[RemainingTime]:
-        """Yield the ways to the batches that a batch waits for."""
+        """Yield the remaining times of the batches that a batch waits for."""
         if self.flow.tables[batch.table].is_in_label_order and self._ways.get(batch.table):
             yield self._ways[batch.table][-1]
         for read in batch.reads:
@@ -135,7 +135,7 @@ class RemainingTimes:
             yield from self._not_due(name, read.low, read.high)
 
     def _not_due(self, name: str, low: datetime, high: datetime) -> Iterator[RemainingTime]:
-        """Yield the way to the last window of a read, if its DELAY has not passed."""
+        """Yield the remaining time of the last window that is read, if its DELAY has not passed."""
         cadence = self.flow.tables[name].cadence
         end = cadence.floor(high)
         if end <= low or self.snapshot.of(name).covered.covers_instant(cadence.previous(end)):

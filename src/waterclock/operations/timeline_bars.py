@@ -1,6 +1,6 @@
-"""Computes each table's ribbon over a common time axis: adjacent columns in one state form one piece.
+"""Computes a timeline bar for each table over a common time axis. Adjacent columns in one state form one piece.
 
-Windows shorter than a column share it, longer ones span several.
+Windows that are shorter than a column share it, longer windows span several columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ At = tuple[str, datetime]
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """The columns of all ribbons: their starts, oldest first, as spans of `by`. `end` is the end of the last column."""
+    """The columns of all bars: their starts, oldest first, as spans of `by`. `end` is the end of the last column."""
 
     by: Cadence
     columns: tuple[datetime, ...]
@@ -48,8 +48,8 @@ class BarPiece:
     """Adjacent columns of a table in one state.
 
     `count` of its `of` labels are in `state`, the most severe one. The labels start in `[low, high)`. `part`: the share
-    of a single column that has labels, below 1 if the column is not over. `cause`: the batch that blocks it and needs a
-    user.
+    of a single column that has labels, below 1 if the column is not over. `cause`: the batch that blocks it and needs
+    a user.
     """
 
     column: int
@@ -74,7 +74,7 @@ class TimelineBar:
 def build_timeline_bars(
     at: OpenedProject, tables: Sequence[Table], axis: TimeAxis, batches: Sequence[Batch]
 ) -> tuple[TimelineBar, ...]:
-    """Return the ribbons of some tables, upstream first and grouped by schema. `batches` are the planned ones.
+    """Return the bars of some tables, upstream first and grouped by schema. `batches` are the planned batches.
 
     Cost: three queries of the ledger, a plan of the span, and some microseconds per column and table.
     """

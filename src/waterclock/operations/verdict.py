@@ -21,7 +21,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class VerdictPart:
-    """A part of a sentence. `mark` is the state that it is about, for its colour."""
+    """A part of a sentence. `mark` is the state that the part names, which determines its colour."""
 
     text: str
     mark: State | None = None
@@ -29,7 +29,7 @@ class VerdictPart:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The summary: a title, and more details, in parts."""
+    """The summary of a project: a title and further details, each as parts of a sentence."""
 
     title: tuple[VerdictPart, ...]
     more: tuple[VerdictPart, ...] = ()

@@ -12,7 +12,7 @@ _STOPPED = frozenset({Status.BLOCKED, Status.WAITING, Status.STALE})
 
 @dataclass(frozen=True, slots=True)
 class WhyStep:
-    """A batch on the way to the cause, with its status and the reason. `is_root` if it waits for no other batch."""
+    """A batch in the chain, with its status and the reason. `is_root`: it waits for no other batch."""
 
     table: str
     label: datetime

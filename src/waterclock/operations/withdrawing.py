@@ -16,7 +16,7 @@ _MOST_NAMED = 3
 
 
 def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
-    """Return the requested batches that no runner has started, also those before START. Raises  as `select`."""
+    """Return the requested batches that no runner has started, also those before START. Raises as `select`."""
     found, by_table = select_tables(at.flow, [selection], labels)
     asked = {}
     for name in found.tables:
@@ -27,7 +27,7 @@ def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> 
 
 
 def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> WaterclockError:
-    """Build the error for a withdrawal without any request, with the running batches or the existing requests."""
+    """Build the error for a selection without requests to withdraw. It names the requests that exist."""
     found, _ = select_tables(at.flow, [selection], labels)
     everything = {name: find_withdrawable_labels(at.snapshot.of(name)) for name in at.flow.order}
     there = [f"{name}@{label_of(label)}" for name, of_table in everything.items() for label in sorted(of_table)]

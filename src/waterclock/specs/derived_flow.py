@@ -40,7 +40,7 @@ class ScenarioFlow:
 
 
 def derive(flow: Flow, typed: TypedScript) -> ScenarioFlow:
-    """Derive the flow of a scenario. Raises  E513 for a table that runs at a label which it can never have."""
+    """Derive the flow of a scenario. Raises E513 for a table that runs at a label which it can never have."""
     script = typed.script
     seeds = {
         name: f"{name}__given"

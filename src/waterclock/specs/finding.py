@@ -34,7 +34,7 @@ def find_features(
 
     `name` selects scenarios whose feature, rule or name contains this text, or matches it as a pattern with `*`.
     `tags`, such as `late,not slow`, selects scenarios with one of the tags and none of those after `not`.
-    Raises  E360 where no scenario is selected
+    Raises E360 if no scenario is selected.
     """
     paths = _paths(root, files)
     features: list[Feature] = []

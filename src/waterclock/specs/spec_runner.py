@@ -66,7 +66,7 @@ def prepare_specs(
 ) -> Iterator[ReadyScenarios]:
     """Check scenarios, and provide the resources to run them. Starts Spark.
 
-    Raises  ProjectErrors with all errors, those in `errors` included, in the order of places, before anything runs
+    Raises ProjectErrors with all errors, those in `errors` included, in the order of places, before anything runs.
     """
     with tempfile.TemporaryDirectory(prefix="waterclock-spec-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -72,7 +72,7 @@ class StepMeaning:
 
 
 def parse_step(step: SpecStep) -> StepMeaning:
-    """Parse one step. Raises  E351 for a text that is no step, E352 for a step with a wrong table."""
+    """Parse one step. Raises E351 for a text that is no step, E352 for a step with a wrong table."""
     for does, pattern in _PATTERNS.items():
         found = pattern.fullmatch(step.text.strip())
         if found is not None:

@@ -44,7 +44,7 @@ def plain_text(cell: TableCell) -> str | None:
 
 
 def value_of(cell: TableCell, column_name: str, type_name: str) -> Any:
-    """Return a cell's value in a type; nested values are Python's for JSON. Raises  E355 for any other text."""
+    """Return a cell's value in a type; nested values are Python's for JSON. Raises E355 for any other text."""
     text = plain_text(cell)
     if text is None:
         return None

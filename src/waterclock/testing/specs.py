@@ -37,7 +37,7 @@ class SpecCase:
     def check(self) -> None:
         """Run the scenario in the Spark session of the process, which is started on first use and reused.
 
-        Raises  AssertionError with the step that failed and how; ProjectErrors if the scenario cannot be run
+        Raises AssertionError with the step that failed and how; ProjectErrors if the scenario cannot be run.
         """
         with prepare_specs(self.project, [self.scenario], sessions=_sessions()) as at:
             outcome = run_all(at, [self.feature])

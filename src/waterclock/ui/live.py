@@ -46,7 +46,7 @@ class LiveProject:
     _left: Left = field(default_factory=dict)
 
     def load(self) -> OpenedProject:
-        """Return the project as it is now. Cost: file times, and one query. Raises  ProjectErrors, E421 to E423."""
+        """Return the project as it is now. Cost: file times, and one query. Raises ProjectErrors, E421 to E423."""
         with self._lock:
             project, planner = self._current()
             ledger = self._open_ledger(project)
@@ -56,12 +56,12 @@ class LiveProject:
             return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def project(self) -> Project:
-        """Return the project as its files declare it now, without its ledger. Raises  ProjectErrors with all errors."""
+        """Return the project as its files declare it now, without its ledger. Raises ProjectErrors with all errors."""
         with self._lock:
             return self._current()[0]
 
     def ledger(self) -> Ledger | None:
-        """Return the ledger, also while the project has errors. None before the first run. Raises  E421 to E423."""
+        """Return the ledger, also while the project has errors. None before the first run. Raises E421 to E423."""
         with self._lock:
             try:
                 project: Project | None = self._current()[0]

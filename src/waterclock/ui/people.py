@@ -121,7 +121,7 @@ class People:
     async def find(self, credential: Credential) -> Person | None:
         """Return the person with a credential; None if its token has ended, or its user is not declared any more.
 
-        Raises  E415 to E425 where the ledger does not answer: then it is not known whether a token is valid
+        Raises E415 to E425 if the ledger does not answer: then it is not known whether a token is valid.
         """
         if credential.sign_in is SignIn.OWNER:
             return self.owner

@@ -28,7 +28,7 @@ _SECONDS_TO_START = 180.0  # for the start of Spark, which the first query waits
 
 
 def seconds_of_environment() -> float:
-    """Return the time limit of a query: WATERCLOCK_UI_QUERY_SECONDS, or else 60. Raises  E906 for an invalid one."""
+    """Return the time limit of a query: WATERCLOCK_UI_QUERY_SECONDS, or else 60. Raises E906 for an invalid one."""
     said = os.environ.get(SECONDS)
     if not said:
         return _SECONDS
@@ -63,7 +63,7 @@ class Asker:
     def ask(
         self, project: Project, sql: str, limit: int, *, as_of: str | None, reader: Reader | None = None
     ) -> AnsweredQuestion:
-        """Run a query in its turn, for at most `limit` rows. Raises  as `query`, E701 to E704, E731 (stopped), E732."""
+        """Run a query in its turn, for at most `limit` rows. Raises errors as `query`, E701 to E704, E731 (stopped), E732."""
         query = self._enqueue(reader or Reader())
         query.reader.on_leaving(self._wake)
         is_stopping = False

@@ -109,8 +109,8 @@ def serve_pages(
 
     Headers about the client are trusted from the proxies that the project names, and from no others. They are read
     once, at the start.
-    Raises  E909 where the address cannot be bound, E923 for a short token, E944 for an unusable certificate, E945 and
-    E225 if people could not sign in at the declared provider
+    Raises E909 if the address cannot be bound, E923 for a short token, E944 for an unusable certificate, E945 and
+    E225 if people could not sign in at the declared provider.
     """
     token = token_of_environment(TOKEN) or new_token()
     if certificate is not None:

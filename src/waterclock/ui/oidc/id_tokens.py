@@ -68,7 +68,7 @@ def verify_id_token(
 ) -> Mapping[str, Any]:
     """Verify that the provider signed an ID token for this client and sign-in, and return its claims.
 
-    Raises  RejectedToken, or UnknownKey if the key may be in the provider's current key set
+    Raises RejectedToken, or UnknownKey if the key may be in the provider's current key set.
     """
     from joserfc import jwt
     from joserfc.errors import BadSignatureError, ClaimError, JoseError, UnsupportedAlgorithmError
@@ -103,7 +103,7 @@ def verify_id_token(
 
 
 def identity_of(claims: Mapping[str, Any], settings: OidcSettings) -> Identity:
-    """Return the person that the claims of a verified token name. Raises  RejectedToken if they name no user."""
+    """Return the person that the claims of a verified token name. Raises RejectedToken if they name no user."""
     claim = settings.user_claim
     name = claims.get(claim)
     if not isinstance(name, str):

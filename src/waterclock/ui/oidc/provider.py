@@ -69,7 +69,7 @@ class Provider:
             self.read_secret(self.settings.client_secret)
 
     def address_to_sign_in(self, *, state: str, nonce: str, challenge: str, redirect: str) -> str:
-        """Return the address at the provider where a browser signs in. Raises  E945."""
+        """Return the address at the provider where a browser signs in. Raises E945."""
         return _with_query(
             self._configuration()["authorization_endpoint"],
             response_type="code",
@@ -83,7 +83,7 @@ class Provider:
         )
 
     def address_to_sign_out(self) -> str | None:
-        """Return the address at the provider where a browser signs out there, or None without one. Raises  E945."""
+        """Return the address at the provider where a browser signs out there, or None without one. Raises E945."""
         address = self._configuration().get("end_session_endpoint")
         if not isinstance(address, str) or not self._is_acceptable(address):
             return None
@@ -96,7 +96,7 @@ class Provider:
             self._refuse("the answer names another issuer, or none", "start again; see who sent the browser here")
 
     def identify(self, code: str, *, verifier: str, nonce: str, redirect: str) -> Identity:
-        """Exchange a code for an ID token, and return the person whom it names. Raises  E945, E225."""
+        """Exchange a code for an ID token, and return the person whom it names. Raises E945, E225."""
         try:
             token = self._exchange(code, verifier, redirect)
             try:

@@ -51,7 +51,7 @@ _NEWEST_ATTEMPT = {
 
 
 def batch(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the details of the labels in the address. Raises  E511, E513, E514 for labels that cannot be read."""
+    """Return the details of the labels in the address. Raises E511, E513, E514 for labels that cannot be read."""
     name, _ = one_table(at.flow, f"`{asked.values['table']}`")
     table, text = at.flow.tables[name], asked.values["labels"]
     labels = parse_labels(text)

@@ -29,7 +29,7 @@ States = Mapping[str, Sequence[LabelState]]
 
 
 def batches(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the states of the labels that the address selects. Raises  E512 without labels, E525; as `select`."""
+    """Return the states of the labels that the address selects. Raises E512 without labels, E525; as `select`."""
     if not asked.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)
@@ -43,7 +43,7 @@ def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping
 
     If none needs attention and there are only a few labels, all are listed.
 
-    Raises  E525 for more than a million labels
+    Raises E525 for more than a million labels.
     Cost: two queries of the ledger, a plan, and a microsecond per done label
     """
     block = _block(at, tables, labels)

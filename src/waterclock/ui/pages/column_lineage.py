@@ -19,7 +19,7 @@ _SIZES = Sizes(width=196, height=56)
 
 
 def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
-    """Return the drawing and lists of a column's lineage. Cost: a parse of each query on the way. Raises  E517."""
+    """Return the drawing and lists of a column's lineage. Cost: a parse of each query on the way. Raises E517."""
     trees = column_trees(at.project, table, asked.values["column"], ledger=at.ledger)
     column = trees.up.column.column
     found: dict[str, Branch] = {}

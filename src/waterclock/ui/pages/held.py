@@ -30,7 +30,7 @@ def describe_label_rows(
     In the address, `known` is the claim whose rows are shown. They are compared with the claim `against`, or with the
     current rows of the label `beside`. `differing` shows only the differences. Return None before the first batch, and
     for a publish, whose rows are at its destination.
-    Raises  E513 and E514 for labels that the table does not have
+    Raises E513 and E514 for labels that the table does not have.
     """
     label = _label(at, table, asked, states)
     if at.ledger is None or label is None or table.destination is not None:
@@ -60,7 +60,7 @@ def _against(
 ) -> tuple[Audit, int] | None:
     """Return the label and the claim to compare with: another label's current claim, or another one of this label.
 
-    Raises  E513 and E514 for a label that the table does not have, E412 and E516 for one without rows
+    Raises E513 and E514 for a label that the table does not have, E412 and E516 for one without rows.
     """
     if said := asked.values.get("beside", "").strip():
         other = ledger.past.audit(table.name, known_label_bounds(at, table, parse_labels(said))[0])

@@ -24,7 +24,7 @@ from waterclock.ui.pages.lineage_scene import Scene
 def lineage(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the drawing and the list of the selected tables. Cost: a plan, the layout, and as the catalog.
 
-    Raises  E510 and E511 for unknown tables, E517 for an unknown column, E910 for an invalid depth
+    Raises E510 and E511 for unknown tables, E517 for an unknown column, E910 for an invalid depth.
     """
     if "table" not in asked.values:
         tables, labels = asked.tables(at)

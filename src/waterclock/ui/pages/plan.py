@@ -20,12 +20,12 @@ _MOST_LABELS = 200  # of a table, that are listed singly
 
 
 def plan(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises  as `proposals.propose`."""
+    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises errors as `proposals.propose`."""
     return _describe_plan(at, asked, _propose_plan(at, asked))
 
 
 def carry_out_plan(at: OpenedProject, asked: PageQuery, by: Person) -> tuple[Content, bool]:
-    """Carry out the plan that was shown, unless it has changed. Raises  as `proposals`.
+    """Carry out the plan that was shown, unless it has changed. Raises errors as `proposals`.
 
     Return the current plan, and whether it was carried out.
     """

@@ -85,7 +85,7 @@ def _csv_text(value: Any) -> str:
 
 
 def _check_text(sql: str) -> None:
-    """Refuse a query that is empty, or too long: truncated, it would be another query. Raises  E210."""
+    """Refuse a query that is empty, or too long: truncated, it would be another query. Raises E210."""
     if not sql:  # no process is started for it
         raise WaterclockError("E210", "there is no query", fix="write one SELECT")
     if len(sql) > _LONGEST:

@@ -75,7 +75,7 @@ def run(at: OpenedProject, asked: PageQuery) -> Content:
     """Return the batches of a run, when it made them, which are still running, and a comparison with another run.
 
     The other run is the one that `against` names, or else the previous one of the same command.
-    Raises  E524 for an unknown run
+    Raises E524 for an unknown run.
     Cost: as `ledger.past.claims_of_run`, for both
     """
     if at.ledger is None:

@@ -43,7 +43,7 @@ def table(at: OpenedProject, asked: PageQuery) -> Content:
 
     Cost: a plan of all tables, and four queries of the ledger; for the quality tab as `table_quality`
 
-    Raises  E511 for an unknown table, E910 for an unknown tab
+    Raises E511 for an unknown table, E910 for an unknown tab.
     """
     tab = asked.values.get("tab", TABS[0])
     if tab not in TABS:
