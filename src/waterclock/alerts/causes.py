@@ -30,7 +30,7 @@ _KINDS = {Status.FAILED: TroubleKind.FAILED, Status.HELD: TroubleKind.HELD, Stat
 _DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
 # errors in the rows or the code of one table: the same message for two tables is two causes
 _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
-# kinds that do not stop batches, and that every check finds completely
+# kinds that stop no batch. Each check finds all causes of these kinds
 _TOLD_BESIDE = frozenset(
     {
         TroubleKind.WARNED,
@@ -74,8 +74,8 @@ class SilentSource:
 class CheckInput:
     """The input of an alert check.
 
-    `plan` covers all tables. `of_run` contains the tables for which `refused` and `silent` are complete; it is None if
-    no run checked them. `warned` contains the batches with warnings since the last check, and `newest` maps tables to
+    `plan` covers all tables. `of_run`: the tables that a run checked completely for `refused` and `silent`; None if the
+    check is not part of a run. `warned` contains the batches with warnings since the last check, and `newest` maps tables to
     the warnings of their newest batch. `deadlines` contains the windows that missed their deadline, are near it or
     took too long. `empty` contains the collects without rows for unusually long. `logs` contains the change logs that
     databases retain for tables, as runs last saw them.
@@ -95,7 +95,7 @@ class CheckInput:
 
 
 def build_alert_input(looked: CheckInput) -> AlertInput:
-    """Find the current root causes, the warnings that are over, and a function that finds batches not fixed yet."""
+    """Find the current root causes, and the warnings that are over."""
     troubles = _merge_by_key(
         (
             *_find_stops(looked),
@@ -114,7 +114,7 @@ def build_alert_input(looked: CheckInput) -> AlertInput:
 
 @dataclass(slots=True)
 class _Unsettled:
-    """Finds the batches of a known cause that are not fixed yet, although no current cause contains them."""
+    """Finds the batches of an earlier cause that are not fixed yet, although they are in no current cause."""
 
     looked: CheckInput
     troubles: Sequence[RootCause]
@@ -149,7 +149,7 @@ class _Unsettled:
         return set(trouble.batches) - gone <= self.looked.of_run | {""}
 
     def _is_left(self, name: str, label: datetime) -> bool:
-        """Return whether a batch may still have its earlier problem. It does not if a current cause contains it."""
+        """Return whether a batch may still have its earlier problem, and is not part of a current cause."""
         table = self.looked.flow.tables.get(name)
         if table is None or (name, label) in self._caused:
             return False
@@ -305,7 +305,7 @@ def _find_warning_causes(warned: BatchWarnings) -> Iterable[RootCause]:
 
 
 def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
-    """Return the key of a cause. Batches with the same kind of failure have the same key."""
+    """Return the key that identifies a cause. Batches with the same failure have the same key, and share an alert."""
     is_of_table = code in _OF_ONE_TABLE or kind in {TroubleKind.HELD, TroubleKind.EXPIRED}
     alike = common_reason(what.replace(table, "…") if table else what)
     return cause_key(kind, code, alike, table if is_of_table or not what else "")

@@ -1,4 +1,4 @@
-"""Checks for problems and sends alerts, after each cycle of a run or on request. A failed check never fails a run."""
+"""Finds problems and sends alerts, after each cycle of a run or on request. A failed check never fails a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRIES = 5  # attempts if other processes check at the same time
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
-    """Information from a run that the ledger does not have; for the tables `of_run` it is complete."""
+    """Problems that a run found and the ledger does not record. `of_run`: the tables that it checked completely."""
 
     of_run: frozenset[str] | None = None
     refused: Sequence[RefusedBatch] = ()
@@ -54,7 +54,7 @@ def check_alerts(
 ) -> AlertCheckOutcome:
     """Find the root causes at `now`, record the messages for each target, and send all pending messages.
 
-    `look` reads a snapshot of the ledger. `said` has the problems that only a run knows.
+    `look` reads a snapshot of the ledger. `said`: the problems that only a run knows.
 
     Cost: a plan of all tables, some eight queries and one update of the ledger, and the time that the targets take.
     """

@@ -1,8 +1,8 @@
-"""Decides on alerts and their messages at each check, as a pure function of root causes, earlier messages, and now.
+"""Decides which alerts open and end, and which messages are sent. Pure: the input is causes, messages and the time.
 
 A root cause is one alert, from the check that first finds it to the check that finds it resolved. Each target of a
-matching rule gets one message when the alert starts, repeats as configured, and one message when it ends. Messages of
-quiet hours are sent after them, including those about causes that started and ended in that time.
+matching rule gets a message when the alert opens, repeats as configured, and a message when it is resolved. Messages
+that fall into quiet hours are sent later, even about causes that are over by then.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
 class AlertInput:
     """The root causes that a check found.
 
-    `troubles` contains the current ones, each key once, and `passed` those that were recorded since the last check and
-    are over already. `unsettled` returns the batches of an earlier cause that may not be fixed yet, because they are
-    being retried or were not checked.
+    `troubles`: the current causes, each key once. `passed`: warnings that appeared since the last check and are over
+    already. `unsettled` returns the batches of an earlier cause that may not be fixed yet, because they are being
+    retried or were not checked.
     """
 
     troubles: Sequence[RootCause] = ()
@@ -57,7 +57,7 @@ def decide(known: StoredAlerts, found: AlertInput, alerting: Alerting, now: date
 
 
 def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
-    """Yield the known alerts with their new state, then new ones, also for causes that began and ended in between."""
+    """Yield the known alerts with their new states, then new alerts, also for causes that are over already."""
     standing = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
     for alert in known.alerts:
@@ -76,7 +76,7 @@ def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Ite
         number += 1
     known_keys = {alert.trouble.key for alert in known.alerts if alert.is_open}
     for trouble in found.passed:
-        if trouble.key not in known_keys:  # otherwise the end of the known one is reported
+        if trouble.key not in known_keys:  # otherwise the message that the known alert is resolved is enough
             yield Alert(number, trouble, now, resolved=now)
             number += 1
 
@@ -89,7 +89,7 @@ def _due(
     for alert in alerts:
         sent = alert.told.get(target)
         meant = [rule for rule in rules if is_meant(rule, alert.trouble)]
-        heard = meant or ([] if sent is None else rules)  # a target that got the alert also gets its end
+        heard = meant or ([] if sent is None else rules)  # the end is sent to each target that got the alert
         awake = [rule for rule in heard if rule.quiet is None or not rule.quiet.is_quiet_at(now)]
         if not awake:
             continue
@@ -127,7 +127,7 @@ def _slots(recent: Collection[datetime], now: datetime) -> int:
 
 
 def _bundle_messages(target: str, due: Sequence[tuple[MessageCause, Alert]], slots: int) -> list[Message]:
-    """Make one message per alert, or a single one if that would be too many."""
+    """Build one message per alert, or a single message for all if there are more alerts than `slots`."""
     if not due or slots <= 0:
         return []
     return [Message(target, (each,)) for each in due] if len(due) <= slots else [Message(target, tuple(due))]

@@ -1,4 +1,4 @@
-"""Finds the root causes of missed and near deadlines, and of long runs. Windows late for one reason share a cause."""
+"""Finds the root causes of missed and near deadlines, and of long runs. Windows with the same reason share a cause."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
 def _find_late_inputs(
     flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]
 ) -> dict[tuple[str, DeadlineState], frozenset[str]]:
-    """Return, by table and kind, its upstream tables that are as late or later."""
+    """Map each late table and deadline state to the upstream tables that are as late or later."""
     stands: dict[str, set[DeadlineState]] = {}
     for alike in slow:
         stands.setdefault(alike[0].table, set()).add(alike[0].stand)

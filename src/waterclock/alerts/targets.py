@@ -1,4 +1,4 @@
-"""Sends messages to targets, by the library apprise or by a webhook. Addresses and secrets are not shown or stored."""
+"""Sends messages to targets, with the library apprise or by a webhook. Addresses and secrets are never shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOUDNESS = {"critical": "failure", "error": "failure", "warning": "warning"}
 
 
 def check_target(target: Target, secrets: Secrets) -> None:
-    """Check that a target can be used with the installed packages, without contacting it. Raises E225, E914, E915."""
+    """Check that a target can be used with the installed packages, without contacting it. Raises E225, E914 or E915."""
     address = secrets.value_of(target.address)
     if target.token is not None:
         secrets.value_of(target.token)
@@ -58,7 +58,7 @@ def _find_secret_error(said: str | Secret | None, secrets: Secrets) -> Watercloc
 
 
 def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
-    """Send one message to a target. Raises NotDelivered, with a reason that contains no secret; as `check_target`."""
+    """Send one message to a target. Raises NotDelivered, whose reason contains no secret; as `check_target`."""
     address = secrets.value_of(target.address)
     if target.kind is TargetKind.WEBHOOK:
         token = None if target.token is None else secrets.value_of(target.token)
@@ -68,7 +68,7 @@ def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
 
 
 def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
-    """Send one message by apprise. Raises NotDelivered."""
+    """Send one message by apprise. Raises NotDelivered if that fails."""
     try:
         with _suppress_apprise_output():
             is_sent = apprise.notify(

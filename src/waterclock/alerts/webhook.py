@@ -30,7 +30,7 @@ def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
 
 
 def post(address: str, token: str | None, body: Mapping[str, Any], target: str) -> None:
-    """Post a message, with the token if there is one. Redirects are not followed. Raises NotDelivered."""
+    """Post a message, with the token if there is one. Redirects are not followed. Raises NotDelivered if that fails."""
     posting.post(address, token, payload(body, target))
 
 

@@ -13,7 +13,7 @@ from waterclock.operations.formatting import count_words, local_range, number_wo
 from waterclock.timelabel.label import label_of
 
 _MOST_TABLES = 5
-_MOST_TOLD = 10  # alerts of a message with their full text; further ones have a line each
+_MOST_TOLD = 10  # alerts of a message that have their full text; each further alert has one line
 _MOST_LINES = 100
 _VERBS = {
     TroubleKind.DAMAGED: "damaged",
@@ -145,7 +145,7 @@ class Words:
 
 
 def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
-    """Return the alert of a test message. It is resolved, so that no person is paged."""
+    """Return the alert in a test message. Its state is resolved, so that the target pages no person."""
     said = dict.fromkeys(("code", "why", "fix", "key"), "")
     at = _instant(now)
     return said | {

@@ -1,4 +1,4 @@
-"""Displays a command's result in a notebook as in the terminal, as text and as HTML."""
+"""Defines the results of commands, which a notebook displays as the terminal does, as text or as HTML."""
 
 from __future__ import annotations
 

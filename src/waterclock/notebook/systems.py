@@ -259,7 +259,7 @@ def _columns(text: str) -> Columns:
 
 
 def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
-    """Rename and reorder the columns of a frame as the column list `columns` declares; its other columns follow."""
+    """Rename and reorder the columns of a frame by the column list `columns`. Columns that it does not name follow."""
     said: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
     asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
     others = [name for name in frame.columns if name not in asked]

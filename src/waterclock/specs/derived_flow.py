@@ -1,7 +1,7 @@
 """Derives the flow that a scenario runs: the project's own, with the rows of its steps as sources.
 
 A given table becomes a collect whose source is the scenario; everything else is as declared. Two settings of time are
-ignored, since a scenario defines its own time. START of every table is the first window that the scenario needs, and no
+ignored, since a scenario defines its own time: each table starts at the first window that the scenario needs, and no
 table waits for a DELAY.
 """
 
@@ -22,13 +22,13 @@ from waterclock.specs.script import GivenStep, Script, ScriptRun
 from waterclock.specs.typed_rows import TypedScript
 
 CONNECTION = "spec"
-_FARTHEST = 3000  # the maximum number of windows tried before a START
+_FARTHEST = 3000  # the maximum number of earlier windows that are tried as a START
 _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFlow:
-    """The flow of a scenario. `seeding` is the same flow, but tables in `seeds` read given rows instead of running.
+    """The flow that a scenario runs, and the flow that first writes the given rows of its tables.
 
     `seeds` maps each table that has given labels and also runs to the collect of its given rows. `seeding` is the same
     flow, but these tables read the given rows instead of running their queries.
@@ -40,7 +40,7 @@ class ScenarioFlow:
 
 
 def derive(flow: Flow, typed: TypedScript) -> ScenarioFlow:
-    """Derive the flow of a scenario. Raises E513 for a table that runs at a label which it can never have."""
+    """Derive the flow of a scenario. Raises E513 if a table runs at a label that it can never have."""
     script = typed.script
     seeds = {
         name: f"{name}__given"
@@ -58,7 +58,7 @@ def derive(flow: Flow, typed: TypedScript) -> ScenarioFlow:
 
 
 def _begins_too_late(flow: Flow, script: Script) -> Table | None:
-    """Return a table that would start only after a label at which it must run, or None."""
+    """Return a table that would start only after a label at which the scenario runs it, or None."""
     starts = Planner(flow).starts(LedgerSnapshot(), _FAR)
     for action in script.actions:
         if isinstance(action, ScriptRun) and starts[action.table.name] > action.windows[0].start:

@@ -1,4 +1,4 @@
-"""Finds specifications: a project's files, or given ones, filtered by name and tags."""
+"""Finds the specification files of a project, and filters their scenarios by name and tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds columns of collects with open column lists that are not declared, but named in queries."""
+"""Finds undeclared columns of collects with open column lists, by the names in the queries that read them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Parses a Gherkin file by Cucumber's own parser. Its compiler expands outlines and puts backgrounds first.
+"""Parses a Gherkin file with Cucumber's parser, whose compiler expands outlines and puts background steps first.
 
-Places in an expanded scenario are those of its outline.
+The places in an expanded scenario are those of its outline.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Written:
         return Feature(self.file, node["name"], _plain(node["description"]), tags, rules)
 
     def unwritten(self, feature: Feature) -> Iterator[WaterclockError]:
-        """Yield an error for each scenario without steps or examples, and for a step with a mistyped keyword."""
+        """Yield an error for each scenario without steps or without examples, and for each mistyped step keyword."""
         from gherkin.dialect import Dialect
 
         dialect = Dialect.for_name(self.node["language"])

@@ -23,9 +23,9 @@ _CODE = re.compile(r"E\d{3}")
 
 
 def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[WaterclockError, ...]]:
-    """Resolve the steps of a scenario. Return the script if there are no errors, else None and all errors.
+    """Resolve the steps of a scenario. Return the script and no errors, or None and all errors.
 
-    Errors: E351, E352 as `parse_step`; E511 and E706 for a name that is no table to give or run; E512 to E514 for
+    Errors: E351, E352 as `parse_step`; E511 and E706 for a name that is not a table of the flow; E512 to E514 for
     labels; E356 and E357 for steps that cannot run in their order
     """
     reader = _StepReader(scenario, flow)
@@ -150,7 +150,7 @@ class _StepReader:
 
 
 def _check_rule(meaning: StepMeaning, table: Table) -> None:
-    """Raise an error for a rule name with which a table can neither fail nor warn."""
+    """Raise E363 if a step expects a failure or a warning of a rule that the table cannot cause."""
     if meaning.does not in {StepAction.FAILS, StepAction.WARNS} or _CODE.fullmatch(meaning.what):
         return
     known = list(_list_warnings(table) if meaning.does is StepAction.WARNS else _list_failures(table))
@@ -194,6 +194,6 @@ def _can_warn(ladder: RuleActions) -> bool:
 
 
 def _can_fail(ladder: RuleActions) -> bool:
-    """Return whether a rule may fail or hold a batch: beyond the last limit, it fails."""
+    """Return whether a rule may fail or hold a batch. If its last action has a limit, more broken rows fail it."""
     stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in ladder)
     return stops or ladder[-1].most is not None

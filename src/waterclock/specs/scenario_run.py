@@ -1,4 +1,4 @@
-"""Runs a scenario: its steps in order, on a ledger and tables of its own, by the project's own engine."""
+"""Runs the steps of a scenario in order, with the project's engine, on a ledger and tables of its own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NO_ROWS = StepRows((), {}, ())
 def open_scenario(
     project: Project, typed: TypedScript, sessions: Sessions, folder: Path, empty: Path
 ) -> Iterator[ScenarioRunner]:
-    """Open a bench for one scenario below `folder`, without the project's storage, on a copy of the `empty` ledger."""
+    """Open a runner for a scenario, with its storage below `folder` and its ledger copied from the file `empty`."""
     derived = derive(project.flow, typed)
     folder.mkdir(parents=True)
     shutil.copy(empty, folder / LEDGER)
@@ -68,7 +68,7 @@ def open_scenario(
 
 @dataclass(slots=True)
 class _Heard(Listener):
-    """The newest result that the engine reported for each finished batch."""
+    """Stores the newest failure or warnings that the engine reported for each finished batch."""
 
     failures: dict[tuple[str, datetime], WaterclockError] = field(default_factory=dict)
     warnings: dict[tuple[str, datetime], tuple[str, ...]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class ScenarioRunner:
     _asked: dict[str, set[datetime]] = field(default_factory=dict)
 
     def step(self, at: int) -> StepOutcome:
-        """Run one step, and return any error as its outcome."""
+        """Run the step at an index of the script, and return its outcome. An error is a failed outcome."""
         action = self.typed.script.actions[at]
         step = action.meaning.step
         try:
@@ -137,7 +137,7 @@ class ScenarioRunner:
         return ""
 
     def _seed(self, made: frozenset[str], window: Window) -> None:
-        """Write the given labels of tables that the scenario also runs, before these tables run."""
+        """Write the given rows of tables that the scenario also runs, before these tables run."""
         for name, hidden in self.derived.seeds.items():
             labels = sorted(self.given.rows.get(hidden, ()))
             todo = [label for label in labels if (hidden, label) not in self.given.read]
@@ -267,7 +267,7 @@ class ScenarioRunner:
 def is_failure_of(error: WaterclockError, what: str) -> bool:
     """Return whether `what` is the code of an error, or the rule, column or KEY that failed.
 
-    The error lists broken rules by their names, each with its expression, which may contain other names.
+    An error about rules lists their names, each with an expression. A name inside an expression does not count.
     """
     is_of_rules = error.code in {HELD_BACK, "E740"}
     pattern = rf"(?:: |; |^){_finding_of(what)}" if is_of_rules else rf"(?<!\w){re.escape(what)}(?!\w)"

@@ -1,7 +1,7 @@
 """Finds the columns and types of each table: as declared, or as Spark infers them from the queries. No job runs.
 
-A source's column without a declared type is STRING, as in a file. So are undeclared columns that a query names of a
-source with an open list. A step may set another type after the name, as `seats:INT`.
+A source's column without a declared type is STRING, as in a file. So is an undeclared column that a query reads from a
+source with an open column list. A step may set another type after the name, as in `seats:INT`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _UNSAID = "string"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Columns with their types in Spark's notation, without `timelabel`. `is_whole` is true if there are no others.
+    """The columns of a table with Spark's types, without `timelabel`. `is_whole`: whether it has no other columns.
 
-    `brought` are the columns of the rows that a batch writes: a TEMPORAL table contains versions computed from them.
+    `brought`: the columns of the rows that a batch writes. A TEMPORAL table has versions computed from these.
     """
 
     types: Types
@@ -107,7 +107,7 @@ class SpecSchemas:
         return Schema(_types_of(held), is_whole, brought)
 
     def _build_empty_frame(self, name: str, reader: Table, extras: Extras) -> DataFrame:
-        """Return an empty frame with the columns of a table; a table that reads itself must declare its own."""
+        """Return an empty frame with the columns of a table. If it reads itself, only declared columns are known."""
         if name == reader.name:
             said = {column.name: column.type or _UNSAID for column in reader.columns.named}
             types = self._build_schema(reader, self._spark_types(said), is_whole=False).types

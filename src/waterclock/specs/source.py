@@ -33,8 +33,8 @@ GivenRow = Mapping[str, Any]
 class GivenRows:
     """The source rows of a scenario, by table and label: those of the executed Given steps, and those already read.
 
-    Implements `WindowCollector`. If no step names a label, an APPEND or MERGE table has no rows there; a REPLACE table
-    has the rows of its last label before.
+    Implements `WindowCollector`. A label without a step has no rows in an APPEND or MERGE table. In a REPLACE table, it
+    has the rows of the newest label before it.
     """
 
     modes: Mapping[str, Mode]

@@ -1,4 +1,4 @@
-"""Runs the specifications of a project: checks all of them first, then runs each scenario on one warm session."""
+"""Runs the specifications of a project: checks all scenarios first, then runs them on one Spark session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ScenarioListener:
         """Receive the outcome of a scenario."""
 
     def is_stopping(self) -> bool:
-        """Return whether the run must start no further scenario."""
+        """Return whether the run must end before the next scenario."""
         return False
 
 

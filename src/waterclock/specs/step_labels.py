@@ -1,4 +1,4 @@
-"""Finds the labels of each step of a scenario: the named ones, and those that follow from the runs."""
+"""Determines the labels of each step of a scenario: those that it names, or defaults that follow from its runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # used if no step names a la
 
 
 def place(meanings: Sequence[StepMeaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
-    """Find the labels of each step. Errors: E512 to E514 for invalid ones."""
+    """Determine the labels of each step. Return the actions, and the errors E512 to E514 of invalid labels."""
     placing = _Placing(tuple(meanings), flow)
     placing.place()
     return tuple(placing.actions), tuple(placing.errors)
 
 
 def named_windows(text: str, table: Table) -> list[Window]:
-    """Return the windows of a table that a label or a range selects. Raises E513; as `parse_labels`."""
+    """Return the windows of a table that a label or a range selects. Raises E513 if none; as `parse_labels`."""
     cadence = table.cadence
     low, high = parse_labels(text).bounds(cadence)
     if low is not None and high is not None and low < high:
@@ -50,7 +50,7 @@ class _Placing:
     actions: list[Action] = field(default_factory=list)
 
     def place(self) -> None:
-        """Find the labels of each step, in the order: named labels, runs, rows given to them, expectations."""
+        """Determine the labels of runs, then of given rows, which depend on runs, then of expectations."""
         said = [self._parse_named_windows(meaning) for meaning in self.meanings]
         if self.errors:
             return
@@ -98,7 +98,7 @@ class _Placing:
     def _usual_label(
         self, meaning: StepMeaning, at: int, runs: Mapping[int, tuple[Window, ...]], newest: Mapping[str, datetime]
     ) -> datetime:
-        """Return the label of rows given without one: the newest that is over at the tick of the next run."""
+        """Return the label of rows that are given without one: the newest that is over at the tick of the next run."""
         if meaning.does in {StepAction.ALSO, StepAction.NOW} and meaning.table in newest:
             return newest[meaning.table]
         cadence = self.flow.tables[meaning.table].cadence

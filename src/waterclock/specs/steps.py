@@ -1,4 +1,4 @@
-"""The vocabulary of steps. Finds the meaning of a step's text, and the nearest step for an invalid text."""
+"""Parses the text of steps by a fixed vocabulary, and suggests the most similar step for an unknown text."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def parse_step(step: SpecStep) -> StepMeaning:
 
 
 def _strip_quotes(text: str) -> str:
-    """Return a name without the quotes around it; a rule without a name is its expression, which may contain quotes."""
+    """Remove the quotes around a name. An unnamed rule is given by its expression, whose quotes are kept."""
     return text[1:-1] if text[:1] in {"'", '"'} and text.find(text[0], 1) == len(text) - 1 else text
 
 

@@ -1,4 +1,4 @@
-"""Converts a scenario's tables of rows to values of the columns' types, or to errors with their places."""
+"""Converts the cells of a scenario's tables to values of the columns' types, and reports cells that do not fit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StepRows:
 
 @dataclass(frozen=True, slots=True)
 class TypedScript:
-    """A script with typed rows. `schemas` are the complete columns of the given tables, by table."""
+    """A script, and the typed rows of its steps by index. `schemas` has the columns of each given table."""
 
     script: Script
     rows: Mapping[int, StepRows]
@@ -50,9 +50,9 @@ class TypedScript:
 def convert_rows(
     script: Script, schema_of: Callable[[str, Extras], Schema]
 ) -> tuple[TypedScript | None, tuple[WaterclockError, ...]]:
-    """Convert the rows of every step to the types of its table.
+    """Convert the rows of every step to the types of its table. Return them and no errors, or None and all errors.
 
-    Errors: E354 for a missing or repeated column, E355 for a cell that is no value of its type. E358 for expected rows
+    Errors: E354 for an unknown or repeated column, E355 for a cell that is no value of its type, E358 for expected rows
     with the same key, E359 for an invalid type.
     """
     errors: list[WaterclockError] = []
@@ -76,7 +76,7 @@ def convert_rows(
 
 
 def keys_of(action: ExpectedStep, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that identify the rows of an expected table, or nothing if the step does not name them all.
+    """Return the key columns by which expected rows are compared, or () if the step does not name all of them.
 
     A key of an APPEND table is unique within one label, so for several labels the label is part of the key.
     """
@@ -91,7 +91,7 @@ def keys_of(action: ExpectedStep, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _step_types(grid: ExampleTable, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
-    """Yield the columns of a source without declared types, with the type that the step sets, else STRING."""
+    """Yield each column of a source without a declared type, with the type that the step sets, or else STRING."""
     declared = {column.name.lower(): column for column in table.columns.named}
     for cell in grid.header:
         said = _SAID_TYPE.fullmatch(cell.text)
@@ -118,7 +118,7 @@ def _step_types(grid: ExampleTable, table: Table, errors: list[WaterclockError])
 
 @dataclass(slots=True)
 class _ValueReader:
-    """One step's table of rows."""
+    """Converts the table of rows below one step."""
 
     action: Action
     grid: ExampleTable
@@ -163,7 +163,7 @@ class _ValueReader:
             yield known.get(name.lower(), name)
 
     def _may_be_new(self, name: str) -> bool:
-        """Return whether unknown columns are allowed: for expectations on a table whose columns cannot be inferred."""
+        """Return whether a step may name an unknown column: if the columns of its table could not be inferred."""
         return bool(name) and not self.schema.is_whole and self.action.table.kind is not Kind.COLLECT
 
     def _value(self, cell: TableCell, name: str, type_name: str) -> object:

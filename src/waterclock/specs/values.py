@@ -1,7 +1,7 @@
 """Parses and formats the values of cells. Types are Spark's; times without an offset are UTC.
 
-An empty cell and `NULL` are no value; `"..."` is the text between the quotes, so that `""` is an empty text. Nested
-values are JSON.
+An empty cell and `NULL` mean NULL. `"..."` is the text between the quotes, so that `""` is an empty text. Nested values
+are JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NEAR = 1e-9
 
 
 def plain_text(cell: TableCell) -> str | None:
-    """Return a cell's text without quotes, or None for no value."""
+    """Return a cell's text without quotes, or None for NULL."""
     text = cell.text
     if text in {"", NULL}:
         return None
@@ -44,7 +44,7 @@ def plain_text(cell: TableCell) -> str | None:
 
 
 def value_of(cell: TableCell, column_name: str, type_name: str) -> Any:
-    """Return a cell's value in a type; nested values are Python's for JSON. Raises E355 for any other text."""
+    """Convert a cell to a Spark type; nested values become Python's for JSON. Raises E355 for an invalid value."""
     text = plain_text(cell)
     if text is None:
         return None

@@ -58,7 +58,7 @@ def spec_cases(
 ) -> list[SpecCase]:
     """Return the scenarios of a project that `waterclock.spec` would select. Files are read, and no Spark is started.
 
-    Raises ProjectErrors for a project with errors and for files that are not Gherkin; E360 if there are no scenarios.
+    Raises ProjectErrors if the project has errors or a file is not Gherkin, E360 if there are no scenarios.
     """
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     found = find_features(loaded.root, files, name=name, tags=tags)

@@ -59,7 +59,7 @@ _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 def create_app(
     live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None
 ) -> GuardedApplication:
-    """Return the application of one project behind a guard. `asker` runs its queries, `people` send its requests."""
+    """Build the web application of a project, behind a guard. `asker` runs queries, `people` knows who may do what."""
     people = people or People(live)
     asker = asker or Asker()
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
@@ -105,7 +105,7 @@ def _read_query(request: Request) -> PageQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Queries:
-    """Runs queries in threads that pages do not use. A query is stopped if its client disconnects."""
+    """Runs queries in separate threads, apart from pages. A query is stopped if its client disconnects."""
 
     threads: CapacityLimiter
 
@@ -157,7 +157,7 @@ async def _json(people: People, at: PageRoute, queries: _Queries, request: Reque
 
 
 async def _record_query(people: People, asked: PageQuery, request: Request) -> None:
-    """Record a query before it runs. Where users are declared, a query that cannot be recorded does not run."""
+    """Record a query before it runs. If the project declares users, a query that cannot be recorded is refused."""
     sql = asked.values.get("q", "").strip()
     if not sql:
         return
@@ -174,7 +174,7 @@ async def _record_query(people: People, asked: PageQuery, request: Request) -> N
 
 
 async def _record_rows(people: People, at: PageRoute, asked: PageQuery, request: Request) -> None:
-    """Record a look at a page that shows rows of a table."""
+    """Record that a person opens a page that shows rows of a table. Other pages are not recorded."""
     if at.name == "table":
         access = access_of(request, person_of(request), "see rows")
         await people.count(replace(access, tables=(asked.values.get("table", "")[:200],)))
@@ -273,7 +273,7 @@ def _query(request: Request) -> str:
 
 
 def _respond_json(live: LiveProject, request: Request, tell: Callable[[], Content]) -> Response:
-    """Return the result of `tell` as JSON, or its errors."""
+    """Return the content that `tell` computes as JSON, or its errors."""
     try:
         content = tell()
     except WaterclockError as error:

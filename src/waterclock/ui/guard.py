@@ -102,7 +102,7 @@ class Guard:
         return f"waterclock_session_{self.place}" if self.place.isdecimal() else "waterclock_session"
 
     async def admit(self, request: Request, people: People) -> Response | Person:
-        """Return the person who sends an accepted request, or the response for any other request."""
+        """Return the person who sends a request, or the response to a sign-in or to a request that is refused."""
         if not self.hosts.allows(request.headers.get("host", "")):
             said = "this host name is not served here: use the address that `waterclock ui` printed\n"
             return PlainTextResponse(said, HTTPStatus.MISDIRECTED_REQUEST)
@@ -117,7 +117,7 @@ class Guard:
         cookie = request.cookies.get(self.cookie, "")
         session = self.sessions.find(cookie, lambda: peer_of(request.scope))
         person = None if session is None else await people.find(session.credential)
-        if session is not None and person is None:  # its user or token has lost the access
+        if session is not None and person is None:  # the user or the token is no longer valid
             self.sessions.end(cookie)
         if request.method == "GET" and LINK in request.query_params:  # programs that preview a link send HEAD
             return await self._open_link(request, people, is_signed_in=person is not None)

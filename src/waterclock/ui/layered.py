@@ -1,7 +1,7 @@
 """Assigns the nodes of a graph to layers and orders each layer, so that few lines between two layers cross.
 
-A node's layer is the length of the longest path to it. A line that crosses a layer has a point there. Sweeps by medians
-and swaps of neighbours alternate, and the best order found is used.
+A node's layer is the length of the longest path to it. A line that crosses a layer has a point in it. Sweeps that sort
+by medians alternate with swaps of neighbours; the best order found is used.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _SMALL = 150  # with at most this many boxes and points swaps are fast: they fol
 class Layered:
     """A graph whose vertices are numbers: first the nodes, then the points at which lines cross a layer.
 
-    All `edges` point right. `asked` has the original edges, of which one in each cycle points left. `ways` has the
-    points of each edge.
+    All `edges` point right. `asked` has the original edges, of which one in each cycle points left. `ways` maps each
+    edge to its points. `ups` and `downs` have the neighbours of each vertex in the adjacent layers.
     """
 
     names: Sequence[str]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from waterclock.ui.layered import Layered, crossings, order_layers
 
 _PASSES = 12
-_STRAIGHT = 8.0  # the weight of straightness of a line through layers, relative to a line between two boxes
+_STRAIGHT = 8.0  # the weight of a line between two points in layers, relative to a line from or to a box
 _PORT = 7.0  # the distance between lines where they enter a box
 
 
@@ -149,7 +149,7 @@ def spread_positions(wanted: Sequence[tuple[float, float]], apart: Sequence[floa
 
     `wanted` has the position and weight of each, `apart` the minimum distance of each to the one before it.
     """
-    blocks: list[tuple[float, float, int]] = []  # mean, weight and count of adjacent ones
+    blocks: list[tuple[float, float, int]] = []  # mean, weight and number of the positions in each block
     offset, offsets = 0.0, []
     for (place, weight), gap in zip(wanted, apart, strict=True):
         offset += gap

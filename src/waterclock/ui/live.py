@@ -1,4 +1,4 @@
-"""A project that stays open for the pages: its flow from the current files, and its current ledger."""
+"""Keeps a project open for the pages, and loads it again when its files or its ledger change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECONDS_TO_CLOSE = 3
 
 @dataclass(slots=True)
 class LiveProject:
-    """One project that many threads read repeatedly. `now` is the instant to plan for, None the ledger's clock."""
+    """A project that many threads read repeatedly. `now`: the instant to plan for, or None for the ledger's clock."""
 
     folder: Path
     env: str | None = None
@@ -46,7 +46,7 @@ class LiveProject:
     _left: Left = field(default_factory=dict)
 
     def load(self) -> OpenedProject:
-        """Return the project as it is now. Cost: file times, and one query. Raises ProjectErrors, E421 to E423."""
+        """Return the current project. Raises ProjectErrors; E421 to E423. Cost: reading file times, and one query."""
         with self._lock:
             project, planner = self._current()
             ledger = self._open_ledger(project)
@@ -61,7 +61,7 @@ class LiveProject:
             return self._current()[0]
 
     def ledger(self) -> Ledger | None:
-        """Return the ledger, also while the project has errors. None before the first run. Raises E421 to E423."""
+        """Return the ledger, even while the project has errors; None before the first run. Raises E421 to E423."""
         with self._lock:
             try:
                 project: Project | None = self._current()[0]

@@ -43,7 +43,7 @@ class OneTimeLinks:
         return make_code(self.token, self.place, self.clock)
 
     def accept(self, code: str) -> bool:
-        """Return whether a code opens the pages. Each code is accepted once."""
+        """Return whether a code is valid. Each code is accepted once."""
         found = _CODE.fullmatch(code)
         if found is None:
             return False

@@ -161,7 +161,7 @@ def _describe_request(path: str, takes: Iterable[str], answers: Described) -> De
 
 
 def _describe_answer(schema: Described, parts: Described) -> Described:
-    """Describe an answer with the docstring of its type."""
+    """Describe a JSON response by the docstring of its type."""
     named = [each["$ref"].rpartition("/")[2] for each in schema.get("anyOf", [schema])]
     words = " ".join(parts[name]["description"] for name in named)
     same = {"description": "unchanged since the answer whose ETag is in `If-None-Match`"}

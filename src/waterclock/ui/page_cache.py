@@ -1,4 +1,4 @@
-"""Caches the contents of pages while neither the project's files nor its ledger change, for many readers."""
+"""Caches the contents of pages until the project's files or its ledger change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PageCache:
         self._state: _State | None = None
 
     def get_or_compute(self, at: OpenedProject, key: Hashable, tell: Callable[[], Content]) -> Content:
-        """Return the result of `tell`, or the cached one for the same state and key."""
+        """Return the cached content for this state and key, or else compute it with `tell`."""
         state = at.planner, at.snapshot, at.now.replace(second=0, microsecond=0)
         with self._lock:
             if not self._is_of(state):
@@ -44,7 +44,7 @@ class PageCache:
         return content
 
     def _is_of(self, state: _State) -> bool:
-        """Return whether this is the cached state. Planner and snapshot are new objects for another state."""
+        """Return whether the cache is for this state. A changed project has other planner and snapshot objects."""
         if self._state is None:
             return False
         (planner, snapshot, minute), (known, seen, then) = state, self._state

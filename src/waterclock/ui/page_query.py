@@ -1,4 +1,4 @@
-"""The parameters of a page's address: tables and labels in the syntax of the command line, and the page's own."""
+"""Reads the query parameters of pages (tables and labels in the syntax of the command line), and builds addresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PageQuery:
     reader: Reader | None = None
 
     def read_by(self, reader: Reader) -> PageQuery:
-        """Return a copy with the client that waits for the answer."""
+        """Return a copy with the client that waits for the response."""
         return replace(self, reader=reader)
 
     @classmethod
@@ -44,7 +44,7 @@ class PageQuery:
         return f"?{urlencode(kept)}" if kept else ""
 
     def tables(self, at: OpenedProject) -> tuple[tuple[Table, ...], Mapping[str, Labels]]:
-        """Return the selected tables, upstream first, and the labels by table. Raises errors as `selection.select`."""
+        """Return the selected tables, upstream first, and the labels by table. Raises as `selection.select`."""
         found, labels = select_tables(at.flow, [self.selection] if self.selection else None, self.labels or None)
         return tuple(at.flow.tables[name] for name in found.tables), labels
 

@@ -1,7 +1,7 @@
 """Identifies who is at the other end of a connection: a user of this machine, or the address of another machine.
 
-Browsers send a session's cookie to every port of a host. So a server that another user runs at another port of this
-machine can get it, and send it to the pages from a process of its own.
+Browsers send a session's cookie to every port of a host. So a server of another user at another port of this machine
+may receive the cookie, and send it to the pages. The peer shows that such a request is not the browser's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs the queries of the pages: one at a time, each with a time limit, and a short queue."""
+"""Runs the queries of the pages one at a time, each with a time limit. The others wait in a short queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_WAITING = 8
 _MOST_OF_ONE = 3  # waiting or running queries of one reader
 _SECONDS_TO_CANCEL = 5.0
 _AGAIN = 0.5
-_LOOK = 0.1  # how long it may take to detect that a reader has disconnected
+_LOOK = 0.1  # seconds between two checks whether the reader has disconnected
 _SECONDS_TO_START = 180.0  # for the start of Spark, which the first query waits for
 
 
@@ -63,7 +63,11 @@ class Asker:
     def ask(
         self, project: Project, sql: str, limit: int, *, as_of: str | None, reader: Reader | None = None
     ) -> AnsweredQuestion:
-        """Run a query in its turn, for at most `limit` rows. Raises errors as `query`, E701 to E704, E731 (stopped), E732."""
+        """Run a query in its turn, and return at most `limit` rows.
+
+        Raises the errors of the query, E701 to E704 if Spark does not start, E731 if the query is stopped, E732 if too
+        many queries wait.
+        """
         query = self._enqueue(reader or Reader())
         query.reader.on_leaving(self._wake)
         is_stopping = False
@@ -117,7 +121,7 @@ class Asker:
         return self._process
 
     def _answer(self, process: QueryProcess, query: _Query, request: QueryRequest) -> AnsweredQuestion | None:
-        """Return a query's answer, or None if its time is over or its reader has left."""
+        """Return a query's answer, or None if its time limit is reached or its reader has left."""
         try:
             process.ask(request)
             end = time.monotonic() + _SECONDS_TO_START

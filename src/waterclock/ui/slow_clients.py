@@ -1,7 +1,7 @@
 """Ends connections of slow clients, and the longest-waiting one if there are too many.
 
-uvicorn limits only how long a connection may rest between two requests. If it limits the number of connections, it
-rejects the next one. Here the connection that has waited longest for its client ends instead.
+uvicorn itself only limits the idle time between two requests. If it limits the number of connections, it rejects new
+ones. Here the connection that has waited longest for its client is ended instead.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Attempts:
-    """Starts attempts, and accepts each once."""
+    """Starts sign-in attempts, and accepts each attempt once."""
 
     clock: Callable[[], float] = time.time
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)

@@ -43,7 +43,7 @@ class Identity:
 
 
 def keys_of(document: Mapping[str, Any]) -> tuple[RSAKey | ECKey | OKPKey, ...]:
-    """Return the keys of a key set that can verify signatures; others are left out, as a set may have new kinds."""
+    """Return the keys of a key set that can verify signatures. Keys of unknown kinds are ignored."""
     from joserfc import jwk
     from joserfc.errors import JoseError
 
@@ -119,7 +119,7 @@ def identity_of(claims: Mapping[str, Any], settings: OidcSettings) -> Identity:
 
 
 def _find_key(keys: Sequence[RSAKey | ECKey | OKPKey], header: Mapping[str, Any]) -> RSAKey | ECKey | OKPKey:
-    """Return the key of a token: that of its key id, or the only one for its algorithm if it names none."""
+    """Return the key with the key id of a token, or the only key for its algorithm if the token has no key id."""
     if header.get("alg") not in ALGORITHMS:
         raise RejectedToken(_ALGORITHM)
     fitting = [key for key in keys if str(header["alg"]).startswith(_OF_KIND[key.key_type])]

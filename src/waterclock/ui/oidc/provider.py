@@ -1,7 +1,7 @@
 """Requests the configuration, the keys and ID tokens of an OpenID Connect provider.
 
 Each response is limited in bytes and time. The configuration and the keys are cached for an hour. After a failure no
-request is sent for some seconds, so that strangers cannot make these pages send many to the provider.
+request is sent for some seconds, so that strangers cannot make this server flood the provider with requests.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Provider:
             self.read_secret(self.settings.client_secret)
 
     def address_to_sign_in(self, *, state: str, nonce: str, challenge: str, redirect: str) -> str:
-        """Return the address at the provider where a browser signs in. Raises E945."""
+        """Return the address at the provider where a browser signs in. Raises E945 if the provider does not answer."""
         return _with_query(
             self._configuration()["authorization_endpoint"],
             response_type="code",
@@ -83,7 +83,7 @@ class Provider:
         )
 
     def address_to_sign_out(self) -> str | None:
-        """Return the address at the provider where a browser signs out there, or None without one. Raises E945."""
+        """Return the address at the provider where a browser signs out, or None. Raises E945 if it does not answer."""
         address = self._configuration().get("end_session_endpoint")
         if not isinstance(address, str) or not self._is_acceptable(address):
             return None
@@ -96,7 +96,7 @@ class Provider:
             self._refuse("the answer names another issuer, or none", "start again; see who sent the browser here")
 
     def identify(self, code: str, *, verifier: str, nonce: str, redirect: str) -> Identity:
-        """Exchange a code for an ID token, and return the person whom it names. Raises E945, E225."""
+        """Exchange a code for an ID token, and return the person in it. Raises E945 if that fails, E225 for secrets."""
         try:
             token = self._exchange(code, verifier, redirect)
             try:
@@ -216,7 +216,7 @@ class Provider:
 
 
 def _object_of(answer: HttpResponse) -> Mapping[str, Any]:
-    """Return the JSON object of an answer; an empty one if it is none."""
+    """Return the JSON object in a response, or an empty one if it contains no object."""
     try:
         found = json.loads(answer.content)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """Sends browsers to the provider to sign in, and identifies the person when a browser comes back with a code.
 
-A stranger learns nothing from a refusal. Its reason is for administrators, in the record of accesses.
+A refusal shows no reason to the browser. Administrators find the reason in the recorded accesses.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RefusedSignIn(PlainTextResponse):
 class ProviderSignIn:
     """Answers the requests of a sign-in at a provider: its start, its end, and the sign-out.
 
-    `place` is part of the cookie's name, as for sessions.
+    `place` is the server's port, which is part of the cookie's name, as for sessions.
     """
 
     place: str

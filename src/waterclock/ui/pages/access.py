@@ -1,4 +1,4 @@
-"""The page of accesses for administrators: the sessions of browsers, and who did what or was refused."""
+"""The page of accesses, for administrators: the sessions of browsers, and who did what or was refused what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The open alerts on a page, and their acknowledgement."""
+"""The list of open alerts on a page, and the form that acknowledges one."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def open_alerts(at: OpenedProject) -> list[Content]:
 def acknowledge_alert(at: OpenedProject, asked: PageQuery, by: Person) -> None:
     """Acknowledge an alert, so that its messages are not repeated. The form has its number `alert` and a reason `why`.
 
-    Raises E940 without the right to run, E903 without a reason, E918 for an invalid number, E457 and E458 as
-            `acknowledge`, E412 before the first run.
+    Raises E940 without the right to run, E903 without a reason, E918 for an invalid number, E412 before the first
+            run, E457 and E458 as `acknowledge` of the ledger.
     """
     require_right(by, Right.RUN, "acknowledge an alert", at.project.access)
     why = " ".join(asked.values.get("why", "").split())[:2000]

@@ -66,7 +66,7 @@ def batch(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
-    plan = at.planner.plan(at.snapshot, at.now)  # only the oldest batches of a long backlog, so that pages stay fast
+    plan = at.planner.plan(at.snapshot, at.now)  # of a long backlog only the oldest batches, so that pages are fast
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
@@ -200,7 +200,7 @@ def _books(at: OpenedProject, table: Table, label: datetime) -> list[Content]:
 
 
 def _describe_older_rows(audit: Audit | None) -> str:
-    """Note that the rows are of an older revision, if the newest attempt made none."""
+    """Return a note that the rows are of an older revision, if the newest attempt committed none; otherwise ""."""
     if audit is None or audit.cell.claim == audit.cell.current_claim:
         return ""
     said = _NEWEST_ATTEMPT.get(audit.cell.status or "")

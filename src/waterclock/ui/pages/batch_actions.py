@@ -31,7 +31,7 @@ CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 def actions_of_batch(
     at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]
 ) -> list[Content]:
-    """Return the actions that a batch offers to a user. `way` is the chain from it to the cause of its wait."""
+    """Return the actions that the page of a batch offers. `way`: the chain from it to the cause of its wait."""
     return [*_offer_resume(at, way), *_offer_actions(at, plan, table, one, way), *_withdrawn(table, one)]
 
 

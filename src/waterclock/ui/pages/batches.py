@@ -29,7 +29,7 @@ States = Mapping[str, Sequence[LabelState]]
 
 
 def batches(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the states of the labels that the address selects. Raises E512 without labels, E525; as `select`."""
+    """Return the states of the selected labels. Raises E512 without labels, E525 for too many; as `select`."""
     if not asked.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)
@@ -39,9 +39,9 @@ def batches(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
-    """Return the counts of due labels by state, and the labels that are not quiet, newest first.
+    """Return the counts of due labels by state, and the labels that need attention (not QUIET), newest first.
 
-    If none needs attention and there are only a few labels, all are listed.
+    If no label needs attention and there are only a few, all are listed.
 
     Raises E525 for more than a million labels.
     Cost: two queries of the ledger, a plan, and a microsecond per done label
@@ -191,7 +191,7 @@ def _actions(block: Mapping[str, _TableLabels], labels: str) -> list[Content]:
 
 
 _MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
-_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # the others wait even if requested
+_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # these three wait even if requested
 
 
 def _count_unmade(one: _TableLabels, statuses: Container[Status]) -> int:

@@ -18,7 +18,7 @@ _FACETS = ("layer", "owner", "tag", "kind", "state")
 
 
 def catalog(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the selected tables, with counts for each filter value. Cost: as the grid's."""
+    """Return the selected tables, with counts for each filter value. Cost: as for the grid."""
     tables, _ = asked.tables(at)
     names = [table.name for table in tables]
     plan = plan_of_due(at, names)

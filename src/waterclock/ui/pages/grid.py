@@ -1,4 +1,4 @@
-"""The start page: a sentence about the project, and the grid, a row for each table with the states of its labels."""
+"""The start page: a sentence about the project, and the grid with the states of each table's labels in a row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from waterclock.ui.page_query import Content, PageQuery
 
 NEWEST = 60  # columns shown without a label selection
 _MOST = 400  # columns of any grid
-_MOST_LABELS = 1_000_000  # of any grid: some 0.8 s
+_MOST_LABELS = 1_000_000  # of any grid, which take some 0.8 s
 _MOST_TIMED = 20_000  # labels, the limit for the durations of columns: some 0.1 s
 _HIGH = 12  # pixels of the highest bar of the durations
 _CELLS = ((90, 15), (200, 6), (_MOST, 3))  # the width of a column in pixels, by the maximum number of columns
@@ -62,7 +62,7 @@ def grid(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> TimeAxis:
-    """Return the grid's columns: of the selected labels, or else of the newest. They are wider if there are many."""
+    """Return the columns of the grid, for the selected labels or else the newest. Long spans have longer columns."""
     zones = {table.cadence.zone for table in tables}
     by = column_cadence(tables, at.zone if at.zone in zones or not zones else min(zones))
     due = newest_span(tables, by, at.now, newest)
@@ -97,7 +97,7 @@ def _labels_within(tables: Iterable[Table], low: datetime, high: datetime) -> in
 
 
 def _took(at: OpenedProject, tables: Sequence[Table], axis: TimeAxis) -> list[Content]:
-    """Return a bar for each column with a duration, in proportion. Empty if there are too many labels."""
+    """Return a bar for each column, in proportion to the durations of its batches. Empty for too many labels."""
     if at.ledger is None or not axis.columns or _labels_within(tables, *axis.span) > _MOST_TIMED:
         return []
     found = at.ledger.past.durations([table.name for table in tables], *axis.span)
@@ -250,7 +250,7 @@ def cadence_words(cadence: Cadence) -> str:
 
 
 def describe_piece(table: Table, piece: BarPiece, now: datetime) -> Content:
-    """Return one piece of a ribbon for the page."""
+    """Return the fields of one piece of a timeline bar for the page."""
     last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
     first = table.cadence.ceil(piece.low)
     content: Content = {"column": piece.column, "columns": piece.columns, "state": str(piece.state), "of": piece.of}

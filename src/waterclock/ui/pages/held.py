@@ -19,7 +19,7 @@ from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, query_address
 
-_LONGEST = 120  # letters of a value that are shown
+_LONGEST = 120  # characters of a value that are shown
 
 
 def describe_label_rows(
@@ -58,7 +58,7 @@ def describe_label_rows(
 def _against(
     at: OpenedProject, ledger: Ledger, table: Table, asked: PageQuery, audit: Audit
 ) -> tuple[Audit, int] | None:
-    """Return the label and the claim to compare with: another label's current claim, or another one of this label.
+    """Return the batch and claim to compare with: another label's current claim, or another claim of this label.
 
     Raises E513 and E514 for a label that the table does not have, E412 and E516 for one without rows.
     """

@@ -71,7 +71,7 @@ def _paths_content(at: OpenedProject, asked: PageQuery, name: str) -> Content:
 
 
 def _expand_tables(at: OpenedProject, asked: PageQuery, names: set[str]) -> set[str]:
-    """Add the neighbours of the tables whose `+7 more` was opened."""
+    """Add the neighbours of the tables whose box `+7 more` the user has opened (`open` in the address)."""
     if not asked.values.get("open"):
         return names
     up = map_inputs(at.flow)

@@ -1,4 +1,4 @@
-"""Draws tables from left to right with their states, or only their schemas if there are many; and lists the tables."""
+"""Draws tables, or only their schemas if there are many, from left to right with their states, and lists them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _node(scene: Scene, name: str, asked: PageQuery, strip: list[Content]) -> Co
 
 
 def _stubs(scene: Scene, asked: PageQuery) -> Iterable[Content]:
-    """Yield a link for the hidden neighbours of each shown table, which opens them in place."""
+    """Yield, for each shown table with hidden neighbours, a box `+7 more`, whose link adds them to the drawing."""
     shown = set(scene.names)
     for is_up, arrows in ((True, scene.reads), (False, reverse_arrows(scene.reads))):
         for name in scene.names:
@@ -146,7 +146,7 @@ def _stubs(scene: Scene, asked: PageQuery) -> Iterable[Content]:
 
 
 def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Content]], str]:
-    """Return the newest labels of each table as rectangles, and the span of the labels."""
+    """Return the newest labels of each table as rectangles by state, and the span of these labels."""
     tables = [scene.at.flow.tables[name] for name in scene.names]
     axis = axis_of(scene.at, tables, scene.labels.values(), _STRIP)
     if not axis.columns or not tables:
@@ -174,7 +174,7 @@ def _rows(scene: Scene, asked: PageQuery, edges: Sequence[tuple[str, str]]) -> l
     """List the drawn tables, each once, indented below the table that blocks it, or else below its last input."""
     rank = {name: number for number, name in enumerate(scene.names)}
     by_weight = sorted(edges, key=lambda edge: (scene.is_bad(*edge), rank[edge[0]]))
-    above = {target: source for source, target in by_weight}  # the last one counts
+    above = {target: source for source, target in by_weight}  # a later edge of a target replaces an earlier one
     below: dict[str, list[str]] = {}
     for target, source in above.items():
         below.setdefault(source, []).append(target)
@@ -191,7 +191,7 @@ def _rows(scene: Scene, asked: PageQuery, edges: Sequence[tuple[str, str]]) -> l
 
 
 def _schemas(scene: Scene, asked: PageQuery) -> Content:
-    """Draw each schema as one box, with the share of its tables in each state instead of the worst for all."""
+    """Draw each schema as one box, with the share of its tables in each state."""
     of_schema = {schema: list(names) for schema, names in groupby(sorted(scene.names, key=_schema), key=_schema)}
     order = list(dict.fromkeys(map(_schema, scene.names)))
     counts = Counter((_schema(source), _schema(target)) for source, target in scene.edges())

@@ -21,9 +21,9 @@ _ROOTS = frozenset({State.FAILED, State.HELD})
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The shown tables, upstream first, with their states.
+    """The tables of a lineage drawing, upstream first, with their states.
 
-    `reads` has the inputs of each table of the flow. `roots` maps each table to the tables that cause its waits.
+    `reads` has the inputs of each table of the flow. `roots` maps each table to the tables that block it.
     """
 
     at: OpenedProject
@@ -65,12 +65,12 @@ class Scene:
         return len(self.names) > _FAR_FROM
 
     def is_bad(self, source: str, target: str) -> bool:
-        """Return whether `target` waits for a failure of its input `source`, or for one that `source` waits for too."""
+        """Return whether `target` is blocked by its input `source`, or by a table that blocks `source`, too."""
         own = {source} if self.found[source].state in _ROOTS else set()
         return bool(self.roots.get(target, set()) & (own | self.roots.get(source, set())))
 
     def is_hidden_bad(self, name: str) -> bool:
-        """Return whether a table waits for a failure that no shown input leads to."""
+        """Return whether a table is blocked by a table that is not a shown input and blocks no shown input."""
         seen = {source for source in self.reads[name] if source in self.found}
         led = seen.union(*(self.roots.get(source, set()) for source in seen))
         return bool(self.roots.get(name, set()) - led)

@@ -1,4 +1,4 @@
-"""Pauses on the pages: the current one of a table, past ones, and the possible actions."""
+"""The pauses on pages: the current pause of a table, its past pauses, and the actions that pause or resume it."""
 
 from __future__ import annotations
 

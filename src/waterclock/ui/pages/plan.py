@@ -20,14 +20,14 @@ _MOST_LABELS = 200  # of a table, that are listed singly
 
 
 def plan(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises errors as `proposals.propose`."""
+    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises as `proposals.propose`."""
     return _describe_plan(at, asked, _propose_plan(at, asked))
 
 
 def carry_out_plan(at: OpenedProject, asked: PageQuery, by: Person) -> tuple[Content, bool]:
-    """Carry out the plan that was shown, unless it has changed. Raises errors as `proposals`.
+    """Carry out the shown plan, unless it has changed. Return the current plan, and whether it was carried out.
 
-    Return the current plan, and whether it was carried out.
+    Raises errors as `proposals.propose` and `proposals.decide`.
     """
     proposal = _propose_plan(at, asked)
     content = _describe_plan(at, asked, proposal)

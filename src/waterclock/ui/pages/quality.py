@@ -47,7 +47,7 @@ def tabs(here: str, asked: PageQuery) -> list[Content]:
 
 
 def store_note(at: OpenedProject, asked: PageQuery, by: Person) -> None:
-    """Store a note on a rule from a form's `table`, `rule` and `text`; an empty text removes it. Raises E412, E940."""
+    """Store the note in a form (`table`, `rule`, `text`); an empty text removes it. Raises as `store_rule_note`."""
     table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, with their spaces
     text = " ".join(asked.values.get("text", "").split())
     store_rule_note(at, table, rule, text[:2000], by)

@@ -26,7 +26,7 @@ from waterclock.ui.query_queue import Asker
 LIMIT = 200  # rows shown on a page
 LIMIT_OF_FILE = 100_000
 _MOST_BARS = 60
-_LONGEST = 10_000  # letters of a query
+_LONGEST = 10_000  # characters of a query
 
 
 def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
@@ -85,7 +85,7 @@ def _csv_text(value: Any) -> str:
 
 
 def _check_text(sql: str) -> None:
-    """Refuse a query that is empty, or too long: truncated, it would be another query. Raises E210."""
+    """Raise E210 for a query that is empty or too long. A truncated query would be another query."""
     if not sql:  # no process is started for it
         raise WaterclockError("E210", "there is no query", fix="write one SELECT")
     if len(sql) > _LONGEST:

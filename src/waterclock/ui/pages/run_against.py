@@ -1,4 +1,4 @@
-"""The comparison of two runs by table: the batches of each, the time per batch, and the code."""
+"""The comparison of two runs: for each table its batches, the time per batch, and whether its code differs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.operations.formatting import seconds_words
 from waterclock.ui.page_query import Content
 
 _EARLIER = 100  # runs to search for the previous one
-_TRIED = 5  # of these, to find one with claims
+_TRIED = 5  # how many of these are searched for one with claims
 _IS_SLOWER = 1.5
 
 
@@ -95,7 +95,7 @@ def _describe_work(work: _PageWork | None) -> Content | None:
 
 
 def _change(now: _PageWork | None, before: _PageWork | None) -> str:
-    """Describe how many times as long or as fast a batch was, if the difference is notable."""
+    """Format by which factor batches took longer or were faster, or "" below a factor of 1.5."""
     if now is None or before is None or not now.each or not before.each:
         return ""
     times = now.each / before.each

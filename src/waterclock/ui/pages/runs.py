@@ -1,4 +1,4 @@
-"""The newest runs and the current runners; and one run, batch by batch."""
+"""The pages of runs: the newest runs with the current runners, and a single run batch by batch."""
 
 from __future__ import annotations
 

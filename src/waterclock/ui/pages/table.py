@@ -154,7 +154,7 @@ def _neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Con
 
 
 def _next(at: OpenedProject, declared: Table) -> str:
-    """Format the next window that is not over, and when it is due."""
+    """Format the next window that has not ended yet, and when it is due."""
     cadence = declared.cadence
     start = max(cadence.last_due(at.now), first_windows(at, [declared.name])[declared.name].window.start)
     window = cadence.window_of(start)

@@ -31,7 +31,7 @@ from waterclock.ui.pages.quality import NEWEST, rule_content
 
 _MOST_MEASURES = 24
 _MOST_COLUMNS = 60
-_LONGEST = 24  # letters of a value
+_LONGEST = 24  # characters of a value
 _HEIGHT = 70
 _MARGIN = 6
 
@@ -89,7 +89,7 @@ def _sentence(rules: Sequence[RuleResults], batches: int) -> list[Content]:
 
 
 def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[MeasuredBatch]) -> Content:
-    """Return a rule for the page with the rows that broke it. Only rules that remove rows count them by rule."""
+    """Return a rule for the page, with the number of rows that broke it, if they are counted by rule."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
     )
@@ -115,7 +115,7 @@ def _quarantine_page(table: Table, check: Check | None) -> str | None:
 
 
 def _list_removed_rows(table: Table, each: MeasuredBatch, words: str) -> Iterator[Content]:
-    """Yield the removed rows of a batch: by input table before its query, then of its own rows."""
+    """Yield the numbers of rows that rules removed: from each input before the query, then from the batch itself."""
     for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:
             seen = counts["in"] - counts[QUARANTINED] - counts["dropped"]

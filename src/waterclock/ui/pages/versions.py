@@ -27,7 +27,7 @@ def list_versions(at: OpenedProject, table: Table) -> Content:
     for each in reversed(versions_json(found)):
         side = Side(each["of"])
         if side in many and each["version"] == oldest[side]:
-            continue  # read only to compute the changes of the next one
+            continue  # only read to compute the changes of the next version
         words, version = said[side, each["version"]]
         label = label_of(version.label)
         versions.append(
