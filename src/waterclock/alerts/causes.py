@@ -75,10 +75,10 @@ class CheckInput:
     """The input of an alert check.
 
     `plan` covers all tables. `of_run`: the tables that a run checked completely for `refused` and `silent`; None if the
-    check is not part of a run. `warned` contains the batches with warnings since the last check, and `newest` maps tables to
-    the warnings of their newest batch. `deadlines` contains the windows that missed their deadline, are near it or
-    took too long. `empty` contains the collects without rows for unusually long. `logs` contains the change logs that
-    databases retain for tables, as runs last saw them.
+    check is not part of a run. `warned`: the batches with warnings since the last check. `newest` maps tables to the
+    warnings of their newest batch. `deadlines`: the windows that missed their deadline, are near it or took too long.
+    `empty`: the collects without rows for unusually long. `logs`: the change logs that databases retain for tables, as
+    runs last saw them.
     """
 
     flow: Flow
