@@ -152,19 +152,19 @@ def parse_labels(text: str) -> Labels:
 
 def select(flow: Flow, *texts: str) -> Selection:
     """Return the tables and labels that the texts select; all tables without texts. Raises E510 to E512, E514."""
-    meant, taken = _parse_items(" ".join(texts))
+    included, excluded = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
-    found = set() if meant else set(flow.tables)
-    for item in meant:
+    found = set() if included else set(flow.tables)
+    for item in included:
         names = _matches(flow, item)
         found |= names
         if item.labels is not None:
             labels |= dict.fromkeys(names, item.labels)
-    for item in taken:
+    for item in excluded:
         found -= _matches(flow, item)
     order = flow.order or tuple(flow.tables)
     kept = tuple(name for name in order if name in found)
-    if taken and not kept:
+    if excluded and not kept:
         raise WaterclockError(
             "E511",
             f"no table matches {' '.join(texts)}",
@@ -176,21 +176,21 @@ def select(flow: Flow, *texts: str) -> Selection:
 
 def _parse_items(text: str) -> tuple[list[_Item], list[_Item]]:
     """Parse a text into the selected items and those removed by `except`."""
-    meant: list[_Item] = []
-    taken: list[_Item] = []
-    current, at = meant, 0
+    included: list[_Item] = []
+    excluded: list[_Item] = []
+    current, at = included, 0
     while at < len(text):
         token = _token(text, at)
         if token["blank"] or token["comma"]:
             at = token.end()
-        elif token["word"] and token["word"].lower() == "except" and current is meant:
-            current, at = taken, token.end()
+        elif token["word"] and token["word"].lower() == "except" and current is included:
+            current, at = excluded, token.end()
         else:
             item, at = _item(text, at)
             current.append(item)
-    if current is taken and not taken:
+    if current is excluded and not excluded:
         raise _no_selection(text, len(text), "name the tables to leave out after except")
-    return meant, taken
+    return included, excluded
 
 
 def _item(text: str, at: int) -> tuple[_Item, int]:
@@ -341,8 +341,8 @@ def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> W
     else:
         low, high = labels.bounds(table.cadence)
         if high is not None and high <= start:
-            said = "" if table.start is None else ", its START"
-            why = f"its first window is {local_text(start, table.cadence.zone)}{said}"
+            note = "" if table.start is None else ", its START"
+            why = f"its first window is {local_text(start, table.cadence.zone)}{note}"
         elif low is not None and low >= end:
             why = f"its newest window that has ended is {local_text(table.cadence.previous(end), table.cadence.zone)}"
         wanted = low or high or start

@@ -94,22 +94,22 @@ class CheckInput:
     logs: Sequence[TableLog] = ()
 
 
-def build_alert_input(looked: CheckInput) -> AlertInput:
+def build_alert_input(check: CheckInput) -> AlertInput:
     """Find the current root causes, and the warnings that are over."""
     troubles = _merge_by_key(
         (
-            *_find_stops(looked),
-            *_find_refusals(looked),
-            *_find_silent_sources(looked),
-            *_find_empty_sources(looked),
-            *_find_retained_log_causes(looked.logs),
-            *late_troubles(looked.flow, looked.deadlines),
-            *_find_current_warnings(looked),
+            *_find_stops(check),
+            *_find_refusals(check),
+            *_find_silent_sources(check),
+            *_find_empty_sources(check),
+            *_find_retained_log_causes(check.logs),
+            *late_troubles(check.flow, check.deadlines),
+            *_find_current_warnings(check),
         )
     )
-    standing = {trouble.key for trouble in troubles}
-    passed = [trouble for trouble in _merge_by_key(_find_past_warnings(looked)) if trouble.key not in standing]
-    return AlertInput(troubles, passed, _Unsettled(looked, troubles))
+    current_keys = {trouble.key for trouble in troubles}
+    passed = [trouble for trouble in _merge_by_key(_find_past_warnings(check)) if trouble.key not in current_keys]
+    return AlertInput(troubles, passed, _Unsettled(check, troubles))
 
 
 @dataclass(slots=True)
@@ -157,8 +157,10 @@ class _Unsettled:
             return True
         if self.looked.snapshot.of(name).covered.covers_instant(label):
             return False
-        is_told_of = not self.looked.plan.left_out.get(name) and table.cadence.next(label) <= self.looked.plan.now
-        return not is_told_of
+        is_failure_listed = (
+            not self.looked.plan.left_out.get(name) and table.cadence.next(label) <= self.looked.plan.now
+        )
+        return not is_failure_listed
 
 
 def _merge_by_key(troubles: Iterable[RootCause]) -> list[RootCause]:
@@ -180,19 +182,19 @@ def _merge_causes(alike: Sequence[RootCause]) -> RootCause:
     return replace(alike[0], batches={name: frozenset(labels) for name, labels in batches.items()}, blocks=dict(blocks))
 
 
-def _find_stops(looked: CheckInput) -> Iterable[RootCause]:
+def _find_stops(check: CheckInput) -> Iterable[RootCause]:
     blocked: dict[tuple[str, datetime], Counter[str]] = {}
-    for batch in looked.plan.batches:
+    for batch in check.plan.batches:
         if batch.status is Status.BLOCKED and batch.causes:
             cause = batch.causes[0]
             blocked.setdefault((cause.table, cause.window.start), Counter())[batch.table] += 1
-    for batch in looked.plan.batches:
+    for batch in check.plan.batches:
         if batch.status in NEEDS_SOMEBODY:
-            yield _batch_cause(looked, batch, blocked.get((batch.table, batch.label), Counter()))
+            yield _batch_cause(check, batch, blocked.get((batch.table, batch.label), Counter()))
 
 
-def _batch_cause(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> RootCause:
-    trouble = looked.snapshot.of(batch.table).troubles.get(batch.label)
+def _batch_cause(check: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> RootCause:
+    trouble = check.snapshot.of(batch.table).troubles.get(batch.label)
     parts = rendered_parts(batch.reason if trouble is None else trouble.error)
     code, what = _code_of(parts["what"])
     kind = TroubleKind.DAMAGED if code in _DAMAGE else _KINDS[batch.status]
@@ -208,14 +210,14 @@ def _batch_cause(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) ->
     )
 
 
-def _fix_of(batch: Batch, said: str) -> str:
+def _fix_of(batch: Batch, stored_fix: str) -> str:
     if batch.is_outdated:
         return retry_words(batch.table, batch.window.label)
-    return said or skip_words(batch)
+    return stored_fix or skip_words(batch)
 
 
-def _find_refusals(looked: CheckInput) -> Iterable[RootCause]:
-    for refused in looked.refused:
+def _find_refusals(check: CheckInput) -> Iterable[RootCause]:
+    for refused in check.refused:
         error = refused.error
         kind = TroubleKind.DAMAGED if error.code in _DAMAGE else TroubleKind.STOPPED
         yield RootCause(
@@ -226,13 +228,13 @@ def _find_refusals(looked: CheckInput) -> Iterable[RootCause]:
             code=error.code,
             why=(error.why or "")[:LONGEST],
             fix=(error.fix or "")[:LONGEST],
-            blocks=_count_waiting_batches(looked, refused.table),
+            blocks=_count_waiting_batches(check, refused.table),
             of_run=True,
         )
 
 
-def _find_silent_sources(looked: CheckInput) -> Iterable[RootCause]:
-    for silent in looked.silent:
+def _find_silent_sources(check: CheckInput) -> Iterable[RootCause]:
+    for silent in check.silent:
         yield RootCause(
             key=cause_key(TroubleKind.SILENT, silent.source),
             kind=TroubleKind.SILENT,
@@ -242,20 +244,20 @@ def _find_silent_sources(looked: CheckInput) -> Iterable[RootCause]:
                 f"check whether {silent.source} is still filled; `waterclock plan {silent.table}` shows what the "
                 "table awaits"
             ),
-            blocks=_count_waiting_batches(looked, silent.table),
+            blocks=_count_waiting_batches(check, silent.table),
             of_run=True,
         )
 
 
-def _find_empty_sources(looked: CheckInput) -> Iterable[RootCause]:
+def _find_empty_sources(check: CheckInput) -> Iterable[RootCause]:
     """Yield the sources that deliver no rows, each with all tables that collect from it."""
-    for silence in looked.empty:
-        source = looked.flow.tables[silence.table].source
+    for silence in check.empty:
+        source = check.flow.tables[silence.table].source
         name = silence.table if source is None else source.unit.connection
         yield RootCause(
             key=cause_key(TroubleKind.EMPTY, name),
             kind=TroubleKind.EMPTY,
-            what=silence_words(silence, looked.flow)[:LONGEST],
+            what=silence_words(silence, check.flow)[:LONGEST],
             batches={silence.table: frozenset({silence.since})},
             fix=f"check whether {name} is still filled",
         )
@@ -275,22 +277,22 @@ def _find_retained_log_causes(logs: Iterable[TableLog]) -> Iterable[RootCause]:
             )
 
 
-def _count_waiting_batches(looked: CheckInput, table: str) -> Mapping[str, int]:
+def _count_waiting_batches(check: CheckInput, table: str) -> Mapping[str, int]:
     """Count, for each other table, the batches that wait for `table`."""
     return Counter(
         batch.table
-        for batch in looked.plan.batches
+        for batch in check.plan.batches
         if table and batch.status in _WAITS and batch.causes and batch.causes[0].table == table
     )
 
 
-def _find_current_warnings(looked: CheckInput) -> Iterable[RootCause]:
-    for warned in looked.newest.values():
+def _find_current_warnings(check: CheckInput) -> Iterable[RootCause]:
+    for warned in check.newest.values():
         yield from _find_warning_causes(warned)
 
 
-def _find_past_warnings(looked: CheckInput) -> Iterable[RootCause]:
-    for warned in looked.warned:
+def _find_past_warnings(check: CheckInput) -> Iterable[RootCause]:
+    for warned in check.warned:
         yield from _find_warning_causes(warned)
 
 
@@ -311,7 +313,7 @@ def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
     return cause_key(kind, code, alike, table if is_of_table or not what else "")
 
 
-def _code_of(said: str) -> tuple[str, str]:
-    code, _, rest = said.partition(" ")
+def _code_of(text: str) -> tuple[str, str]:
+    code, _, rest = text.partition(" ")
     is_code = len(code) == 4 and code[0] == "E" and code[1:].isdigit()
-    return (code, rest) if is_code else ("", said)
+    return (code, rest) if is_code else ("", text)

@@ -50,28 +50,28 @@ def decide(known: StoredAlerts, found: AlertInput, alerting: Alerting, now: date
         due = _due(alerts.values(), target, rules, now, is_lost=target in known.waiting)
         for message in _bundle_messages(target, due, _slots(known.recent.get(target, ()), now)):
             messages.append(message)
-            for telling, alert in message.alerts:
-                alerts[alert.number] = _record_notification(alerts[alert.number], target, telling, now)
+            for cause, alert in message.alerts:
+                alerts[alert.number] = _record_notification(alerts[alert.number], target, cause, now)
     ended = (_mark_finished(alert, alerting) for alert in alerts.values())
     return Decision(tuple(alert for alert in ended if alert != before.get(alert.number)), tuple(messages))
 
 
 def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
     """Yield the known alerts with their new states, then new alerts, also for causes that are over already."""
-    standing = {trouble.key: trouble for trouble in found.troubles}
+    current = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
     for alert in known.alerts:
         if not alert.is_open:
             yield alert
             continue
-        trouble, left = standing.pop(alert.trouble.key, None), found.unsettled(alert.trouble)
+        trouble, left = current.pop(alert.trouble.key, None), found.unsettled(alert.trouble)
         if trouble is not None:
             yield replace(alert, trouble=trouble.with_batches(left))
         elif left:
             yield alert
         else:
             yield replace(alert, resolved=now)
-    for trouble in standing.values():
+    for trouble in current.values():
         yield Alert(number, trouble, now)
         number += 1
     known_keys = {alert.trouble.key for alert in known.alerts if alert.is_open}
@@ -88,14 +88,14 @@ def _due(
     due = []
     for alert in alerts:
         sent = alert.told.get(target)
-        meant = [rule for rule in rules if is_meant(rule, alert.trouble)]
-        heard = meant or ([] if sent is None else rules)  # the end is sent to each target that got the alert
-        awake = [rule for rule in heard if rule.quiet is None or not rule.quiet.is_quiet_at(now)]
+        matching = [rule for rule in rules if is_meant(rule, alert.trouble)]
+        applicable = matching or ([] if sent is None else rules)  # the end is sent to each target that got the alert
+        awake = [rule for rule in applicable if rule.quiet is None or not rule.quiet.is_quiet_at(now)]
         if not awake:
             continue
-        telling = _choose_telling(alert, sent, _repeat([rule for rule in meant if rule in awake]), now)
-        if telling is not None and not (telling is MessageCause.REPEATED and is_lost):
-            due.append((telling, alert))
+        cause = _choose_telling(alert, sent, _repeat([rule for rule in matching if rule in awake]), now)
+        if cause is not None and not (cause is MessageCause.REPEATED and is_lost):
+            due.append((cause, alert))
     return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
 
 
@@ -133,13 +133,13 @@ def _bundle_messages(target: str, due: Sequence[tuple[MessageCause, Alert]], slo
     return [Message(target, (each,)) for each in due] if len(due) <= slots else [Message(target, tuple(due))]
 
 
-def _record_notification(alert: Alert, target: str, telling: MessageCause, now: datetime) -> Alert:
+def _record_notification(alert: Alert, target: str, cause: MessageCause, now: datetime) -> Alert:
     sent = alert.told.get(target)
-    is_end = telling.is_of_end
-    noted = (
+    is_end = cause.is_of_end
+    notification = (
         Notification(now, now, of_end=is_end) if sent is None else Notification(sent.first, now, sent.times + 1, is_end)
     )
-    return replace(alert, told={**alert.told, target: noted})
+    return replace(alert, told={**alert.told, target: notification})
 
 
 def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:

@@ -43,7 +43,9 @@ def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[Watercloc
     """Return an error for each unresolved secret, invalid address and missing package, with the target's place."""
     errors = []
     for target in targets:
-        unresolved = [error for said in (target.address, target.token) if (error := _find_secret_error(said, secrets))]
+        unresolved = [
+            error for secret in (target.address, target.token) if (error := _find_secret_error(secret, secrets))
+        ]
         try:
             if not unresolved:
                 check_target(target, secrets)
@@ -53,8 +55,10 @@ def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[Watercloc
     return errors
 
 
-def _find_secret_error(said: str | Secret | None, secrets: Secrets) -> WaterclockError | None:
-    return secrets.unresolved_error(said.name) if isinstance(said, Secret) and not secrets.has(said.name) else None
+def _find_secret_error(secret: str | Secret | None, secrets: Secrets) -> WaterclockError | None:
+    return (
+        secrets.unresolved_error(secret.name) if isinstance(secret, Secret) and not secrets.has(secret.name) else None
+    )
 
 
 def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:

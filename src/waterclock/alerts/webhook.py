@@ -34,27 +34,27 @@ def post(address: str, token: str | None, body: Mapping[str, Any], target: str) 
     posting.post(address, token, payload(body, target))
 
 
-def _alert(said: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    is_over = MessageCause(said["telling"]).is_of_end
+def _alert(alert: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    is_over = MessageCause(alert["telling"]).is_of_end
     labels = {
-        "alertname": f"waterclock_{said['kind']}",
-        "severity": said["severity"],
+        "alertname": f"waterclock_{alert['kind']}",
+        "severity": alert["severity"],
         "project": body["project"],
         "env": body["env"],
-        "table": (said["tables"] or [""])[0],
-        "code": said["code"],
-        "alert": str(said["number"]),
+        "table": (alert["tables"] or [""])[0],
+        "code": alert["code"],
+        "alert": str(alert["number"]),
     }
-    held = ", ".join(f"{name} ({count})" for name, count in said["blocks"].items())
-    annotations = {"summary": said["line"], "description": said["text"], "fix": said["fix"], "blocks": held}
+    blocked = ", ".join(f"{name} ({count})" for name, count in alert["blocks"].items())
+    annotations = {"summary": alert["line"], "description": alert["text"], "fix": alert["fix"], "blocks": blocked}
     return {
         "status": "resolved" if is_over else "firing",
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": {name: value for name, value in annotations.items() if value},
-        "startsAt": said["opened"],
-        "endsAt": said["resolved"] if is_over else _OPEN_END,
+        "startsAt": alert["opened"],
+        "endsAt": alert["resolved"] if is_over else _OPEN_END,
         "generatorURL": "",
-        "fingerprint": said["key"][:16],
+        "fingerprint": alert["key"][:16],
     }
 
 

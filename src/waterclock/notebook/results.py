@@ -110,8 +110,8 @@ class QueryResult(CommandResult):
         body = "".join(f"<tr>{_cells('td', map(_value, row), styles)}</tr>" for row in answer.rows)
         below = [count_line(answer, "limit=")]
         below += [] if answer.moment is None else moment_lines(answer.moment, self.told.zone)
-        said = "".join(f"<div style='opacity:.7'>{escape(line)}</div>" for line in below)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{said}"
+        notes = "".join(f"<div style='opacity:.7'>{escape(line)}</div>" for line in below)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
 def _cells(tag: str, values: Any, styles: list[str]) -> str:

@@ -105,7 +105,7 @@ def read(
     """
     loaded = open_project(project_folder(project), env)
     unit = _unit(loaded, source, options or {}, is_source=True)
-    asked = _columns(columns)
+    column_list = _columns(columns)
     reach_storage(loaded)
     sessions, connections = sessions_to_keep(loaded), connections_of(loaded)
     collector = connections.collector(unit.connection)
@@ -117,14 +117,14 @@ def read(
     own = spark if is_direct else sessions.own()
     opened = connections.resolve_unit(unit)
     try:
-        collected = collector.read_snapshot(own, opened, asked, zone)
+        collected = collector.read_snapshot(own, opened, column_list, zone)
         if is_direct and collected.close is do_nothing:
             return _rename_columns(collected.frame, columns)
         return _rename_columns(_copy_rows(loaded, spark, collected), columns)
     except Exception as error:
         if isinstance(error, WaterclockError):
             raise
-        raise to_error(collector.explain(opened, asked, error) or error, where=str(unit)) from error
+        raise to_error(collector.explain(opened, column_list, error) or error, where=str(unit)) from error
     finally:
         if own is not spark:
             sessions.release(own)
@@ -229,13 +229,15 @@ def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_sourc
     source = SourceText("wc.read" if is_source else "wc.write", text)
     errors: list[WaterclockError] = []
     try:
-        said: ParsedUnit = parse_clause("FROM" if is_source else "TO", text, source, variables={})
+        parsed: ParsedUnit = parse_clause("FROM" if is_source else "TO", text, source, variables={})
     except WaterclockError as error:
         raise ProjectErrors([error]) from None
     whole = source.span(0, max(len(text), 1))
     known = project.flow.connections
     systems = ValidConnections(known, frozenset(known), capabilities())
-    unit = systems.unit(said, ParsedOptions(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source)
+    unit = systems.unit(
+        parsed, ParsedOptions(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source
+    )
     if errors:
         raise ProjectErrors(errors)
     return unit
@@ -244,7 +246,7 @@ def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_sourc
 def _columns(text: str) -> Columns:
     source = SourceText("wc.read", text)
     try:
-        said: ParsedColumnList = parse_clause("COLUMNS", text, source, variables={})
+        parsed: ParsedColumnList = parse_clause("COLUMNS", text, source, variables={})
     except WaterclockError as error:
         raise ProjectErrors([error]) from None
     return Columns(
@@ -252,19 +254,21 @@ def _columns(text: str) -> Columns:
             Column(one.name, one.span.place, one.declared.type)
             if one.tells is None
             else Column(IN_ROWS[one.tells.what], one.span.place, one.declared.type, tells=one.tells.what)
-            for one in said.columns
+            for one in parsed.columns
         ),
-        said.is_open,
+        parsed.is_open,
     )
 
 
 def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
     """Rename and reorder the columns of a frame by the column list `columns`. Columns that it does not name follow."""
-    said: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
-    asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
-    others = [name for name in frame.columns if name not in asked]
-    there = [f"{quote_name(name)} AS {quote_name(shown)}" for name, shown in asked.items() if name in frame.columns]
-    return frame.selectExpr(*there, *map(quote_name, others))
+    parsed: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
+    new_names = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in parsed.columns}
+    others = [name for name in frame.columns if name not in new_names]
+    selected = [
+        f"{quote_name(name)} AS {quote_name(shown)}" for name, shown in new_names.items() if name in frame.columns
+    ]
+    return frame.selectExpr(*selected, *map(quote_name, others))
 
 
 def _copy_rows(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
@@ -287,15 +291,17 @@ def _folder_for(project: Project) -> Iterator[Path]:
         remove_folder(folder)
 
 
-def _mode(project: Project, unit: Unit, said: str, keys: tuple[str, ...]) -> tuple[Mode, tuple[str, ...]]:
+def _mode(project: Project, unit: Unit, mode_name: str, keys: tuple[str, ...]) -> tuple[Mode, tuple[str, ...]]:
     kind = project.flow.connections[unit.connection].type
     modes = {mode.value: mode for mode in capabilities()[kind].publishes}
-    mode = modes.get(said.lower())
+    mode = modes.get(mode_name.lower())
     if mode is None:
-        raise _not_so(f"{kind} takes no {said}", f"it takes {', '.join(sorted(modes)) or 'nothing'}", "choose another")
+        raise _not_so(
+            f"{kind} takes no {mode_name}", f"it takes {', '.join(sorted(modes)) or 'nothing'}", "choose another"
+        )
     if (mode is Mode.MERGE) != bool(keys):
         why = "MERGE finds the rows to replace by a key, and no other mode has one"
-        raise _not_so(f"{said} {'with' if keys else 'without'} a key", why, "as in mode='merge', key='id'")
+        raise _not_so(f"{mode_name} {'with' if keys else 'without'} a key", why, "as in mode='merge', key='id'")
     return mode, keys
 
 

@@ -26,10 +26,10 @@ def query_access(by: Person, flow: Flow, sql: str, *, address: str = "", agent: 
 
     The record of an invalid query has no tables, because the query is refused before anything is read.
     """
-    beside = {f"{name}{suffix}": name for name in flow.tables for suffix in ("_quarantine", HELD)}
+    companions = {f"{name}{suffix}": name for name in flow.tables for suffix in ("_quarantine", HELD)}
     status = {f"waterclock.{name}" for name in STATUS_TABLES}
     try:
-        tables = tables_of(adhoc_query(sql, flow, status_tables={*status, *beside}))
+        tables = tables_of(adhoc_query(sql, flow, status_tables={*status, *companions}))
     except WaterclockError:
         tables = ()
     digest = sha256(sql.encode("utf-8", "surrogateescape")).hexdigest()
@@ -79,6 +79,6 @@ class AccessLog:
         self.write(due)
 
     def _end(self, now: float) -> list[Access]:
-        over = [access for access, (until, _) in self._counted.items() if until <= now]
-        counts = [(access, int(self._counted.pop(access)[1])) for access in over]
+        expired = [access for access, (until, _) in self._counted.items() if until <= now]
+        counts = [(access, int(self._counted.pop(access)[1])) for access in expired]
         return [replace(access, times=times) for access, times in counts if times]

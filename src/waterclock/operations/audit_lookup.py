@@ -88,8 +88,8 @@ def find_audit_target(
 def _describe_state(now: LabelState | None) -> str:
     if now is None:
         return "it is not due yet"
-    is_told = now.reason.startswith(str(now.status))  # blocked by ...
-    return f"it is {now.reason}" if is_told else f"it is {now.status}{f': {now.reason}' if now.reason else ''}"
+    names_status = now.reason.startswith(str(now.status))  # blocked by ...
+    return f"it is {now.reason}" if names_status else f"it is {now.status}{f': {now.reason}' if now.reason else ''}"
 
 
 def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) -> AuditTarget:

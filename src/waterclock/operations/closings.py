@@ -79,6 +79,6 @@ def books_words(closing: Closing, zone: str) -> str:
     """Describe when and why books closed, or how far an open window was checked."""
     if closing.tick is not None:
         return closed_words(closing, zone, instant_words).removeprefix("books ")
-    looked = "" if closing.looked is None else f"checked up to {instant_words(closing.looked, zone)}"
-    said = ", ".join(filter(None, ("open", looked, failed_check_words(closing))))
-    return f"{said}{f'; furthest behind: {part_words(closing.behind)}' if closing.behind else ''}"
+    checked = "" if closing.looked is None else f"checked up to {instant_words(closing.looked, zone)}"
+    described = ", ".join(filter(None, ("open", checked, failed_check_words(closing))))
+    return f"{described}{f'; furthest behind: {part_words(closing.behind)}' if closing.behind else ''}"

@@ -64,8 +64,8 @@ def _cause_words(due: DeadlineWindow, flow: Flow) -> str:
         return f"{'it' if root.table == due.table else root.table} {detail}"
     if root.status is Status.PAUSED and detail:
         return f"{subject} is {detail}"
-    said = f"{subject} {_MATTERS.get(root.status, f'is {root.status}')}"
-    return said if not detail or root.status in {Status.READY, Status.RUNNING} else f"{said}: {detail}"
+    described = f"{subject} {_MATTERS.get(root.status, f'is {root.status}')}"
+    return described if not detail or root.status in {Status.READY, Status.RUNNING} else f"{described}: {detail}"
 
 
 def remaining_time_words(due: DeadlineWindow) -> str:

@@ -24,22 +24,22 @@ class ColumnDescription:
 def describe_columns(at: OpenedProject, table: Table) -> tuple[ColumnDescription, ...]:
     """Return the columns of a table as its last batch left them, or else as they are declared."""
     stored = _stored_columns(at, table)
-    said = {column.name.lower(): column for column in table.columns.named}
+    declared = {column.name.lower(): column for column in table.columns.named}
     names = list(stored) or [column.name for column in table.columns.named]
     found = []
     for name in names:
-        column = said.get(name.lower())
+        column = declared.get(name.lower())
         if column is None:
             comment = "the batch's label" if name == TIMELABEL else ""
             found.append(ColumnDescription(name, stored[name], "", comment))
             continue
-        says = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
-        says += [f"EXPECT {rule.expression}" for rule in column.rules]
-        says += [f"REFERENCES {column.references.table}"] if column.references else []
-        says += ["HIDDEN"] if column.is_hidden else []
-        says += [f"SUBJECT {column.subject}"] if column.subject else []
+        properties = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
+        properties += [f"EXPECT {rule.expression}" for rule in column.rules]
+        properties += [f"REFERENCES {column.references.table}"] if column.references else []
+        properties += ["HIDDEN"] if column.is_hidden else []
+        properties += [f"SUBJECT {column.subject}"] if column.subject else []
         found.append(
-            ColumnDescription(name, stored.get(name) or column.type or "", ", ".join(says), column.comment or "")
+            ColumnDescription(name, stored.get(name) or column.type or "", ", ".join(properties), column.comment or "")
         )
     return tuple(found)
 
@@ -63,8 +63,8 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     pairs += [("expects", _format_rule(rule)) for rule in (*table.rules, *rules_without_expression(table))]
     pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
     pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []
-    pairs += [("measures", said) for said in _offline(table)]
-    said = {
+    pairs += [("measures", optional) for optional in _offline(table)]
+    optional = {
         "closes": table.closes and f"when {table.closes.text}",
         "open windows of": table.open_of,
         "on schema change": table.columns.on_change and str(table.columns.on_change).lower(),
@@ -77,7 +77,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "owner": table.about.owner,
         "tags": ", ".join(table.about.tags),
     }
-    return pairs + [(name, text) for name, text in said.items() if text]
+    return pairs + [(name, text) for name, text in optional.items() if text]
 
 
 def _format_rule(rule: Rule) -> str:
@@ -109,8 +109,8 @@ def _source_pairs(source: Source) -> list[tuple[str, str]]:
     by = f"for each row of {source.each.table}" if source.each else f"by {source.batching}"
     pairs = [("from", f"{source.unit}, {by}")]
     if source.lookback is not None:
-        said = (str(source.lookback), str(source.changed or ""))
-        pairs.append(("looks back", " ".join(filter(None, said))))
+        parts = (str(source.lookback), str(source.changed or ""))
+        pairs.append(("looks back", " ".join(filter(None, parts))))
     if source.awaits is not None:
         pairs.append(("awaits", str(source.awaits)))
     return pairs

@@ -35,8 +35,8 @@ class FirstWindow:
     def words(self) -> str:
         """Return `2026-11-20, closes 2026-11-21 00:00Z`, plus the due instant if that is later."""
         zone = self.cadence.zone
-        said = f"{self.local}, closes {instant_words(self.window.end, zone)}"
-        return said if self.due == self.window.end else f"{said}, due {instant_words(self.due, zone)}"
+        described = f"{self.local}, closes {instant_words(self.window.end, zone)}"
+        return described if self.due == self.window.end else f"{described}, due {instant_words(self.due, zone)}"
 
 
 def first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:

@@ -82,8 +82,8 @@ def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:
     reached: Mapping[str, Sequence[WatermarkPosition]] = {}
     if at.ledger is not None:
         marks = [mark_of(name) for name in names if has_watermark(at.flow, name)]
-        meant = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
-        made = at.ledger.past.list_newest_labels(sorted(meant), MOST)
+        tables_to_read = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
+        made = at.ledger.past.list_newest_labels(sorted(tables_to_read), MOST)
         reached = read_watermarks(at.flow, at.ledger.past, names, MOST)
     return [
         replace(

@@ -19,7 +19,7 @@ def describe_abandoned_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
     if not claims:
         return {}
     now = ledger.now()
-    return {claim.claim: said for claim in claims if (said := _describe_claim(claim, now))}
+    return {claim.claim: description for claim in claims if (description := _describe_claim(claim, now))}
 
 
 def mark_abandoned_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:

@@ -230,8 +230,8 @@ def describe_read(table: Table, read: Read) -> str:
     by = [str(choice) for choice in table.choices if read in choice.reads]
     if len(by) == len(table.choices):
         return str(read)
-    said = f"by {', '.join(by)}"
-    return said if read.kind is ReadKind.PLAIN else f"{read} {said}"
+    queries = f"by {', '.join(by)}"
+    return queries if read.kind is ReadKind.PLAIN else f"{read} {queries}"
 
 
 def _choices_of(table: Table, read: Read) -> list[str] | None:
@@ -268,8 +268,8 @@ def tables_within(arrows: Arrows, names: Iterable[str], steps: int | None = None
 def tables_on_paths(arrows: Arrows, one: str, other: str) -> set[str]:
     """Return the tables on all paths between two tables, whichever is upstream, or an empty set without a path."""
     back = reverse_arrows(arrows)
-    ways = (tables_within(arrows, [low]) & tables_within(back, [high]) for low, high in ((one, other), (other, one)))
-    return set().union(*ways)
+    paths = (tables_within(arrows, [low]) & tables_within(back, [high]) for low, high in ((one, other), (other, one)))
+    return set().union(*paths)
 
 
 def _reach(

@@ -121,17 +121,17 @@ def profile_of(kept: Sequence[MeasuredBatch], labels: Collection[datetime]) -> t
 def rules_on(table: Table, name: str) -> tuple[str, ...]:
     """Return the names of the batch rules that use a measure, ignoring whitespace and case in its expression."""
     declared = next((measure.expression for measure in _measures(table) if measure.name == name), name)
-    asks = re.compile(rf"(?<![\w.`]){re.escape(_plain(declared))}")
+    pattern = re.compile(rf"(?<![\w.`]){re.escape(_plain(declared))}")
 
-    def is_asked(rule: Rule) -> bool:
+    def uses_measure(rule: Rule) -> bool:
         if rule.comparison is not None and any(_key(of) == name for of in rule.comparison.aggregates):
             return True
         text = _plain(rule.expression)
-        return asks.search(text) is not None or (
+        return pattern.search(text) is not None or (
             name == ROWS and re.search(r"(?<![\w.`])count\([*1]\)", text) is not None
         )
 
-    return tuple(rule.name for rule in list_batch_rules(table) if rule.scope is Scope.BATCH and is_asked(rule))
+    return tuple(rule.name for rule in list_batch_rules(table) if rule.scope is Scope.BATCH and uses_measure(rule))
 
 
 def _list_compared_aggregates(table: Table) -> list[str]:

@@ -46,13 +46,13 @@ class OfflineTableStatus:
         """Build the JSON response with this status."""
         from waterclock.json_models.watching import OfflineStatus
 
-        looked = None if self.look is None or self.look.looked_at == NEVER else self.look
+        newest = None if self.look is None or self.look.looked_at == NEVER else self.look
         return OfflineStatus.build(
             table=self.table.name,
             every=None if self.table.offline is None else str(self.table.offline.period),
-            looked_at=looked.looked_at if looked else None,
-            labels=looked.labels if looked else 0,
-            seconds=looked.seconds if looked else None,
+            looked_at=newest.looked_at if newest else None,
+            labels=newest.labels if newest else 0,
+            seconds=newest.seconds if newest else None,
             error=self.error,
             next=self.next_at,
             is_due=self.is_due,
@@ -104,14 +104,14 @@ def list_offline_states(at: OpenedProject, names: Collection[str]) -> tuple[Offl
     ledger = at.ledger
     if not tables or ledger is None:
         return ()
-    looks, found = ledger.offline.newest_runs(), []
+    newest_runs, found = ledger.offline.newest_runs(), []
     for table in tables:
-        look = looks.get(table.name)
+        newest = newest_runs.get(table.name)
         slices = ledger.reads.slices(table.name, BEGINNING, FOREVER)
         current = {it.label: it.claim for it in slices if it.slice_path}
         waiting = to_measure(table, current, ledger.offline.list_measured_labels(table.name), _MOST_WAITING)
-        after = next_measurement_time(table, look)
+        after = next_measurement_time(table, newest)
         spans = ledger.offline.newest_spans(table.name, _NEWEST_SPANS)
-        due = bool(current) and is_due(table, look, at.now)
-        found.append(OfflineTableStatus(table, look, None if after == NEVER else after, due, len(waiting), spans))
+        due = bool(current) and is_due(table, newest, at.now)
+        found.append(OfflineTableStatus(table, newest, None if after == NEVER else after, due, len(waiting), spans))
     return tuple(found)

@@ -44,13 +44,13 @@ def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWin
 
 
 def _find_open_windows(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
-    beside = open_windows_table(at.flow, name)
-    if beside is None:
+    speed_table = open_windows_table(at.flow, name)
+    if speed_table is None:
         return
     books = at.planner.books_of(at.snapshot, at.now, name)
     cadence = books.table.cadence
     begun, first = cadence.window_of(at.now - _INSTANT), books.first_open()
     start = max(books.starts[name], begun.start if first is None else first.start)
-    made = list(at.snapshot.of(beside.name).covered)
+    made = list(at.snapshot.of(speed_table.name).covered)
     count = cadence.count(start, max(begun.end, start))
     yield OpenWindows(name, cadence.zone, count, start, made[-1][1] if made else None)

@@ -18,10 +18,10 @@ def select_paused_tables(flow: Flow, texts: list[str] | None, labels: str | None
     """Return the tables to pause or resume; None for all tables. Raises E430 if labels are given; as `select`."""
     found = select(flow, *texts) if texts else None
     if labels or (found and found.labels):
-        name, said = next(iter(found.labels.items()), (found.tables[0], labels)) if found else ("TABLE", labels)
+        name, given = next(iter(found.labels.items()), (found.tables[0], labels)) if found else ("TABLE", labels)
         raise no_pause(
             "a pause is of whole tables",
-            why=f"labels are given: {said}",
+            why=f"labels are given: {given}",
             fix=f"give only the table; `waterclock skip {name} LABELS` leaves labels out",
         )
     return None if found is None else found.tables

@@ -39,10 +39,10 @@ def states_in_spans(
         wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())
         settled = at.ledger.past.settled_labels(list(edges), *wide)
         warned = at.ledger.past.row_warnings(list(edges), *wide)
-    apart: dict[str, list[datetime]] = {}
+    warned_labels: dict[str, list[datetime]] = {}
     for name, label in warned:
-        apart.setdefault(name, []).append(label)
-    return count_states(at.planner, at.snapshot, at.now, settled, edges, apart=apart), warned
+        warned_labels.setdefault(name, []).append(label)
+    return count_states(at.planner, at.snapshot, at.now, settled, edges, apart=warned_labels), warned
 
 
 def zone_of_columns(tables: Sequence[Table], usual: str) -> str:

@@ -133,11 +133,11 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
         raise WaterclockError(
             "E910", f"{verb!r} is not an action on batches", fix=did_you_mean(verb, list(Verb))
         ) from None
-    asked, following, asking, of_tables = _FOUND[wanted](at, selection, labels, most)
-    made = {} if wanted in _MAKES_NOTHING else asked
+    requested, following, requests, of_tables = _FOUND[wanted](at, selection, labels, most)
+    made = {} if wanted in _MAKES_NOTHING else requested
     both = {
         name: len({*made.get(name, ()), *following.get(name, ())})
-        for name in _upstream_first(at.flow, {*asked, *following})
+        for name in _upstream_first(at.flow, {*requested, *following})
     }
     # released batches are made already, and cost nothing more
     work = {name: len(following.get(name, ())) for name in both} if wanted is Verb.RELEASE else both
@@ -145,14 +145,14 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
     words = ["waterclock", wanted.value, *filter(None, of), *_ONLY_ASKED.get(wanted, ())]
     return Proposal(
         verb=wanted,
-        asked=asked,
+        asked=requested,
         following=following,
         steps=_steps(at.flow, both),
         cost=cost_of(work, at.snapshot),
         command=shlex.join(words),
         may_differ=wanted not in _MAKES_NOTHING
-        and any(_is_covered(at, name, window.start) for name, windows in asked.items() for window in windows),
-        asking=asking or {},
+        and any(_is_covered(at, name, window.start) for name, windows in requested.items() for window in windows),
+        asking=requests or {},
         of_tables=of_tables,
     )
 
@@ -180,8 +180,8 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
             simple[proposal.verb](name, found, who=who, why=why)
     elif proposal.verb is Verb.RETRY:
         for name, found in labels.items():
-            late, beside = late_tables(at.flow, name), open_windows_table(at.flow, name)
-            states = None if beside is None else beside.name
+            late, speed_table = late_tables(at.flow, name), open_windows_table(at.flow, name)
+            states = None if speed_table is None else speed_table.name
             decisions.retry(name, found, late_tables=late, open_windows=states, who=who, why=why)
     elif proposal.verb is Verb.SKIP:
         for name, windows in proposal.asked.items():
@@ -189,10 +189,12 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
     elif proposal.verb is Verb.WITHDRAW:
         _withdraw(at, at.ledger, labels, who=who, why=why)
     else:
-        for (verb, name), meant in proposal.asking.items():
-            said = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
+        for (verb, name), labels_to_request in proposal.asking.items():
+            shown_verb = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
             is_retry = verb != FOLLOW
-            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said, is_retry=is_retry)
+            decisions.request_restate(
+                name, sorted(labels_to_request), verb, who=who, why=why, said=shown_verb, is_retry=is_retry
+            )
 
 
 def find_publishes(flow: Flow, proposal: Proposal) -> dict[str, str]:
@@ -205,15 +207,15 @@ def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | No
     blocked = find_blocked_batches(plan_of_readers(at, cleared), cleared)
     made = {name: {*cleared.get(name, ()), *blocked.get(name, ())} for name in {*cleared, *blocked}}
     partial = find_partial_batches(at, made)
-    standing = {
+    with_rows = {
         name: {*(label for label in cleared.get(name, ()) if _is_covered(at, name, label)), *partial.get(name, ())}
         for name in {*cleared, *partial}
     }
     # these batches have earlier rows, which readers may have used
-    resting = _restate(at, Verb.RECOMPUTE, standing, most).following
+    dependents = _restate(at, Verb.RECOMPUTE, with_rows, most).following
     following = {
-        name: {*blocked.get(name, ()), *partial.get(name, ()), *_labels(resting.get(name, ()))}
-        for name in {*blocked, *partial, *resting}
+        name: {*blocked.get(name, ()), *partial.get(name, ()), *_labels(dependents.get(name, ()))}
+        for name in {*blocked, *partial, *dependents}
     }
     others = {name: of_table - cleared.get(name, frozenset()) for name, of_table in following.items()}
     return _Found(_windows(at.flow, cleared), _windows(at.flow, others))
@@ -254,17 +256,17 @@ def _restate(at: OpenedProject, verb: Verb, found: Mapping[str, Iterable[datetim
     wanted = {name: tuple(labels) for name, labels in found.items() if labels}
     if at.ledger is None or not wanted:
         return _Found({}, {})
-    asking, snapshot = build_requests(at, at.ledger, verb, wanted, most)
+    requests, snapshot = build_requests(at, at.ledger, verb, wanted, most)
     ripple = at.planner.ripple(snapshot, at.now, wanted)
-    return _Found(ripple.asked, ripple.following, asking)
+    return _Found(ripple.asked, ripple.following, requests)
 
 
 def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
     name, behind = one_table(at.flow, selection)
-    meant = behind or parse_labels(labels or "")
+    selected = behind or parse_labels(labels or "")
     table = at.flow.tables[name]
     start = at.planner.starts(at.snapshot, at.now)[name]
-    low, high = meant.limit_to(table, start, table.cadence.last_due(at.now))
+    low, high = selected.limit_to(table, start, table.cadence.last_due(at.now))
     refuse_more_than(most, table.cadence.count(low, high))
     windows = tuple(table.cadence.windows(low, high))
     done = [] if at.ledger is None else [cell for cell in at.ledger.past.grid([name], low, high) if cell.current_claim]

@@ -81,10 +81,10 @@ class QueryProcess:
         Raises the query's own error, or E731 if the process has ended.
         """
         with self._telling_end():
-            said = self._connection.recv() if self._connection.poll(seconds) else None
-        if isinstance(said, BaseException):
-            raise said
-        found: AnsweredQuestion | str | None = said
+            message = self._connection.recv() if self._connection.poll(seconds) else None
+        if isinstance(message, BaseException):
+            raise message
+        found: AnsweredQuestion | str | None = message
         return found
 
     def cancel(self) -> None:
@@ -141,9 +141,9 @@ class _Answering:
     def _listen(self) -> None:
         try:
             while True:
-                said = self._connection.recv()
-                if said != _CANCEL:
-                    self._requests.put(said)
+                message = self._connection.recv()
+                if message != _CANCEL:
+                    self._requests.put(message)
                 elif self._sessions is not None:
                     cancel_jobs(self._sessions, _TAG)
         except (EOFError, OSError):
@@ -186,12 +186,12 @@ class _Answering:
         self._sessions.revive()
         return self._sessions
 
-    def _say(self, said: AnsweredQuestion | BaseException | str) -> None:
+    def _say(self, message: AnsweredQuestion | BaseException | str) -> None:
         try:
-            data = pickle.dumps(said)
+            data = pickle.dumps(message)
             pickle.loads(data)  # noqa: S301 - our own data; an error with its own arguments may fail to unpickle
         except Exception:  # noqa: BLE001 - whatever an error contains
-            data = pickle.dumps(RuntimeError(f"{type(said).__name__}: {said}"))
+            data = pickle.dumps(RuntimeError(f"{type(message).__name__}: {message}"))
         if len(data) > _MOST_SENT:
             data = pickle.dumps(
                 WaterclockError(

@@ -94,9 +94,9 @@ def moment_lines(moment: ResolvedTick, zone: str, *, can_make: bool = False) -> 
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
     if moment.is_rippling:
-        said = "inputs were restated since, and not all batches were made again: this is the answer known before"
+        note = "inputs were restated since, and not all batches were made again: this is the answer known before"
         lines += [
-            said,
+            note,
             *(f"  {_batches(each['table'], each['labels'])} not been made again" for each in _behind_items(moment)),
         ]
         lines += ["--make makes these batches again before the query"] if can_make else []

@@ -37,8 +37,8 @@ def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
         shown = table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
         if hidden := sum(label < shown for label in labels):
             count = count_words(hidden, "label")
-            said = f"RETAIN {table.retain} of {name} hides labels before {label_of(shown)}"
-            lines.append(f"{said}: {count} of these, which only batches may still read")
+            rule = f"RETAIN {table.retain} of {name} hides labels before {label_of(shown)}"
+            lines.append(f"{rule}: {count} of these, which only batches may still read")
     return lines
 
 
@@ -60,13 +60,13 @@ def build_requests(
     Raises E525 if more than `most` batches depend on them.
     Cost: a snapshot with all dependent batches, some 50 µs a batch
     """
-    asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
+    requests = {(verb, name): frozenset(labels) for name, labels in found.items()}
     doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # counted even if nothing is requested
-    snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most, besides=doubted)
-    resting = at.planner.find_dependent_labels(snapshot, at.now, found)
-    for name, labels in resting.items():
-        asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
-    return asking, snapshot.add_followers(resting)
+    snapshot = ledger.reads.snapshot(at.flow, asking=requests, most=most, besides=doubted)
+    dependents = at.planner.find_dependent_labels(snapshot, at.now, found)
+    for name, labels in dependents.items():
+        requests[FOLLOW, name] = labels | requests.get((FOLLOW, name), frozenset())
+    return requests, snapshot.add_followers(dependents)
 
 
 def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
@@ -74,14 +74,14 @@ def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Fou
 
     A recomputed window takes its late rows in. Until then they are in `<table>_late`, with labels after its end.
     """
-    taken: dict[str, tuple[datetime, ...]] = {}
+    affected: dict[str, tuple[datetime, ...]] = {}
     for name, labels in found.items():
         table = at.flow.tables[name]
         if table.closes is not None and labels:
             low = table.cadence.next(min(labels))
             for late in late_tables(at.flow, name):
-                taken[late] = tuple(label for label, _ in ledger.past.made_labels(late, low, at.now))
-    return {name: labels for name, labels in taken.items() if labels}
+                affected[late] = tuple(label for label, _ in ledger.past.made_labels(late, low, at.now))
+    return {name: labels for name, labels in affected.items() if labels}
 
 
 def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) -> Found:
@@ -112,10 +112,10 @@ def _find_done_labels(
     is_meant: Callable[[Table, str | None], bool],
     most: int | None = None,
 ) -> Found:
-    meant, by_table = select_tables(at.flow, [selection], labels)
+    selected, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
     found: dict[str, list[datetime]] = {}
-    for name in meant.tables:
+    for name in selected.tables:
         table = at.flow.tables[name]
         span = _span(at, table, by_table.get(name), starts[name])
         made = () if at.ledger is None or span is None else at.ledger.past.made_labels(name, *span, most=most)

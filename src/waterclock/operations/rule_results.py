@@ -91,11 +91,11 @@ def rule_results(at: OpenedProject, tables: Sequence[Table], newest: int) -> tup
         if next(_rules(table), None) is None:
             continue
         cells = filter_evaluated_batches(at.ledger.past.newest(table.name, newest))
-        said: Mapping[datetime, Sequence[str]] = {}
+        warnings: Mapping[datetime, Sequence[str]] = {}
         if cells:
             span = cells[0].label, table.cadence.next(cells[-1].label)
-            said = {label: texts for (_, label), texts in at.ledger.past.row_warnings([table.name], *span).items()}
-        found += rules_in(table, cells, said, notes)
+            warnings = {label: texts for (_, label), texts in at.ledger.past.row_warnings([table.name], *span).items()}
+        found += rules_in(table, cells, warnings, notes)
     return worst_first(found)
 
 
@@ -107,13 +107,16 @@ def filter_evaluated_batches(cells: Iterable[Cell]) -> list[Cell]:
 def rules_in(
     table: Table,
     cells: Sequence[Cell],
-    said: Mapping[datetime, Sequence[str]],
+    warnings: Mapping[datetime, Sequence[str]],
     notes: Mapping[tuple[str, str], RuleNote],
 ) -> list[RuleResults]:
-    """Return a table's rules with results in `cells`, oldest first. `said`: the batches' warnings by label. Pure."""
+    """Return a table's rules with results in `cells`, oldest first. `warnings`: those of batches, by label. Pure."""
     return [
         RuleResults(
-            table.name, *rule, tuple(_answer(rule[0], cell, said) for cell in cells), notes.get((table.name, rule[0]))
+            table.name,
+            *rule,
+            tuple(_answer(rule[0], cell, warnings) for cell in cells),
+            notes.get((table.name, rule[0])),
         )
         for rule in _rules(table)
     ]
@@ -127,9 +130,9 @@ def worst_first(rules: Iterable[RuleResults]) -> tuple[RuleResults, ...]:
 def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     """Return the names of the rules that rejected a batch's newest attempt, or that its visible rows break."""
     made = None if audit.current is None else audit.current.revision
-    said = {audit.cell.label: () if made is None else warnings_of(made.measures)}
+    warnings = {audit.cell.label: () if made is None else warnings_of(made.measures)}
     names = dict.fromkeys(name for name, _, _ in _rules(table))
-    return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
+    return tuple(name for name in names if _answer(name, audit.cell, warnings).state in {State.FAILED, State.WARNED})
 
 
 def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Person) -> None:
@@ -171,11 +174,11 @@ def _describe_check(check: Check) -> str:
     return f"{check.columns[0]} holds {check.text}" if check.demand is Requirement.TYPE else f"{check.name} occurs once"
 
 
-def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> LabelResult:
-    begins = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
+def _answer(name: str, cell: Cell, warnings: Mapping[datetime, Sequence[str]]) -> LabelResult:
+    beginnings = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
-        said_within = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, begins))})")
-        text = next((line for line in (cell.error or "").splitlines() if said_within.search(line)), "")
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, beginnings))})")
+        text = next((line for line in (cell.error or "").splitlines() if pattern.search(line)), "")
         return LabelResult(cell.label, State.FAILED if text else State.DUE, text)
-    text = next((text for text in said.get(cell.label, ()) if text.startswith(begins)), "")
+    text = next((text for text in warnings.get(cell.label, ()) if text.startswith(beginnings)), "")
     return LabelResult(cell.label, State.WARNED if text else State.OK, text)

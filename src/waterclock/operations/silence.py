@@ -81,12 +81,12 @@ def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Sil
     Only collects are checked, because the rows of other tables depend on them.
     Cost: one query of the ledger, and a second one for the history of those whose newest label is empty.
     """
-    meant = [name for name in names if flow.tables[name].kind is Kind.COLLECT]
-    empty = past.empty_at_last(meant) if meant else frozenset()
+    collects = [name for name in names if flow.tables[name].kind is Kind.COLLECT]
+    empty = past.empty_at_last(collects) if collects else frozenset()
     if not empty:
         return ()
     history = past.newest_rows(sorted(empty), MOST)
-    found = (silence_of(flow.tables[name], history.get(name, ())) for name in meant if name in empty)
+    found = (silence_of(flow.tables[name], history.get(name, ())) for name in collects if name in empty)
     return tuple(each for each in found if each is not None)
 
 

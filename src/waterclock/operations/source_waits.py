@@ -30,8 +30,8 @@ def source_waits(at: OpenedProject, plan: Plan) -> list[SourceWait]:
     names = [name for name in at.flow.order if name in ready and at.flow.tables[name].source is not None]
     if at.ledger is None or not names:
         return []
-    noted = at.ledger.past.waits_for_sources(names)
-    found = [SourceWait(name, it.data["label"], it.at) for name, it in sorted(noted.items()) if "label" in it.data]
+    recorded = at.ledger.past.waits_for_sources(names)
+    found = [SourceWait(name, it.data["label"], it.at) for name, it in sorted(recorded.items()) if "label" in it.data]
     return [wait for wait in found if any(waits(batch, {wait.table: wait.label}) for batch in plan.batches)]
 
 

@@ -59,8 +59,8 @@ def _suggest_rules(table: Table, rows: Sequence[int]) -> Iterator[SuggestedRule]
 
 
 def _rule(table: Table, name: str, expression: str, why: str) -> SuggestedRule:
-    said = f"{expression} AS {name} ELSE WARN"
-    text = f'expect="{said}"' if table.place.file.endswith(".py") else f"EXPECT {said}"
+    declaration = f"{expression} AS {name} ELSE WARN"
+    text = f'expect="{declaration}"' if table.place.file.endswith(".py") else f"EXPECT {declaration}"
     return SuggestedRule(table.name, name, text, why)
 
 

@@ -97,13 +97,13 @@ class RemainingTimes:
 
     def usual(self, table: str) -> timedelta:
         """Return how long a batch usually takes. Before the first batch it is the table's RUNTIME, or else 0."""
-        seconds, said = self.snapshot.of(table).seconds_per_batch, self.flow.tables[table].runtime
-        return timedelta(seconds=seconds) if seconds is not None else said.to_timedelta() if said else _NOTHING
+        seconds, declared = self.snapshot.of(table).seconds_per_batch, self.flow.tables[table].runtime
+        return timedelta(seconds=seconds) if seconds is not None else declared.to_timedelta() if declared else _NOTHING
 
     def _add(self, batch: Batch) -> None:
-        way = self._way(batch)  # the remaining times of its inputs are known already
+        remaining = self._way(batch)  # the remaining times of its inputs are known already
         self._labels.setdefault(batch.table, []).append(batch.label)
-        self._ways.setdefault(batch.table, []).append(way)
+        self._ways.setdefault(batch.table, []).append(remaining)
 
     def _way(self, batch: Batch) -> RemainingTime:
         ran = self.elapsed.get((batch.table, batch.label), _NOTHING)

@@ -91,8 +91,8 @@ def _describe_stops(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: P
         is_one, is_failure = len(batches) == 1, kind is Status.FAILED
         if parts and not by[kind]:
             be = "" if is_failure else "is " if is_one else "are "
-            said = f"; {number.lower()} {'batch' if is_one else 'batches'} {be}"
-            parts += [VerdictPart(said), VerdictPart("failed" if is_failure else "held", mark), VerdictPart(": ")]
+            clause = f"; {number.lower()} {'batch' if is_one else 'batches'} {be}"
+            parts += [VerdictPart(clause), VerdictPart("failed" if is_failure else "held", mark), VerdictPart(": ")]
         else:
             noun = ("failure" if is_one else "failures") if is_failure else "held batch" if is_one else "held batches"
             what = count_words(by[kind], "batch", "batches") if by[kind] else "nothing else"
@@ -107,13 +107,13 @@ def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
     by_table: dict[str, list[Batch]] = {}
     for batch in batches:
         by_table.setdefault(batch.table, []).append(batch)
-    said = []
+    places = []
     for name, of_table in list(by_table.items())[:_MOST_NAMED]:
         at = short_label(of_table[0].label, flow.tables[name].cadence, now)
-        said.append(f"{name} @ {at if len(of_table) == 1 else count_words(len(of_table), 'label')}")
+        places.append(f"{name} @ {at if len(of_table) == 1 else count_words(len(of_table), 'label')}")
     if more := len(by_table) - _MOST_NAMED:
-        said += [f"{count_words(more, 'other table')}"] if more > 0 else []
-    return _and(said)
+        places += [f"{count_words(more, 'other table')}"] if more > 0 else []
+    return _and(places)
 
 
 def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[VerdictPart, ...]:
@@ -177,5 +177,5 @@ def _join_names(names: Sequence[str]) -> str:
     return _and([*names[:_MOST_NAMED], *([f"{number_words(more)} more"] if more > 0 else [])])
 
 
-def _and(said: Sequence[str]) -> str:
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+def _and(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

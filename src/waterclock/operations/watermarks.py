@@ -58,8 +58,8 @@ def reached_words(table: Table, found: WatermarkPosition, per: Sequence[str]) ->
     """Describe the progress of a table's rows: `has reached 2026-11-20 08:00Z: device 7 is 3 h behind`."""
     if found.watermark is None or found.behind is None:
         return "has no row with a time yet"
-    said = json.loads(found.slowest) if found.slowest else {}
-    part = ", ".join(f"{name} {said.get(name, 'NULL')}" for name in per)
+    slowest = json.loads(found.slowest) if found.slowest else {}
+    part = ", ".join(f"{name} {slowest.get(name, 'NULL')}" for name in per)
     slow = f": {part} is {span_words(found.behind)} behind" if part else f", {span_words(found.behind)} behind"
     return f"has reached {instant_words(found.watermark, table.cadence.zone)}{slow}"
 
@@ -102,8 +102,8 @@ def has_watermark(flow: Flow, name: str) -> bool:
 
 def parts_of(flow: Flow, table: Table) -> tuple[str, ...]:
     """Return the columns that divide a table into parts, as its WATERMARK declares them."""
-    said = flow.tables[mark_of(table.name)].marks if has_watermark(flow, table.name) else None
-    return said.per if said else ()
+    watermark = flow.tables[mark_of(table.name)].marks if has_watermark(flow, table.name) else None
+    return watermark.per if watermark else ()
 
 
 def needed_end(found: Sequence[WatermarkPosition], to: datetime, earliest: datetime) -> datetime | None:

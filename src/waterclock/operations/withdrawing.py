@@ -18,12 +18,12 @@ _MOST_NAMED = 3
 def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the requested batches that no runner has started, also those before START. Raises as `select`."""
     found, by_table = select_tables(at.flow, [selection], labels)
-    asked = {}
+    requested = {}
     for name in found.tables:
-        meant, cadence = by_table.get(name), at.flow.tables[name].cadence
+        selected, cadence = by_table.get(name), at.flow.tables[name].cadence
         waiting = find_withdrawable_labels(at.snapshot.of(name))
-        asked[name] = frozenset(label for label in waiting if meant is None or meant.contains(label, cadence))
-    return {name: of_table for name, of_table in asked.items() if of_table}
+        requested[name] = frozenset(label for label in waiting if selected is None or selected.contains(label, cadence))
+    return {name: of_table for name, of_table in requested.items() if of_table}
 
 
 def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> WaterclockError:

@@ -136,10 +136,10 @@ def _build_given_table(table: Table, name: str, schema: Schema, start: datetime,
 
 
 def _columns(table: Table, schema: Schema, *, is_asked: bool, has_keys: bool) -> Columns:
-    said = {column.name.lower(): column for column in table.columns.named}
+    declared = {column.name.lower(): column for column in table.columns.named}
     named = []
     for name, type_name in schema.brought.items():
-        column = said.get(name.lower(), Column(name, table.place))
+        column = declared.get(name.lower(), Column(name, table.place))
         if is_asked:
             named.append(replace(column, type=type_name))
         else:

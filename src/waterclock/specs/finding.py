@@ -53,10 +53,10 @@ def find_features(
         errors.extend(wrong)
         if feature is not None:
             features.append(feature)
-    meant = [kept for feature in features if (kept := _filter_feature(feature, name, tags)) is not None]
-    if not meant and not errors:
+    selected = [kept for feature in features if (kept := _filter_feature(feature, name, tags)) is not None]
+    if not selected and not errors:
         raise _no_scenario_error(features, name, tags)
-    return SpecFiles(tuple(meant), tuple(errors))
+    return SpecFiles(tuple(selected), tuple(errors))
 
 
 def _paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
@@ -120,12 +120,12 @@ def _has_tags(scenario: Scenario, tags: str | None) -> bool:
 
 def _no_scenario_error(features: Iterable[Feature], name: str | None, tags: str | None) -> WaterclockError:
     scenarios = [scenario for feature in features for scenario in feature.scenarios]
-    asked = " and ".join(filter(None, (f"name {name}" if name else "", f"tags {tags}" if tags else "")))
+    filters = " and ".join(filter(None, (f"name {name}" if name else "", f"tags {tags}" if tags else "")))
     all_tags = sorted({tag.lstrip("@") for scenario in scenarios for tag in scenario.tags})
     near = did_you_mean(name, [scenario.title for scenario in scenarios]) if name else None
     return WaterclockError(
         "E360",
-        f"no scenario has {asked}",
+        f"no scenario has {filters}",
         why=f"there are {len(scenarios)} scenarios" + (f", with the tags {', '.join(all_tags)}" if all_tags else ""),
         fix=near or "leave the choice out to run all",
     )

@@ -129,8 +129,8 @@ class SpecOutcome:
     def outcomes_by_feature(self) -> Iterator[tuple[Feature, tuple[ScenarioOutcome, ...]]]:
         """Yield each feature with the results of its scenarios; features without any are left out."""
         for feature in self.features:
-            meant = set(map(id, feature.scenarios))
-            found = tuple(each for each in self.scenarios if id(each.scenario) in meant)
+            ids = set(map(id, feature.scenarios))
+            found = tuple(each for each in self.scenarios if id(each.scenario) in ids)
             if found:
                 yield feature, found
 

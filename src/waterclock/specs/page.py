@@ -86,8 +86,8 @@ def _sign(found: Sequence[ScenarioOutcome]) -> str:
 
 
 def _rule_outcomes(rule: SpecRule, found: Iterable[ScenarioOutcome]) -> tuple[ScenarioOutcome, ...]:
-    meant = set(map(id, rule.scenarios))
-    return tuple(each for each in found if id(each.scenario) in meant)
+    ids = set(map(id, rule.scenarios))
+    return tuple(each for each in found if id(each.scenario) in ids)
 
 
 def _features(outcome: SpecOutcome) -> str:
@@ -180,13 +180,13 @@ def _step(outcome: StepOutcome) -> str:
         if verdict is ScenarioVerdict.PASSED
         else f' <span class="verdict {_CLASSES[verdict]}">{_GLYPHS[verdict]} {verdict}</span>'
     )
-    said = f'<p class="step"><span class="word">{escape(step.keyword)}</span> {escape(step.text)}{note}</p>\n'
+    line = f'<p class="step"><span class="word">{escape(step.keyword)}</span> {escape(step.text)}{note}</p>\n'
     if verdict is ScenarioVerdict.FAILED and outcome.comparison is not None:
         differs = f'<p class="differs fail">{escape(outcome.comparison.summary())}</p>\n'
-        return said + differs + _render_comparison(outcome.comparison)
+        return line + differs + _render_comparison(outcome.comparison)
     table = _rows(step.grid) if step.grid is not None else ""
     error = f'<pre class="error">{escape(outcome.message())}</pre>\n' if verdict is ScenarioVerdict.FAILED else ""
-    return said + table + error
+    return line + table + error
 
 
 def _rows(grid: ExampleTable) -> str:

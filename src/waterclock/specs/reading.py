@@ -134,13 +134,13 @@ class _StepReader:
             table = self.flow.tables[name]
             is_source = table.kind is Kind.COLLECT or (name in self.given_tables and name != action.table.name)
             if is_source and name not in given:
-                said = f"{action.table.name} reads {name}" if name != action.table.name else f"{name} is collected"
+                reason = f"{action.table.name} reads {name}" if name != action.table.name else f"{name} is collected"
                 self.errors.append(
                     WaterclockError(
                         "E357",
                         f"{name} is not given before {action.table.name} runs",
                         where=str(action.meaning.step.place),
-                        why=f"{said}, directly or through others, and a specification reads no source",
+                        why=f"{reason}, directly or through others, and a specification reads no source",
                         fix=f"write before it: Given the table {name} is empty, or its rows",
                     )
                 )

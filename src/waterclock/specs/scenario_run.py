@@ -60,10 +60,10 @@ def open_scenario(
         publish=False,
         flow=derived.flow,
     )
-    given, heard = build_source(derived.flow.tables), _Heard()
-    with open_workplace(own, settings=RunSettings(attempts=1, who=WHO), listener=heard, sessions=sessions) as work:
+    given, results = build_source(derived.flow.tables), _Heard()
+    with open_workplace(own, settings=RunSettings(attempts=1, who=WHO), listener=results, sessions=sessions) as work:
         work.connections = SpecConnections(folder, given, Secrets.of(project.secrets))
-        yield ScenarioRunner(work, derived, typed, given, heard)
+        yield ScenarioRunner(work, derived, typed, given, results)
 
 
 @dataclass(slots=True)
@@ -121,9 +121,9 @@ class ScenarioRunner:
         made = upstream(self.derived.flow, name, frozenset())
         for window in action.windows:
             self._seed(made, window)
-            asked = self._asked.setdefault(name, set())
-            asked.add(window.start)
-            bounds = Labels.from_range(min(asked), window.start)
+            run_labels = self._asked.setdefault(name, set())
+            run_labels.add(window.start)
+            bounds = Labels.from_range(min(run_labels), window.start)
             if self.derived.flow.tables[name].is_in_label_order:
                 bounds = Labels(None, bounds.high)
             outcome = self._carry_out(

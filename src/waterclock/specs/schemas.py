@@ -76,12 +76,12 @@ class SpecSchemas:
     def _build_collected_schema(self, table: Table, extras: Extras) -> Schema:
         if self._named is None:
             self._named = named_columns(self.work.flow)
-        said = {column.name: column.type or _UNSAID for column in table.columns.named}
-        said |= dict.fromkeys(self._named.get(table.name, ()), _UNSAID)
-        spelled = {name.lower(): name for name in said}
+        types = {column.name: column.type or _UNSAID for column in table.columns.named}
+        types |= dict.fromkeys(self._named.get(table.name, ()), _UNSAID)
+        spelled = {name.lower(): name for name in types}
         for name, type_name in extras.get(table.name, {}).items():
-            said[spelled.get(name.lower(), name)] = type_name
-        return self._build_schema(table, self._spark_types(said), is_whole=not table.columns.is_open)
+            types[spelled.get(name.lower(), name)] = type_name
+        return self._build_schema(table, self._spark_types(types), is_whole=not table.columns.is_open)
 
     def _build_made_schema(self, table: Table, extras: Extras) -> Schema:
         from pyspark.errors import PySparkException
@@ -95,8 +95,8 @@ class SpecSchemas:
             shaped = conform(rows, table.columns, None, table=table.name, may_rename=False)
         except (WaterclockError, PySparkException):
             # the run reports the query's error; until then only the declared columns are known
-            said = {column.name: column.type or _UNSAID for column in table.columns.named}
-            return self._build_schema(table, self._spark_types(said), is_whole=not table.columns.is_open)
+            types = {column.name: column.type or _UNSAID for column in table.columns.named}
+            return self._build_schema(table, self._spark_types(types), is_whole=not table.columns.is_open)
         return self._build_schema(table, _types_of(shaped.schema), is_whole=True)
 
     def _build_schema(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
@@ -109,8 +109,8 @@ class SpecSchemas:
     def _build_empty_frame(self, name: str, reader: Table, extras: Extras) -> DataFrame:
         """Return an empty frame with the columns of a table. If it reads itself, only declared columns are known."""
         if name == reader.name:
-            said = {column.name: column.type or _UNSAID for column in reader.columns.named}
-            types = self._build_schema(reader, self._spark_types(said), is_whole=False).types
+            declared = {column.name: column.type or _UNSAID for column in reader.columns.named}
+            types = self._build_schema(reader, self._spark_types(declared), is_whole=False).types
         else:
             types = self.of(name, extras).types
         return self._frame({**types, TIMELABEL: _UNSAID})

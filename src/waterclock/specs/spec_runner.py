@@ -95,8 +95,8 @@ def _check_scenarios(
             scripts.append(script)
     done: list[TypedScript] = []
     if scripts:
-        looked = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / LEDGER}")
-        with open_workplace(looked, sessions=sessions) as work:
+        checked_project = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / LEDGER}")
+        with open_workplace(checked_project, sessions=sessions) as work:
             schemas = SpecSchemas(work)
             for script in scripts:
                 one, wrong = convert_rows(script, schemas.of)

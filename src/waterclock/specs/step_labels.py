@@ -51,19 +51,19 @@ class _Placing:
 
     def place(self) -> None:
         """Determine the labels of runs, then of given rows, which depend on runs, then of expectations."""
-        said = [self._parse_named_windows(meaning) for meaning in self.meanings]
+        named = [self._parse_named_windows(meaning) for meaning in self.meanings]
         if self.errors:
             return
         runs: dict[int, tuple[Window, ...]] = {}
         for at, meaning in enumerate(self.meanings):
             if meaning.does is StepAction.RUNS:
-                runs[at] = said[at] or (self._usual_window(meaning, at, said),)
+                runs[at] = named[at] or (self._usual_window(meaning, at, named),)
         gives: dict[int, Mapping[datetime, tuple[int, ...]]] = {}
         newest: dict[str, datetime] = {}
         for at, meaning in enumerate(self.meanings):
             if meaning.does in GIVEN:
                 usual = self._usual_label(meaning, at, runs, newest)
-                gives[at] = self._assign_rows_to_labels(meaning, said[at], usual)
+                gives[at] = self._assign_rows_to_labels(meaning, named[at], usual)
                 newest[meaning.table] = max([*gives[at], *filter(None, [newest.get(meaning.table)])])
         for at, meaning in enumerate(self.meanings):
             table = self.flow.tables[meaning.table]
@@ -72,7 +72,7 @@ class _Placing:
             elif at in gives:
                 self.actions.append(GivenStep(meaning, table, gives[at]))
             else:
-                self.actions.append(self._build_expectation(meaning, said[at], at, runs))
+                self.actions.append(self._build_expectation(meaning, named[at], at, runs))
 
     def _parse_named_windows(self, meaning: StepMeaning) -> tuple[Window, ...]:
         """Return the windows that a step names: after `at`, or in the column `timelabel` of its rows."""
@@ -85,11 +85,11 @@ class _Placing:
                 self.errors.append(_add_place(error, at))
         return tuple(sorted(set(found), key=lambda window: window.start))
 
-    def _usual_window(self, meaning: StepMeaning, at: int, said: list[tuple[Window, ...]]) -> Window:
+    def _usual_window(self, meaning: StepMeaning, at: int, named: list[tuple[Window, ...]]) -> Window:
         """Return the window of a run without a label: the first that ends at or after all named windows."""
         cadence = self.flow.tables[meaning.table].cadence
-        before = [window.end for windows in said[:at] for window in windows]
-        ends = before or [window.end for windows in said for window in windows]
+        before = [window.end for windows in named[:at] for window in windows]
+        ends = before or [window.end for windows in named for window in windows]
         if not ends:
             return cadence.window_of(_ANY_MONDAY)
         end = cadence.ceil(max(ends))
@@ -107,13 +107,13 @@ class _Placing:
         return cadence.previous(cadence.floor(tick))
 
     def _assign_rows_to_labels(
-        self, meaning: StepMeaning, said: tuple[Window, ...], usual: datetime
+        self, meaning: StepMeaning, named: tuple[Window, ...], default: datetime
     ) -> Mapping[datetime, tuple[int, ...]]:
         grid = meaning.step.grid
         everything = tuple(range(len(grid.rows))) if grid is not None else ()
         by_row = dict(enumerate(_label_cells(meaning))) if meaning.labels is None else {}
         if not by_row:
-            return {said[-1].start if said else usual: everything}
+            return {named[-1].start if named else default: everything}
         found: dict[datetime, tuple[int, ...]] = {}
         for row, (text, _) in by_row.items():
             label = named_windows(text, self.flow.tables[meaning.table])[-1].start
@@ -121,11 +121,11 @@ class _Placing:
         return found
 
     def _build_expectation(
-        self, meaning: StepMeaning, said: tuple[Window, ...], at: int, runs: Mapping[int, tuple[Window, ...]]
+        self, meaning: StepMeaning, named: tuple[Window, ...], at: int, runs: Mapping[int, tuple[Window, ...]]
     ) -> ExpectedStep:
         table = self.flow.tables[meaning.table]
-        if said:
-            return ExpectedStep(meaning, table, said[0].start, said[-1].end)
+        if named:
+            return ExpectedStep(meaning, table, named[0].start, named[-1].end)
         before = [(self.meanings[index].table, windows[-1]) for index, windows in runs.items() if index < at]
         own = [window for name, window in before if name == meaning.table]
         tick = own[-1].end if own else before[-1][1].end if before else _ANY_MONDAY

@@ -59,8 +59,8 @@ def convert_rows(
     extras: dict[str, dict[str, str]] = {}
     for action in script.actions:
         if isinstance(action, GivenStep) and action.table.kind is Kind.COLLECT and action.meaning.step.grid is not None:
-            for name, said in _step_types(action.meaning.step.grid, action.table, errors):
-                extras.setdefault(action.table.name, {})[name] = said
+            for name, type_name in _step_types(action.meaning.step.grid, action.table, errors):
+                extras.setdefault(action.table.name, {})[name] = type_name
     if errors:
         return None, tuple(errors)
     rows: dict[int, StepRows] = {}
@@ -94,12 +94,12 @@ def _step_types(grid: ExampleTable, table: Table, errors: list[WaterclockError])
     """Yield each column of a source without a declared type, with the type that the step sets, or else STRING."""
     declared = {column.name.lower(): column for column in table.columns.named}
     for cell in grid.header:
-        said = _SAID_TYPE.fullmatch(cell.text)
-        name, type_name = (said["name"], said["type"].lower()) if said else (cell.text, "string")
+        typed = _SAID_TYPE.fullmatch(cell.text)
+        name, type_name = (typed["name"], typed["type"].lower()) if typed else (cell.text, "string")
         known = declared.get(name.lower())
         if known is None and (name.lower() == TIMELABEL or not table.columns.is_open):
             continue
-        if said and known is not None and known.type is not None:
+        if typed and known is not None and known.type is not None:
             errors.append(
                 WaterclockError(
                     "E359",
@@ -109,9 +109,9 @@ def _step_types(grid: ExampleTable, table: Table, errors: list[WaterclockError])
                     fix=f"write {known.name}",
                 )
             )
-        elif said and not (is_plain(type_name) or _NESTED.fullmatch(type_name)):
-            near = did_you_mean(said["type"].upper(), _TYPES, otherwise=f"write one of {', '.join(_TYPES)}")
-            errors.append(WaterclockError("E359", f"{said['type']} is not a type", where=str(cell.place), fix=near))
+        elif typed and not (is_plain(type_name) or _NESTED.fullmatch(type_name)):
+            near = did_you_mean(typed["type"].upper(), _TYPES, otherwise=f"write one of {', '.join(_TYPES)}")
+            errors.append(WaterclockError("E359", f"{typed['type']} is not a type", where=str(cell.place), fix=near))
         elif known is None or known.type is None:
             yield (known.name if known else name), type_name
 
@@ -147,8 +147,8 @@ class _ValueReader:
         known = {name.lower(): name for name in (*self.types, TIMELABEL)}
         seen: set[str] = set()
         for cell in self.grid.header:
-            said = _SAID_TYPE.fullmatch(cell.text)
-            name = said["name"] if said else cell.text
+            typed = _SAID_TYPE.fullmatch(cell.text)
+            name = typed["name"] if typed else cell.text
             if name.lower() in seen:
                 self._refuse(cell, f"{name} occurs twice", "name each column once")
             elif name.lower() not in known and not self._may_be_new(name):

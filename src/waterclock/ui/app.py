@@ -135,30 +135,32 @@ def _name_of_reader(request: Request) -> str:
 
 async def _html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
-    asked, live = _read_query(request), people.live
+    parameters, live = _read_query(request), people.live
     if at.starts_spark:
-        await _record_query(people, asked, request)
-        return await queries.run(request, lambda reader: _render_page(live, at, asked.read_by(reader), request))
-    await _record_rows(people, at, asked, request)
-    return await run_in_threadpool(_render_page, live, at, asked, request)
+        await _record_query(people, parameters, request)
+        return await queries.run(request, lambda reader: _render_page(live, at, parameters.read_by(reader), request))
+    await _record_rows(people, at, parameters, request)
+    return await run_in_threadpool(_render_page, live, at, parameters, request)
 
 
 async def _json(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
-    asked, live = _read_query(request), people.live
+    parameters, live = _read_query(request), people.live
     if at.starts_spark:
-        await _record_query(people, asked, request)
+        await _record_query(people, parameters, request)
         return await queries.run(
             request,
-            lambda reader: _respond_json(live, request, lambda: _tell(live, at, live.load(), asked.read_by(reader))),
+            lambda reader: _respond_json(
+                live, request, lambda: _tell(live, at, live.load(), parameters.read_by(reader))
+            ),
         )
-    await _record_rows(people, at, asked, request)
-    return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.load(), asked))
+    await _record_rows(people, at, parameters, request)
+    return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.load(), parameters))
 
 
-async def _record_query(people: People, asked: PageQuery, request: Request) -> None:
+async def _record_query(people: People, parameters: PageQuery, request: Request) -> None:
     """Record a query before it runs. If the project declares users, a query that cannot be recorded is refused."""
-    sql = asked.values.get("q", "").strip()
+    sql = parameters.values.get("q", "").strip()
     if not sql:
         return
     person, address, agent = person_of(request), address_of(request), agent_of(request)
@@ -173,11 +175,11 @@ async def _record_query(people: People, asked: PageQuery, request: Request) -> N
     await run_in_threadpool(record)
 
 
-async def _record_rows(people: People, at: PageRoute, asked: PageQuery, request: Request) -> None:
+async def _record_rows(people: People, at: PageRoute, parameters: PageQuery, request: Request) -> None:
     """Record that a person opens a page that shows rows of a table. Other pages are not recorded."""
     if at.name == "table":
         access = access_of(request, person_of(request), "see rows")
-        await people.count(replace(access, tables=(asked.values.get("table", "")[:200],)))
+        await people.count(replace(access, tables=(parameters.values.get("table", "")[:200],)))
 
 
 async def _named_so(
@@ -189,42 +191,42 @@ async def _named_so(
     otherwise: Callable[[Request], Awaitable[Response]],
 ) -> Response:
     """Return the page of a table whose name ends with `suffix`, such as `a.json`, or else call `otherwise`."""
-    asked = _read_query(request)
-    name = asked.values["table"] + suffix
+    parameters = _read_query(request)
+    name = parameters.values["table"] + suffix
 
     def render_table() -> Response | None:
         try:
             is_table = name in live.load().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
-        return _render_page(live, at, PageQuery.of({**asked.values, "table": name}), request) if is_table else None
+        return _render_page(live, at, PageQuery.of({**parameters.values, "table": name}), request) if is_table else None
 
     return await run_in_threadpool(render_table) or await otherwise(request)
 
 
 async def _svg(live: LiveProject, request: Request) -> Response:
     """Return only the drawing of the lineage, as a standalone file."""
-    asked = _read_query(request)
+    parameters = _read_query(request)
 
     def render_svg() -> Response:
         try:
-            drawn = lineage(live.load(), asked)
+            drawing = lineage(live.load(), parameters)
         except WaterclockError as error:
-            return _page_of_errors(live, error, "Lineage", asked, request)
-        name = quote(f"{drawn['table'] or 'lineage'}.svg")
+            return _page_of_errors(live, error, "Lineage", parameters, request)
+        name = quote(f"{drawing['table'] or 'lineage'}.svg")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
-        return Response(render("lineage.svg", content=drawn), media_type="image/svg+xml", headers=headers)
+        return Response(render("lineage.svg", content=drawing), media_type="image/svg+xml", headers=headers)
 
     return await run_in_threadpool(render_svg)
 
 
-def _render_page(live: LiveProject, at: PageRoute, asked: PageQuery, request: Request) -> Response:
+def _render_page(live: LiveProject, at: PageRoute, parameters: PageQuery, request: Request) -> Response:
     try:
         reading = live.load()
-        content = _tell(live, at, reading, asked)
+        content = _tell(live, at, reading, parameters)
     except WaterclockError as error:
-        return _page_of_errors(live, error, at.menu, asked, request)
-    answer = _tag_response(request, _page(reading, at.name, at.menu, content, asked, request))
+        return _page_of_errors(live, error, at.menu, parameters, request)
+    answer = _tag_response(request, _page(reading, at.name, at.menu, content, parameters, request))
     if _is_part(request) and reading.ledger is not None:
         answer.headers["Waterclock-Now"] = now_words(reading)
         answer.headers["Waterclock-Runners"] = runners_words(
@@ -233,11 +235,11 @@ def _render_page(live: LiveProject, at: PageRoute, asked: PageQuery, request: Re
     return answer
 
 
-def _tell(live: LiveProject, at: PageRoute, reading: OpenedProject, asked: PageQuery) -> Content:
+def _tell(live: LiveProject, at: PageRoute, reading: OpenedProject, parameters: PageQuery) -> Content:
     if not at.is_of_ledger:
-        return at.page(reading, asked)
-    key = at.page, tuple(sorted(asked.values.items()))
-    return live.memory.get_or_compute(reading, key, partial(at.page, reading, asked))
+        return at.page(reading, parameters)
+    key = at.page, tuple(sorted(parameters.values.items()))
+    return live.memory.get_or_compute(reading, key, partial(at.page, reading, parameters))
 
 
 def _is_part(request: Request) -> bool:
@@ -245,14 +247,16 @@ def _is_part(request: Request) -> bool:
     return request.headers.get("hx-request") == "true" or "part" in request.query_params
 
 
-def _page(reading: OpenedProject, name: str, menu: str, content: Content, asked: PageQuery, request: Request) -> str:
+def _page(
+    reading: OpenedProject, name: str, menu: str, content: Content, parameters: PageQuery, request: Request
+) -> str:
     """Render a page, or only its part for a request from within the page."""
     is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
     person, may_name = person_of(request), _may_name(reading, person_of(request))
-    around = {} if is_part else {"shell": shell(reading, menu, asked, content.get("alive"), person=person)}
+    around = {} if is_part else {"shell": shell(reading, menu, parameters, content.get("alive"), person=person)}
     here = {"path": request.url.path, "query": _query(request)}
-    return render(template, content=content, asked=asked, person=person, may_name=may_name, **here, **around)
+    return render(template, content=content, asked=parameters, person=person, may_name=may_name, **here, **around)
 
 
 def _may_name(at: OpenedProject, person: Person) -> bool:
@@ -260,10 +264,10 @@ def _may_name(at: OpenedProject, person: Person) -> bool:
     return person.sign_in is SignIn.OWNER and not at.project.access.has_people
 
 
-def _decider(at: OpenedProject, asked: PageQuery, request: Request) -> Person:
+def _decider(at: OpenedProject, parameters: PageQuery, request: Request) -> Person:
     """Return the person who sends a decision, with the name to record in the ledger."""
     person = person_of(request)
-    name = " ".join(asked.values.get("who", "").split())[:80]
+    name = " ".join(parameters.values.get("who", "").split())[:80]
     return replace(person, name=name) if name and _may_name(at, person) else person
 
 
@@ -272,10 +276,10 @@ def _query(request: Request) -> str:
     return f"?{request.url.query}" if request.url.query else ""
 
 
-def _respond_json(live: LiveProject, request: Request, tell: Callable[[], Content]) -> Response:
-    """Return the content that `tell` computes as JSON, or its errors."""
+def _respond_json(live: LiveProject, request: Request, compute: Callable[[], Content]) -> Response:
+    """Return the content that `compute` computes as JSON, or its errors."""
     try:
-        content = tell()
+        content = compute()
     except WaterclockError as error:
         return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(live, error))
     return _tag_response(request, json_text(content, indent=None), "application/json")
@@ -293,14 +297,14 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
 
 async def _csv(people: People, asker: Asker, queries: _Queries, request: Request) -> Response:
     _refuse_others(None, request)
-    asked, live = _read_query(request), people.live
-    await _record_query(people, asked, request)
+    parameters, live = _read_query(request), people.live
+    await _record_query(people, parameters, request)
 
     def rows(reader: Reader) -> Response:
         try:
-            text = build_csv(live.load(), asked.read_by(reader), asker)
+            text = build_csv(live.load(), parameters.read_by(reader), asker)
         except WaterclockError as error:
-            return _page_of_errors(live, error, "Query", asked, request)
+            return _page_of_errors(live, error, "Query", parameters, request)
         return Response(text, media_type="text/csv")
 
     return await queries.run(request, rows)
@@ -342,49 +346,49 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _keep(
-    people: People, keep: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
+    people: People, store: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    asked, live = PageQuery.of(await _form(request)), people.live
+    parameters, live = PageQuery.of(await _form(request)), people.live
 
     def store_form() -> Response:
         try:
             reading = live.load()
-            keep(reading, asked, _decider(reading, asked, request))
+            store(reading, parameters, _decider(reading, parameters, request))
         except WaterclockError as error:
-            return _page_of_errors(live, error, page, asked, request)
-        return RedirectResponse(f"/{page.lower()}{asked.query_string}", HTTPStatus.SEE_OTHER)
+            return _page_of_errors(live, error, page, parameters, request)
+        return RedirectResponse(f"/{page.lower()}{parameters.query_string}", HTTPStatus.SEE_OTHER)
 
     answer = await run_in_threadpool(store_form)
     what = {"Quality": "note", "Today": "acknowledge"}[page]
-    named = [asked.values.get(key, "")[:200] for key in ("table", "rule", "alert")]
+    named = [parameters.values.get(key, "")[:200] for key in ("table", "rule", "alert")]
     await _record_change(people, request, " ".join([what, *filter(None, named)]), answer)
     return answer
 
 
 def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
-    asked = PageQuery.of(values)
+    parameters = PageQuery.of(values)
     try:
         reading = live.load()
-        content, is_done = carry_out_plan(reading, asked, _decider(reading, asked, request))
+        content, is_done = carry_out_plan(reading, parameters, _decider(reading, parameters, request))
         if is_done:
             reading = live.load()
     except WaterclockError as error:
-        return _page_of_errors(live, error, "Grid", asked, request)
+        return _page_of_errors(live, error, "Grid", parameters, request)
     status = HTTPStatus.OK if is_done else HTTPStatus.CONFLICT
     if request.headers.get("hx-request") != "true" and is_done:
         return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-    return HTMLResponse(_page(reading, "plan", "Grid", content, asked, request), status)
+    return HTMLResponse(_page(reading, "plan", "Grid", content, parameters, request), status)
 
 
 async def _end_sessions(people: People, guard: Guard, request: Request) -> Response:
     """End the session whose number is in the form, or all sessions."""
-    said = (await _form(request)).get("session", "")
-    is_number = said.isascii() and said.isdecimal() and len(said) < 10
-    if not is_number and said != "all":
+    which = (await _form(request)).get("session", "")
+    is_number = which.isascii() and which.isdecimal() and len(which) < 10
+    if not is_number and which != "all":
         raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "session is a number or all")
-    ended = guard.sessions.revoke({int(said)} if is_number else None)
-    await people.record(access_of(request, person_of(request), f"end session {said}"))
+    ended = guard.sessions.revoke({int(which)} if is_number else None)
+    await people.record(access_of(request, person_of(request), f"end session {which}"))
     headers = {"Waterclock-Ended": str(ended)}
     return RedirectResponse("/access", HTTPStatus.SEE_OTHER, headers=headers)
 
@@ -433,26 +437,28 @@ def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
 
 
 def _page_of_errors(
-    live: LiveProject, error: WaterclockError, menu: str, asked: PageQuery, request: Request
+    live: LiveProject, error: WaterclockError, menu: str, parameters: PageQuery, request: Request
 ) -> Response:
     """Render a page that shows the errors of a request."""
     status = _status_of(live, error)
     content = {"errors": [one.to_dict() for one in _flat(error)]}
-    return _answer_of_cards(live, content, status, menu, asked, request)
+    return _answer_of_cards(live, content, status, menu, parameters, request)
 
 
 def _answer_of_cards(
-    live: LiveProject, content: Content, status: HTTPStatus, menu: str, asked: PageQuery, request: Request
+    live: LiveProject, content: Content, status: HTTPStatus, menu: str, parameters: PageQuery, request: Request
 ) -> Response:
     if _is_part(request):
         return HTMLResponse(render("_cards.html", content=content), status)
     person = person_of(request)
     try:
-        around = shell(live.load() if person.may(Right.LOOK) else None, menu, asked, person=person)
+        around = shell(live.load() if person.may(Right.LOOK) else None, menu, parameters, person=person)
     except WaterclockError:
-        around = shell(None, menu, asked, person=person)
+        around = shell(None, menu, parameters, person=person)
     is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE
-    return HTMLResponse(render("cards.html", content=content, shell=around, asked=asked, is_passing=is_passing), status)
+    return HTMLResponse(
+        render("cards.html", content=content, shell=around, asked=parameters, is_passing=is_passing), status
+    )
 
 
 async def _handle_http_error(people: People, request: Request, error: Exception) -> Response:

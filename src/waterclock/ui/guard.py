@@ -104,8 +104,8 @@ class Guard:
     async def admit(self, request: Request, people: People) -> Response | Person:
         """Return the person who sends a request, or the response to a sign-in or to a request that is refused."""
         if not self.hosts.allows(request.headers.get("host", "")):
-            said = "this host name is not served here: use the address that `waterclock ui` printed\n"
-            return PlainTextResponse(said, HTTPStatus.MISDIRECTED_REQUEST)
+            message = "this host name is not served here: use the address that `waterclock ui` printed\n"
+            return PlainTextResponse(message, HTTPStatus.MISDIRECTED_REQUEST)
         if request.method not in _SAFE and (refusal := _refuse_change(request)) is not None:
             return refusal
         try:
@@ -207,9 +207,9 @@ class Guard:
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
-    async def _wrong(self, said: str) -> Response:
+    async def _wrong(self, message: str) -> Response:
         if await self.wrong.delay():
-            return _unauthorized_response(said)
+            return _unauthorized_response(message)
         return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"})
 
 
@@ -286,8 +286,8 @@ def _refuse_change(request: Request) -> Response | None:
     return None
 
 
-def _unauthorized_response(said: str) -> Response:
-    return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
+def _unauthorized_response(message: str) -> Response:
+    return PlainTextResponse(message, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
 def _is_own(request: Request) -> bool:

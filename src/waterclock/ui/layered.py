@@ -61,17 +61,17 @@ class Layered:
         points: dict[tuple[int, int], int] = {}
         segments: dict[tuple[int, int], None] = {}
         for source, target in self.edges:
-            way, last = [], source
+            crossed, last = [], source
             for layer in range(self.layers[source] + 1, self.layers[target]):
                 if (source, layer) not in points:
                     points[source, layer] = len(self.layers)
                     self.layers.append(layer)
                 point = points[source, layer]
                 segments[last, point] = None
-                way.append(point)
+                crossed.append(point)
                 last = point
             segments[last, target] = None
-            self.ways[source, target] = tuple(way)
+            self.ways[source, target] = tuple(crossed)
         self.ups = [[] for _ in self.layers]
         self.downs = [[] for _ in self.layers]
         for source, target in segments:
@@ -171,11 +171,11 @@ def _sweep(graph: Layered, rows: list[list[int]], *, is_down: bool) -> None:
     Vertices without such neighbours keep their positions.
     """
     place = _places(graph, rows)
-    beside = graph.ups if is_down else graph.downs
+    neighbours = graph.ups if is_down else graph.downs
     for row in rows if is_down else reversed(rows):
         keys: dict[int, tuple[float, float]] = {}
         for vertex in row:
-            found = sorted(place[each] for each in beside[vertex])
+            found = sorted(place[each] for each in neighbours[vertex])
             if found:
                 half = len(found) // 2
                 median = found[half] if len(found) % 2 else (found[half - 1] + found[half]) / 2

@@ -94,9 +94,9 @@ def lay_out(
 
 def _place_vertices(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes) -> list[float]:
     """Return the vertical middle of each vertex: near its neighbours, without overlap."""
-    apart = [list(_apart(graph, row, sizes)) for row in rows]
+    distances = [list(_apart(graph, row, sizes)) for row in rows]
     middles = [0.0] * graph.size
-    for row, gaps in zip(rows, apart, strict=True):
+    for row, gaps in zip(rows, distances, strict=True):
         at = 0.0
         for vertex, gap in zip(row, gaps, strict=True):
             at += gap
@@ -104,12 +104,12 @@ def _place_vertices(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes)
     sides = (graph.ups,), (graph.downs,)
     for number in range(_PASSES + 1):
         is_last = number == _PASSES
-        beside = (graph.ups, graph.downs) if is_last else sides[number % 2]
+        neighbours = (graph.ups, graph.downs) if is_last else sides[number % 2]
         steps = range(len(rows)) if number % 2 == 0 else reversed(range(len(rows)))
         for layer in steps:
             row = rows[layer]
-            wanted = [_find_preferred_position(graph, vertex, beside, middles) for vertex in row]
-            for vertex, middle in zip(row, spread_positions(wanted, apart[layer]), strict=True):
+            wanted = [_find_preferred_position(graph, vertex, neighbours, middles) for vertex in row]
+            for vertex, middle in zip(row, spread_positions(wanted, distances[layer]), strict=True):
                 middles[vertex] = middle
     return middles
 
@@ -132,11 +132,11 @@ def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
 
 
 def _find_preferred_position(
-    graph: Layered, vertex: int, beside: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
+    graph: Layered, vertex: int, neighbours: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
     """Return the preferred position of a vertex, the weighted mean of its neighbours, and the sum of the weights."""
     total = weight = 0.0
-    for side in beside:
+    for side in neighbours:
         for other in side[vertex]:
             share = _STRAIGHT if not graph.is_node(vertex) and not graph.is_node(other) else 1.0
             total += share * middles[other]
@@ -144,14 +144,14 @@ def _find_preferred_position(
     return (total / weight, weight) if weight else (middles[vertex], 0.1)
 
 
-def spread_positions(wanted: Sequence[tuple[float, float]], apart: Sequence[float]) -> list[float]:
+def spread_positions(wanted: Sequence[tuple[float, float]], distances: Sequence[float]) -> list[float]:
     """Return the positions nearest to the preferred ones, by the sum of squares, that keep the order and the distances.
 
-    `wanted` has the position and weight of each, `apart` the minimum distance of each to the one before it.
+    `wanted` has the position and weight of each, `distances` the minimum distance of each to the one before it.
     """
     blocks: list[tuple[float, float, int]] = []  # mean, weight and number of the positions in each block
     offset, offsets = 0.0, []
-    for (place, weight), gap in zip(wanted, apart, strict=True):
+    for (place, weight), gap in zip(wanted, distances, strict=True):
         offset += gap
         offsets.append(offset)
         mean, count = place - offset, 1
@@ -192,8 +192,8 @@ def _layer_x(layer: int, sizes: Sizes) -> float:
 def _lines(graph: Layered, boxes: Mapping[str, Box], middles: Sequence[float], sizes: Sizes) -> Iterator[Line]:
     into: dict[int, list[tuple[float, int]]] = {}
     for source, target in graph.edges:
-        way = graph.ways[source, target]
-        into.setdefault(target, []).append((middles[way[-1] if way else source], source))
+        crossed = graph.ways[source, target]
+        into.setdefault(target, []).append((middles[crossed[-1] if crossed else source], source))
     ports = {(source, target): shift for target, each in into.items() for source, shift in _ports(each)}
     for source, target in graph.edges:
         start, end = boxes[graph.names[source]], boxes[graph.names[target]]

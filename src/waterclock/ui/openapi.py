@@ -97,8 +97,8 @@ def describe_api() -> Described:
 
 def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
     """Return the JSON schema of each type in `tells`, and the schemas of the types that they share."""
-    asked = [(index, "serialization", TypeAdapter(each)) for index, each in enumerate(tells)]
-    made, parts = TypeAdapter.json_schemas(asked, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    adapters = [(index, "serialization", TypeAdapter(each)) for index, each in enumerate(tells)]
+    made, parts = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     return [made[index, "serialization"] for index in range(len(tells))], parts["$defs"]
 
 

@@ -25,8 +25,8 @@ class PageCache:
         self._told: OrderedDict[Hashable, Content] = OrderedDict()
         self._state: _State | None = None
 
-    def get_or_compute(self, at: OpenedProject, key: Hashable, tell: Callable[[], Content]) -> Content:
-        """Return the cached content for this state and key, or else compute it with `tell`."""
+    def get_or_compute(self, at: OpenedProject, key: Hashable, compute: Callable[[], Content]) -> Content:
+        """Return the cached content for this state and key, or else compute it with `compute`."""
         state = at.planner, at.snapshot, at.now.replace(second=0, microsecond=0)
         with self._lock:
             if not self._is_of(state):
@@ -35,7 +35,7 @@ class PageCache:
             elif key in self._told:
                 self._told.move_to_end(key)
                 return self._told[key]
-        content = tell()
+        content = compute()
         with self._lock:
             if self._is_of(state):
                 self._told[key] = content

@@ -69,19 +69,19 @@ def quarantine_address(name: str, rule: str) -> str:
     """Return the address of a query for the quarantined rows of a table that broke a rule, newest first."""
     quoted = ".".join(part if part.isidentifier() else f"`{part}`" for part in f"{name}_quarantine".split("."))
     text = rule.replace("\\", "\\\\").replace("'", "\\'")
-    asks = f"SELECT timelabel, row, broken FROM {quoted} WHERE array_contains(broken, '{text}')"
-    return f"/query?{urlencode({'q': f'{asks} ORDER BY timelabel DESC'})}"
+    query = f"SELECT timelabel, row, broken FROM {quoted} WHERE array_contains(broken, '{text}')"
+    return f"/query?{urlencode({'q': f'{query} ORDER BY timelabel DESC'})}"
 
 
 _KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
-def lineage_address(table: str | None, asked: PageQuery, *, suffix: str = "", **changed: str) -> str:
+def lineage_address(table: str | None, parameters: PageQuery, *, suffix: str = "", **changed: str) -> str:
     """Return the address of a table's lineage, or of the lineage of all tables if `table` is None.
 
     The current parameters are kept, except those in `changed`.
     """
-    values = {key: asked.values.get(key, "") for key in _KEPT_BY_LINEAGE} | changed
+    values = {key: parameters.values.get(key, "") for key in _KEPT_BY_LINEAGE} | changed
     kept = {key: value for key, value in values.items() if value}
     path = "/lineage" if table is None else f"/lineage/{quote(table, safe='')}"
     return f"{path}{suffix}{f'?{urlencode(kept)}' if kept else ''}"

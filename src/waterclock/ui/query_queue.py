@@ -29,12 +29,12 @@ _SECONDS_TO_START = 180.0  # for the start of Spark, which the first query waits
 
 def seconds_of_environment() -> float:
     """Return the time limit of a query: WATERCLOCK_UI_QUERY_SECONDS, or else 60. Raises E906 for an invalid one."""
-    said = os.environ.get(SECONDS)
-    if not said:
+    value = os.environ.get(SECONDS)
+    if not value:
         return _SECONDS
-    if not said.isdecimal() or not 1 <= int(said) <= 86_400:
-        raise WaterclockError("E906", f"{SECONDS}={said} is not a number of seconds from 1 to 86400", fix="write 300")
-    return float(said)
+    if not value.isdecimal() or not 1 <= int(value) <= 86_400:
+        raise WaterclockError("E906", f"{SECONDS}={value} is not a number of seconds from 1 to 86400", fix="write 300")
+    return float(value)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,12 +126,12 @@ class Asker:
             process.ask(request)
             end = time.monotonic() + _SECONDS_TO_START
             while time.monotonic() < end and not query.reader.has_left and not self._is_closed:
-                said = process.answer(_LOOK)
-                if said == BEGUN:
+                message = process.answer(_LOOK)
+                if message == BEGUN:
                     query.has_begun = True
                     end = time.monotonic() + self.seconds
-                elif isinstance(said, AnsweredQuestion):
-                    return said
+                elif isinstance(message, AnsweredQuestion):
+                    return message
         except WaterclockError:
             if process.has_ended:
                 self._process = None

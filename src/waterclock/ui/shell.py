@@ -24,14 +24,14 @@ MENU = (
 
 
 def shell(
-    at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None, *, person: Person
+    at: OpenedProject | None, menu: str, parameters: PageQuery, runners: int | None = None, *, person: Person
 ) -> Content:
     """Build the frame's content; `at` is None for an unreadable project. Cost: up to two queries of the ledger."""
     if runners is None:
         runners = 0 if at is None else len(alive(at))
     return {
         "menu": [
-            {"name": name, "address": f"{address}{asked.query_string}", "is_here": name == menu}
+            {"name": name, "address": f"{address}{parameters.query_string}", "is_here": name == menu}
             for name, address, right in MENU
             if person.may(right)
         ],

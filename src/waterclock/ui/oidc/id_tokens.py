@@ -96,8 +96,10 @@ def verify_id_token(
         isinstance(audience, list) and len(audience) > 1 and "azp" not in claims
     ):
         raise RejectedToken("the ID token was made for another client")
-    said = claims.get("nonce")
-    if not isinstance(said, str) or not hmac.compare_digest(said.encode("utf-8", "replace"), nonce.encode()):
+    token_nonce = claims.get("nonce")
+    if not isinstance(token_nonce, str) or not hmac.compare_digest(
+        token_nonce.encode("utf-8", "replace"), nonce.encode()
+    ):
         raise RejectedToken("the nonce of the ID token is not that of this sign-in")
     return claims
 
@@ -112,8 +114,8 @@ def identity_of(claims: Mapping[str, Any], settings: OidcSettings) -> Identity:
         raise RejectedToken(f"the claim {claim} is no name of a user: up to 80 letters, digits and _ . @ + | : -")
     if claim == "email" and claims.get("email_verified") is not True:
         raise RejectedToken("the provider does not state that the address in the claim email is verified")
-    said = claims.get(settings.group_claim, [])
-    groups = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    claimed = claims.get(settings.group_claim, [])
+    groups = [claimed] if isinstance(claimed, str) else claimed if isinstance(claimed, list) else []
     named = {each for each in groups[:_MOST_GROUPS] if isinstance(each, str)}
     return Identity(name, tuple(sorted(named & settings.group_rights.keys())))
 

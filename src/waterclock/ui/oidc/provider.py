@@ -116,24 +116,24 @@ class Provider:
         }  # fmt: skip
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         secret = None if self.settings.client_secret is None else self.read_secret(self.settings.client_secret)
-        ways = configuration.get("token_endpoint_auth_methods_supported")
+        methods = configuration.get("token_endpoint_auth_methods_supported")
         if secret is None:
             form["client_id"] = client
-        elif isinstance(ways, list) and "client_secret_basic" not in ways and "client_secret_post" in ways:
+        elif isinstance(methods, list) and "client_secret_basic" not in methods and "client_secret_post" in methods:
             form |= {"client_id": client, "client_secret": secret}
         else:
             pair = f"{quote(client, safe='')}:{quote(secret, safe='')}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         answer = self._send("POST", configuration["token_endpoint"], headers, urlencode(form).encode())
-        said = _object_of(answer)
+        response = _object_of(answer)
         if answer.status != 200:
-            error = said.get("error")
+            error = response.get("error")
             reason = f": {error}" if isinstance(error, str) and error in _TOKEN_ERRORS else ""
             self._refuse(
                 f"the provider refused the code with status {answer.status}{reason}",
                 "start again; if it happens each time, check client_id, client_secret and the redirect address",
             )
-        token = said.get("id_token")
+        token = response.get("id_token")
         if not isinstance(token, str):
             self._refuse("the provider sent no ID token", "allow the scope openid for this client at the provider")
         return token

@@ -25,16 +25,16 @@ def open_alerts(at: OpenedProject) -> list[Content]:
     return [_alert(at, words, alert) for alert in ranked]
 
 
-def acknowledge_alert(at: OpenedProject, asked: PageQuery, by: Person) -> None:
+def acknowledge_alert(at: OpenedProject, parameters: PageQuery, by: Person) -> None:
     """Acknowledge an alert, so that its messages are not repeated. The form has its number `alert` and a reason `why`.
 
     Raises E940 without the right to run, E903 without a reason, E918 for an invalid number, E412 before the first
             run, E457 and E458 as `acknowledge` of the ledger.
     """
     require_right(by, Right.RUN, "acknowledge an alert", at.project.access)
-    why = " ".join(asked.values.get("why", "").split())[:2000]
+    why = " ".join(parameters.values.get("why", "").split())[:2000]
     need_reason_of_acknowledging(why)
-    number = asked.values.get("alert", "")
+    number = parameters.values.get("alert", "")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise WaterclockError("E918", f"{number[:20]!r} is not the number of an alert", fix="today's page lists them")
     if at.ledger is None:

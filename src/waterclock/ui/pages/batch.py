@@ -50,10 +50,10 @@ _NEWEST_ATTEMPT = {
 }
 
 
-def batch(at: OpenedProject, asked: PageQuery) -> Content:
+def batch(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the details of the labels in the address. Raises E511, E513, E514 for labels that cannot be read."""
-    name, _ = one_table(at.flow, f"`{asked.values['table']}`")
-    table, text = at.flow.tables[name], asked.values["labels"]
+    name, _ = one_table(at.flow, f"`{parameters.values['table']}`")
+    table, text = at.flow.tables[name], parameters.values["labels"]
     labels = parse_labels(text)
     span = known_label_bounds(at, table, labels)
     content: Content = {"table": name, "name": name.rpartition(".")[2], "labels": text}
@@ -72,7 +72,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
     due = table.cadence.due_at(window)
     zone, state = table.cadence.zone, state_of(one.status)
     plan = add_source_waits(plan, source_waits(at, plan))
-    way = find_wait_chain(plan, table.name, one.label)
+    chain = find_wait_chain(plan, table.name, one.label)
     return {
         "kind": "one",
         "label": label_of(one.label),
@@ -80,27 +80,27 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
         "short": short_label(one.label, table.cadence, at.now),
         "state": str(state),
         "status": str(one.status),
-        "reason": way[0].detail if way and one.status is Status.READY else one.reason,
+        "reason": chain[0].detail if chain and one.status is Status.READY else one.reason,
         "window": f"{page_time(window.start, zone)} to {page_time(window.end, zone)}",
         "due": instant_text(due),
         "due_words": page_time(due, table.cadence.zone),
-        "way": _way(at, way) if len(way) > 1 else [],
-        "error": _error_of_label(table, one, audit) or _error_of_root(at, way),
+        "way": _way(at, chain) if len(chain) > 1 else [],
+        "error": _error_of_label(table, one, audit) or _error_of_root(at, chain),
         "facts": [*_facts(at, table, audit), *_books(at, table, one.label)],
         "inputs": _inputs(at, audit),
         "decided": _list_decisions(audit, zone),
         "notes": _notes(at, table, audit),
         "holds_up": count_blocked_batches(plan, table.name, one.label),
         "record": None if audit is None else batch_record(audit),
-        "actions": actions_of_batch(at, plan, table, one, way),
+        "actions": actions_of_batch(at, plan, table, one, chain),
     }
 
 
-def _way(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
+def _way(at: OpenedProject, chain: Sequence[WhyStep]) -> list[Content]:
     """Describe each step of the chain from this batch to the cause of its wait, with a link to the next batch."""
     steps = []
-    for index, step in enumerate(way):
-        following = way[index + 1] if index + 1 < len(way) else None
+    for index, step in enumerate(chain):
+        following = chain[index + 1] if index + 1 < len(chain) else None
         who = "which" if index else "this"
         steps.append(
             {
@@ -125,12 +125,12 @@ def _link(at: OpenedProject, step: WhyStep) -> Content:
     }
 
 
-def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Content | None:
+def _error_of_root(at: OpenedProject, chain: Sequence[WhyStep]) -> Content | None:
     """Return the error of the batch at the end of the chain, or None if this batch waits for no other one."""
-    if at.ledger is None or len(way) < 2 or way[-1].status not in CAN_BE_RETRIED:
+    if at.ledger is None or len(chain) < 2 or chain[-1].status not in CAN_BE_RETRIED:
         return None
     try:
-        return _error(at.ledger.past.audit(way[-1].table, way[-1].label))
+        return _error(at.ledger.past.audit(chain[-1].table, chain[-1].label))
     except WaterclockError:  # it was never claimed
         return None
 
@@ -159,9 +159,9 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content
     usual = at.snapshot.of(table.name).seconds_per_batch
     held = find_held_result(at, table, None if audit is None else audit.cell)
     if held is not None:
-        aside = count_quarantined(held.measures)
-        beside = f", and {count_words(aside, 'row')} quarantined" if aside else ""
-        facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{beside}: not visible"})
+        quarantined = count_quarantined(held.measures)
+        note = f", and {count_words(quarantined, 'row')} quarantined" if quarantined else ""
+        facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{note}: not visible"})
     if made is not None and current is not None:
         took = seconds_words(sum(made.timings.values()))
         compared = f", usually {seconds_words(usual)}" if usual is not None else ""
@@ -203,8 +203,8 @@ def _describe_older_rows(audit: Audit | None) -> str:
     """Return a note that the rows are of an older revision, if the newest attempt committed none; otherwise ""."""
     if audit is None or audit.cell.claim == audit.cell.current_claim:
         return ""
-    said = _NEWEST_ATTEMPT.get(audit.cell.status or "")
-    return f", of an older revision: {said}" if said else ""
+    note = _NEWEST_ATTEMPT.get(audit.cell.status or "")
+    return f", of an older revision: {note}" if note else ""
 
 
 def _inputs(at: OpenedProject, audit: Audit | None) -> list[Content]:

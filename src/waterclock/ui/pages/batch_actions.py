@@ -29,24 +29,24 @@ CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 
 
 def actions_of_batch(
-    at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]
+    at: OpenedProject, plan: Plan, table: Table, one: LabelState, chain: Sequence[WhyStep]
 ) -> list[Content]:
-    """Return the actions that the page of a batch offers. `way`: the chain from it to the cause of its wait."""
-    return [*_offer_resume(at, way), *_offer_actions(at, plan, table, one, way), *_withdrawn(table, one)]
+    """Return the actions that the page of a batch offers. `chain`: the chain from it to the cause of its wait."""
+    return [*_offer_resume(at, chain), *_offer_actions(at, plan, table, one, chain), *_withdrawn(table, one)]
 
 
 def _offer_actions(
-    at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]
+    at: OpenedProject, plan: Plan, table: Table, one: LabelState, chain: Sequence[WhyStep]
 ) -> list[Content]:
     if one.label >= at.planner.starts(at.snapshot, at.now)[table.name]:
-        return _actions(at, plan, table, one, way)
+        return _actions(at, plan, table, one, chain)
     # older than START: it is not made any more
     return [_action(Verb.RETRY, "Retry…", table.name, one.label)] if has_failed(one) else []
 
 
-def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Content]:
+def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, chain: Sequence[WhyStep]) -> list[Content]:
     """Return the possible actions, the most helpful first. Each leads to a plan, and changes nothing by itself."""
-    root = way[-1] if way and way[-1].is_root and way[-1].status in NEEDS_SOMEBODY else None
+    root = chain[-1] if chain and chain[-1].is_root and chain[-1].status in NEEDS_SOMEBODY else None
     actions: list[Content] = []
     if root is not None:
         actions += _actions_of_root(at, plan, root)
@@ -99,8 +99,8 @@ def _can_be_replayed(at: OpenedProject, table: Table, label: datetime) -> bool:
     """Return whether a batch has quarantined rows that the current rules have not checked."""
     if at.ledger is None or not can_quarantine_rows(table):
         return False
-    aside = at.ledger.reads.list_quarantined_labels(table.name)
-    return label in aside and aside[label][1] != table.fingerprint
+    quarantined = at.ledger.reads.list_quarantined_labels(table.name)
+    return label in quarantined and quarantined[label][1] != table.fingerprint
 
 
 def _is_dropped(at: OpenedProject, table: Table, one: LabelState) -> bool:
@@ -115,9 +115,9 @@ def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:
     return newest is not None and one.label < newest.label
 
 
-def _offer_resume(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
+def _offer_resume(at: OpenedProject, chain: Sequence[WhyStep]) -> list[Content]:
     """Return the action that ends the pause for which a batch waits, if there is one."""
-    root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
+    root = chain[-1] if chain and chain[-1].is_root and chain[-1].status is Status.PAUSED else None
     pause = None if root is None else at.snapshot.pause_of(root.table)
     return [] if root is None or pause is None else [build_resume_action(pause, root.table)]
 

@@ -17,13 +17,13 @@ _STRIP = 30  # labels in the strip next to each name
 _FACETS = ("layer", "owner", "tag", "kind", "state")
 
 
-def catalog(at: OpenedProject, asked: PageQuery) -> Content:
+def catalog(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the selected tables, with counts for each filter value. Cost: as for the grid."""
-    tables, _ = asked.tables(at)
+    tables, _ = parameters.tables(at)
     names = [table.name for table in tables]
     plan = plan_of_due(at, names)
     found = freshness(at.flow, names, at.snapshot, plan)
-    wanted = {facet: asked.values[facet] for facet in _FACETS if asked.values.get(facet)}
+    wanted = {facet: parameters.values[facet] for facet in _FACETS if parameters.values.get(facet)}
     shown = [table for table in tables if _has_all(table, found[table.name], wanted)]
     axis = axis_of(at, shown, (), _STRIP)
     strips = {ribbon.table: ribbon for ribbon in build_timeline_bars(at, shown, axis, plan.batches)}

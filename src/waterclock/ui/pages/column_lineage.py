@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 _SIZES = Sizes(width=196, height=56)
 
 
-def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
+def column_lineage(at: OpenedProject, parameters: PageQuery, table: str) -> Content:
     """Return the drawing and lists of a column's lineage. Cost: a parse of each query on the way. Raises E517."""
-    trees = column_trees(at.project, table, asked.values["column"], ledger=at.ledger)
+    trees = column_trees(at.project, table, parameters.values["column"], ledger=at.ledger)
     column = trees.up.column.column
     found: dict[str, Branch] = {}
     edges = [*_edges(trees.up, found, is_up=True), *_edges(trees.down, found, is_up=False)]
@@ -36,10 +36,10 @@ def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
         "more": [],
         "note": "",
         "every": "",
-        "view": "list" if asked.values.get("view") == "list" else "picture",
-        "picture": lineage_address(table, asked, view=""),
-        "list": lineage_address(table, asked, view="list"),
-        "svg": lineage_address(table, asked, suffix=".svg", view=""),
+        "view": "list" if parameters.values.get("view") == "list" else "picture",
+        "picture": lineage_address(table, parameters, view=""),
+        "list": lineage_address(table, parameters, view="list"),
+        "svg": lineage_address(table, parameters, suffix=".svg", view=""),
         "page": table_address(table),
         "columns": list(list_lineage_columns(at.project, table, at.ledger)),
         "depth": 0,
@@ -47,7 +47,7 @@ def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
         "further": "",
         "to": "",
         "nodes": [
-            _node(branch, asked, is_here=name == trees.column) | box_position(laid.boxes[name])
+            _node(branch, parameters, is_here=name == trees.column) | box_position(laid.boxes[name])
             for name, branch in found.items()
         ],
         "edges": [
@@ -60,8 +60,8 @@ def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
         "span": "",
         "rows": [],
         "trees": [
-            {"name": "Made from", "rows": list(_rows(trees.up, asked, 0))},
-            {"name": "Went into", "rows": list(_rows(trees.down, asked, 0))},
+            {"name": "Made from", "rows": list(_rows(trees.up, parameters, 0))},
+            {"name": "Went into", "rows": list(_rows(trees.down, parameters, 0))},
         ],
     }
 
@@ -93,7 +93,7 @@ def _expression(branch: Branch) -> str:
     return "" if is_bare else made.expression
 
 
-def _node(branch: Branch, asked: PageQuery, *, is_here: bool = False) -> Content:
+def _node(branch: Branch, parameters: PageQuery, *, is_here: bool = False) -> Content:
     expression = _expression(branch)
     table, column = branch.column.table, branch.column.column
     return {
@@ -108,12 +108,12 @@ def _node(branch: Branch, asked: PageQuery, *, is_here: bool = False) -> Content
         "state": "ok",
         "is_here": is_here,
         "words": f"{table}.{_name(branch)}{f' = {expression}' if expression else ''}",
-        "address": lineage_address(table, asked, column="" if column == "*" else column, depth="", open="", t=""),
+        "address": lineage_address(table, parameters, column="" if column == "*" else column, depth="", open="", t=""),
         "strip": [],
     }
 
 
-def _rows(branch: Branch, asked: PageQuery, indent: int) -> Iterator[Content]:
-    yield _node(branch, asked, is_here=indent == 0) | {"indent": indent, "is_seen": branch.is_seen}
+def _rows(branch: Branch, parameters: PageQuery, indent: int) -> Iterator[Content]:
+    yield _node(branch, parameters, is_here=indent == 0) | {"indent": indent, "is_seen": branch.is_seen}
     for each in branch.beyond:
-        yield from _rows(each, asked, indent + 1)
+        yield from _rows(each, parameters, indent + 1)

@@ -37,17 +37,17 @@ _IN_HOURS = timedelta(hours=25)  # a span of at most a day gets columns as short
 _CLOSED_FROM = 300  # tables, from which on layers are collapsed
 
 
-def grid(at: OpenedProject, asked: PageQuery) -> Content:
+def grid(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the content of the grid. Cost: two plans, and four queries of the ledger."""
-    tables, labels = asked.tables(at)
+    tables, labels = parameters.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     axis = axis_of(at, tables, labels.values())
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
     drawn = build_timeline_bars(at, tables, axis, plan.batches)
-    said = verdict(at.flow, found, plan)
+    summary = verdict(at.flow, found, plan)
     return {
-        "title": [sentence_part(part) for part in said.title],
-        "more": [sentence_part(part) for part in said.more],
+        "title": [sentence_part(part) for part in summary.title],
+        "more": [sentence_part(part) for part in summary.more],
         "counts": _counts(drawn),
         "tables": len(tables),
         "by": str(axis.by),
@@ -229,12 +229,12 @@ def fresh_words(table: Table, fresh: Freshness, now: datetime) -> str:
     """Format the freshness of a table: `20 Nov`, `19 Nov · 1 late`, `20 Nov · 1 gap`."""
     if fresh.label is None:
         return "nothing yet"
-    said = short_label(fresh.label, table.cadence, now)
+    described = short_label(fresh.label, table.cadence, now)
     if fresh.gaps:
-        said += f" · {count_words(fresh.gaps, 'gap')}"
+        described += f" · {count_words(fresh.gaps, 'gap')}"
     elif fresh.late is not None and fresh.behind:
-        said += f" · {fresh.behind} late"
-    return said
+        described += f" · {fresh.behind} late"
+    return described
 
 
 def cadence_words(cadence: Cadence) -> str:

@@ -23,7 +23,7 @@ _LONGEST = 120  # characters of a value that are shown
 
 
 def describe_label_rows(
-    at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]
+    at: OpenedProject, table: Table, parameters: PageQuery, states: Sequence[LabelState]
 ) -> Content | None:
     """Return the rows of the label `at` in the address, or else of the newest label that was made.
 
@@ -32,57 +32,57 @@ def describe_label_rows(
     for a publish, whose rows are at its destination.
     Raises E513 and E514 for labels that the table does not have.
     """
-    label = _label(at, table, asked, states)
+    label = _label(at, table, parameters, states)
     if at.ledger is None or label is None or table.destination is not None:
         return None
     audit = at.ledger.past.audit(table.name, label)
     revisions = revisions_of(audit)
     if not revisions:
         return None
-    known = _claim(asked, "known", label) or audit.cell.current_claim or revisions[0].claim
+    known = _claim(parameters, "known", label) or audit.cell.current_claim or revisions[0].claim
     content = _describe_revisions(table, audit, revisions, known) | {
-        "against": _claim(asked, "against", label),
+        "against": _claim(parameters, "against", label),
         "beside": "",
     }
     try:
-        against = _against(at, at.ledger, table, asked, audit)
+        against = _against(at, at.ledger, table, parameters, audit)
         content["beside"] = (
             local_label(against[0].cell.label, table.cadence) if against and against[0] is not audit else ""
         )
-        found = revision_rows(at, table, audit, known, against, only_differing="differing" in asked.values)
+        found = revision_rows(at, table, audit, known, against, only_differing="differing" in parameters.values)
     except WaterclockError as error:
         return content | {"error": error.to_dict()}
     return content | {"error": None} | _describe_rows(found, is_compared=against is not None)
 
 
 def _against(
-    at: OpenedProject, ledger: Ledger, table: Table, asked: PageQuery, audit: Audit
+    at: OpenedProject, ledger: Ledger, table: Table, parameters: PageQuery, audit: Audit
 ) -> tuple[Audit, int] | None:
     """Return the batch and claim to compare with: another label's current claim, or another claim of this label.
 
     Raises E513 and E514 for a label that the table does not have, E412 and E516 for one without rows.
     """
-    if said := asked.values.get("beside", "").strip():
-        other = ledger.past.audit(table.name, known_label_bounds(at, table, parse_labels(said))[0])
+    if other_label := parameters.values.get("beside", "").strip():
+        other = ledger.past.audit(table.name, known_label_bounds(at, table, parse_labels(other_label))[0])
         return other, other.cell.current_claim or 0
-    claim = _claim(asked, "against", audit.cell.label)
+    claim = _claim(parameters, "against", audit.cell.label)
     return None if claim is None else (audit, claim)
 
 
-def _label(at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]) -> datetime | None:
-    said = asked.values.get("at", "").strip()
-    if said:
-        return known_label_bounds(at, table, parse_labels(said))[0]
+def _label(at: OpenedProject, table: Table, parameters: PageQuery, states: Sequence[LabelState]) -> datetime | None:
+    given = parameters.values.get("at", "").strip()
+    if given:
+        return known_label_bounds(at, table, parse_labels(given))[0]
     made = [one.label for one in states if one.stored is not None and one.stored.current_claim is not None]
     return made[-1] if made else None
 
 
-def _claim(asked: PageQuery, name: str, label: datetime) -> int | None:
+def _claim(parameters: PageQuery, name: str, label: datetime) -> int | None:
     """Return the claim in a form field, or None if the form was filled in for another label."""
-    if asked.values.get("of", label_of(label)) != label_of(label):
+    if parameters.values.get("of", label_of(label)) != label_of(label):
         return None
-    said = asked.values.get(name, "")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < 18 else None
+    given = parameters.values.get(name, "")
+    return int(given) if given.isascii() and given.isdecimal() and len(given) < 18 else None
 
 
 def _describe_revisions(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Content:
@@ -110,18 +110,18 @@ def _revision_words(attempt: Attempt, number: int, *, is_now: bool) -> str:
 
 
 def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
-    said = count_words(found.rows, "row")
+    described = count_words(found.rows, "row")
     if found.differing is not None:
-        said = count_words(found.compared, "row")
-        said = f"{found.differing} of {said} differ" if found.differing else f"all {said} are the same"
+        described = count_words(found.compared, "row")
+        described = f"{found.differing} of {described} differ" if found.differing else f"all {described} are the same"
     elif is_compared:
-        said = f"{said}: more than {count_words(MOST_COMPARED, 'row')} need a query to compare"
+        described = f"{described}: more than {count_words(MOST_COMPARED, 'row')} need a query to compare"
     return {
         "columns": list(found.columns),
         "numbers": _numbers(found),
         "rows": found.rows,
         "differing": found.differing,
-        "says": said,
+        "says": described,
         "shown": [_row(row) for row in found.shown],
     }
 
@@ -155,5 +155,5 @@ def _text(value: Any) -> str:
         return "NULL"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").replace("+00:00", "Z")
-    said = value.isoformat() if isinstance(value, date) else str(value)
-    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
+    text = value.isoformat() if isinstance(value, date) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

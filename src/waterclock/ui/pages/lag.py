@@ -35,11 +35,11 @@ _VERBS = {
 _NONE = "–"
 
 
-def lag(at: OpenedProject, asked: PageQuery) -> Content:
+def lag(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the content of the page for the selected tables. Cost: as `lag_content`."""
-    tables, _ = asked.tables(at)
+    tables, _ = parameters.tables(at)
     found = lag_content(at, tables)
-    return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}
+    return {"title": title_of(found), "tabs": tabs("Lag", parameters), **found}
 
 
 def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
@@ -68,7 +68,7 @@ def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Conte
     """
     of, silent = found["counts"], len(found["silent"])
     behind = 0 if is_empty_where_well else sum(1 for each in found["lags"] if each["is_behind"])
-    said = [
+    counted = [
         (
             of[DeadlineState.MISSED],
             "window has missed its deadline",
@@ -81,7 +81,7 @@ def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Conte
         (behind, "table is behind", "tables are behind", State.WARNED),
     ]
     parts: list[Content] = []
-    for count, one, many, state in said:
+    for count, one, many, state in counted:
         if count:
             between = [{"text": ", ", "mark": None}] if parts else []
             parts += [*between, {"text": count_words(count, one, many), "mark": str(state)}]

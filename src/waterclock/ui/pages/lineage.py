@@ -21,74 +21,76 @@ from waterclock.ui.pages.lineage_drawing import LOUD, describe_drawing
 from waterclock.ui.pages.lineage_scene import Scene
 
 
-def lineage(at: OpenedProject, asked: PageQuery) -> Content:
+def lineage(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the drawing and the list of the selected tables. Cost: a plan, the layout, and as the catalog.
 
     Raises E510 and E511 for unknown tables, E517 for an unknown column, E910 for an invalid depth.
     """
-    if "table" not in asked.values:
-        tables, labels = asked.tables(at)
-        names = _expand_tables(at, asked, {table.name for table in tables})
-        return describe_drawing(Scene.of(at, asked, names, labels), asked)
-    name, _ = one_table(at.flow, f"`{asked.values['table']}`")
-    if asked.values.get("column"):
-        return column_lineage(at, asked, name)
-    if asked.values.get("to"):
-        return _paths_content(at, asked, name)
-    return _neighborhood_content(at, asked, name)
+    if "table" not in parameters.values:
+        tables, labels = parameters.tables(at)
+        names = _expand_tables(at, parameters, {table.name for table in tables})
+        return describe_drawing(Scene.of(at, parameters, names, labels), parameters)
+    name, _ = one_table(at.flow, f"`{parameters.values['table']}`")
+    if parameters.values.get("column"):
+        return column_lineage(at, parameters, name)
+    if parameters.values.get("to"):
+        return _paths_content(at, parameters, name)
+    return _neighborhood_content(at, parameters, name)
 
 
-def _neighborhood_content(at: OpenedProject, asked: PageQuery, name: str) -> Content:
-    up, depth = map_inputs(at.flow), _depth(asked)
+def _neighborhood_content(at: OpenedProject, parameters: PageQuery, name: str) -> Content:
+    up, depth = map_inputs(at.flow), _depth(parameters)
     down = reverse_arrows(up)
     names = tables_within(up, [name], depth) | tables_within(down, [name], depth)
     is_all = names == tables_within(up, [name]) | tables_within(down, [name])
-    scene = Scene.of(at, asked, _expand_tables(at, asked, names), here=name)
+    scene = Scene.of(at, parameters, _expand_tables(at, parameters, names), here=name)
     above, below = len(tables_within(up, [name])) - 1, len(tables_within(down, [name])) - 1
     made = f"is made from {count_words(above, 'table')}" if above else "is made from no other table"
     went = f"went into {count_words(below, 'table')}" if below else "went into none"
     title = [_part(name), _part(f" {made} and {went}.")]
-    return describe_drawing(scene, asked) | {
+    return describe_drawing(scene, parameters) | {
         "title": title,
         "more": _describe_freshness(scene, name),
         "columns": list(list_lineage_columns(at.project, name, at.ledger)),
         "depth": depth,
-        "fewer": lineage_address(name, asked, depth=str(depth - 1) if depth > 2 else "") if depth > 1 else "",
-        "further": "" if is_all else lineage_address(name, asked, depth=str(depth + 1)),
+        "fewer": lineage_address(name, parameters, depth=str(depth - 1) if depth > 2 else "") if depth > 1 else "",
+        "further": "" if is_all else lineage_address(name, parameters, depth=str(depth + 1)),
     }
 
 
-def _paths_content(at: OpenedProject, asked: PageQuery, name: str) -> Content:
-    other, _ = one_table(at.flow, asked.values["to"])
+def _paths_content(at: OpenedProject, parameters: PageQuery, name: str) -> Content:
+    other, _ = one_table(at.flow, parameters.values["to"])
     found = tables_on_paths(map_inputs(at.flow), name, other)
-    scene = Scene.of(at, asked, found or {name, other}, here=name, has_stubs=False)
+    scene = Scene.of(at, parameters, found or {name, other}, here=name, has_stubs=False)
     count = len(found) - len({name, other})
-    lie = "No table is" if not count else "One table is" if count == 1 else f"{number_words(count)} tables are"
+    subject = "No table is" if not count else "One table is" if count == 1 else f"{number_words(count)} tables are"
     first, last = sorted((name, other), key=at.flow.order.index)
-    said = f"{lie} between {first} and {last}." if found else f"Neither of {name} and {other} is made from the other."
-    drawn = describe_drawing(scene, asked)
-    return drawn | {"title": [_part(said)], "more": drawn["title"], "to": other}
+    sentence = (
+        f"{subject} between {first} and {last}." if found else f"Neither of {name} and {other} is made from the other."
+    )
+    drawn = describe_drawing(scene, parameters)
+    return drawn | {"title": [_part(sentence)], "more": drawn["title"], "to": other}
 
 
-def _expand_tables(at: OpenedProject, asked: PageQuery, names: set[str]) -> set[str]:
+def _expand_tables(at: OpenedProject, parameters: PageQuery, names: set[str]) -> set[str]:
     """Add the neighbours of the tables whose box `+7 more` the user has opened (`open` in the address)."""
-    if not asked.values.get("open"):
+    if not parameters.values.get("open"):
         return names
     up = map_inputs(at.flow)
-    opened = select(at.flow, asked.values["open"]).tables
+    opened = select(at.flow, parameters.values["open"]).tables
     return names | tables_within(up, opened, 1) | tables_within(reverse_arrows(up), opened, 1)
 
 
-def _depth(asked: PageQuery) -> int:
-    said = asked.values.get("depth") or "1"
-    if not said.isascii() or not said.isdecimal() or not 1 <= int(said[:4]) <= 999:
+def _depth(parameters: PageQuery) -> int:
+    given = parameters.values.get("depth") or "1"
+    if not given.isascii() or not given.isdecimal() or not 1 <= int(given[:4]) <= 999:
         raise WaterclockError(
             "E910",
-            f"a depth of {said[:20]} cannot be drawn",
+            f"a depth of {given[:20]} cannot be drawn",
             why="it is how many steps are followed each way",
             fix="write a whole number from 1 to 999",
         )
-    return int(said[:4])
+    return int(given[:4])
 
 
 def _part(text: str, mark: State | None = None) -> Content:

@@ -40,7 +40,7 @@ class Scene:
     def of(
         cls,
         at: OpenedProject,
-        asked: PageQuery,
+        parameters: PageQuery,
         names: set[str],
         labels: Mapping[str, Labels] | None = None,
         here: str | None = None,
@@ -50,7 +50,7 @@ class Scene:
         """Build the scene of some tables. Cost: a plan."""
         shown = [name for name in at.flow.order if name in names]
         if labels is None:
-            _, every = PageQuery(labels=asked.labels).tables(at)
+            _, every = PageQuery(labels=parameters.labels).tables(at)
             labels = {name: each for name, each in every.items() if name in names}
         plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=shown))
         found = freshness(at.flow, shown, at.snapshot, plan)

@@ -19,37 +19,37 @@ _MOST = 10_000  # batches, the maximum for a plan computed interactively
 _MOST_LABELS = 200  # of a table, that are listed singly
 
 
-def plan(at: OpenedProject, asked: PageQuery) -> Content:
+def plan(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises as `proposals.propose`."""
-    return _describe_plan(at, asked, _propose_plan(at, asked))
+    return _describe_plan(at, parameters, _propose_plan(at, parameters))
 
 
-def carry_out_plan(at: OpenedProject, asked: PageQuery, by: Person) -> tuple[Content, bool]:
+def carry_out_plan(at: OpenedProject, parameters: PageQuery, by: Person) -> tuple[Content, bool]:
     """Carry out the shown plan, unless it has changed. Return the current plan, and whether it was carried out.
 
     Raises errors as `proposals.propose` and `proposals.decide`.
     """
-    proposal = _propose_plan(at, asked)
-    content = _describe_plan(at, asked, proposal)
-    if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
+    proposal = _propose_plan(at, parameters)
+    content = _describe_plan(at, parameters, proposal)
+    if not proposal.is_possible or parameters.values.get("digest") != proposal.digest:
         return content | {"has_changed": True}, False
-    why = asked.values.get("why", "").strip()[:2000]
+    why = parameters.values.get("why", "").strip()[:2000]
     decide(at, proposal, by=by, why=why)
     return content | {"is_done": True, "why": why, "who": by.name}, True
 
 
-def _propose_plan(at: OpenedProject, asked: PageQuery) -> Proposal:
-    return propose(at, asked.values.get("verb", ""), asked.selection, asked.labels or None, _MOST)
+def _propose_plan(at: OpenedProject, parameters: PageQuery) -> Proposal:
+    return propose(at, parameters.values.get("verb", ""), parameters.selection, parameters.labels or None, _MOST)
 
 
-def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> Content:
+def _describe_plan(at: OpenedProject, parameters: PageQuery, proposal: Proposal) -> Content:
     out = find_publishes(at.flow, proposal)
     everything = proposal.all
     total = sum(map(len, everything.values()))
     return {
         "verb": proposal.verb.value,
-        "selection": asked.selection,
-        "labels": asked.labels,
+        "selection": parameters.selection,
+        "labels": parameters.labels,
         "title": _title(at, proposal),
         "word": _WORDS[proposal.verb],
         "count": proposal.count,

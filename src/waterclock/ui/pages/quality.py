@@ -17,16 +17,16 @@ from waterclock.ui.page_query import Content, PageQuery, batch_address, table_ad
 NEWEST = 60
 
 
-def quality(at: OpenedProject, asked: PageQuery) -> Content:
+def quality(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the rules of the selected tables, broken ones first, and suggestions for tables that declare none.
 
     Cost: one ledger query, two more for each table with rules, and one for each of up to 20 tables without rules.
     """
-    tables, _ = asked.tables(at)
+    tables, _ = parameters.tables(at)
     found = rule_results(at, tables, NEWEST)
     broken = [rule for rule in found if rule.is_broken]
     return {
-        "tabs": tabs("Rules", asked),
+        "tabs": tabs("Rules", parameters),
         "rules": [rule_content(at, rule) for rule in found],
         "newest": NEWEST,
         "broken": len(broken),
@@ -38,18 +38,21 @@ def quality(at: OpenedProject, asked: PageQuery) -> Content:
     }
 
 
-def tabs(here: str, asked: PageQuery) -> list[Content]:
+def tabs(here: str, parameters: PageQuery) -> list[Content]:
     """Return the tabs of the quality pages."""
     every = (("Rules", "/quality"), ("Lag", "/lag"))
     return [
-        {"name": name, "address": f"{address}{asked.query_string}", "is_here": name == here} for name, address in every
+        {"name": name, "address": f"{address}{parameters.query_string}", "is_here": name == here}
+        for name, address in every
     ]
 
 
-def store_note(at: OpenedProject, asked: PageQuery, by: Person) -> None:
+def store_note(at: OpenedProject, parameters: PageQuery, by: Person) -> None:
     """Store the note in a form (`table`, `rule`, `text`); an empty text removes it. Raises as `store_rule_note`."""
-    table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, with their spaces
-    text = " ".join(asked.values.get("text", "").split())
+    table, rule = (
+        parameters.values.get(name, "") for name in ("table", "rule")
+    )  # as they are declared, with their spaces
+    text = " ".join(parameters.values.get("text", "").split())
     store_rule_note(at, table, rule, text[:2000], by)
 
 

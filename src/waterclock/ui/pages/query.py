@@ -29,19 +29,19 @@ _MOST_BARS = 60
 _LONGEST = 10_000  # characters of a query
 
 
-def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
+def query(at: OpenedProject, parameters: PageQuery, asker: Asker) -> Content:
     """Run the query `q` of the address, as of `as-of` if it is given, and return its rows. Without `q`, none runs.
 
     The first query starts Spark, which takes some ten seconds. Errors of the query are part of the content and do not
     fail the page.
     """
-    sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
-    content: Content = {"sql": sql, "as_of": tick, "example": _example(at, given), "errors": [], "answer": None}
+    sql, tick = parameters.values.get("q", "").strip(), parameters.values.get("as-of", "").strip()
+    content: Content = {"sql": sql, "as_of": tick, "example": _example(at, parameters), "errors": [], "answer": None}
     if not sql:
         return content
     try:
         _check_text(sql)
-        found = asker.ask(at.project, sql, LIMIT, as_of=tick or None, reader=given.reader)
+        found = asker.ask(at.project, sql, LIMIT, as_of=tick or None, reader=parameters.reader)
     except WaterclockError as error:
         every = error.errors if isinstance(error, ProjectErrors) else (error,)
         return content | {"errors": [one.to_dict() for one in every]}
@@ -56,17 +56,17 @@ def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
     }
 
 
-def build_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
+def build_csv(at: OpenedProject, parameters: PageQuery, asker: Asker) -> str:
     """Run the query of the address, and return up to LIMIT_OF_FILE rows as CSV with a header line. NULL is empty.
 
     With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
-    sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
+    sql, tick = parameters.values.get("q", "").strip(), parameters.values.get("as-of", "").strip()
     _check_text(sql)
-    found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=given.reader)
+    found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=parameters.reader)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    escape = _escape_formula if given.values.get("formulas") == "escape" else str
+    escape = _escape_formula if parameters.values.get("formulas") == "escape" else str
     writer.writerow([escape(name) for name, _ in found.answer.columns])
     are_texts = [not is_number_type(kind) for _, kind in found.answer.columns]
     for row in found.answer.rows:
@@ -97,9 +97,9 @@ def _check_text(sql: str) -> None:
         )
 
 
-def _example(at: OpenedProject, given: PageQuery) -> str:
+def _example(at: OpenedProject, parameters: PageQuery) -> str:
     """Return an example query of the last declared table that is not a publish and that the reader sees."""
-    person = given.reader.person if given.reader is not None else None
+    person = parameters.reader.person if parameters.reader is not None else None
     made = [
         name for name in at.flow.order
         if at.flow.tables[name].destination is None

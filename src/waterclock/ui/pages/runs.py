@@ -71,7 +71,7 @@ def runner_content(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Cont
     }
 
 
-def run(at: OpenedProject, asked: PageQuery) -> Content:
+def run(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the batches of a run, when it made them, which are still running, and a comparison with another run.
 
     The other run is the one that `against` names, or else the previous one of the same command.
@@ -79,8 +79,8 @@ def run(at: OpenedProject, asked: PageQuery) -> Content:
     Cost: as `ledger.past.claims_of_run`, for both
     """
     if at.ledger is None:
-        raise _unknown(asked.values["run"])
-    found = _find(at.ledger, asked.values["run"])
+        raise _unknown(parameters.values["run"])
+    found = _find(at.ledger, parameters.values["run"])
     claims = at.ledger.past.claims_of_run(found, _MOST_CLAIMS)
     end = found.ended_at or at.ledger.now()
     return _run(at, found) | {
@@ -94,7 +94,7 @@ def run(at: OpenedProject, asked: PageQuery) -> Content:
         "is_going_on": found.outcome is None,
         "spark": _page_of_spark(at.ledger, found),
         "waits": _waits(at) if found.outcome is None else [],
-        "against": _against(at, at.ledger, asked, found, claims),
+        "against": _against(at, at.ledger, parameters, found, claims),
     }
 
 
@@ -110,10 +110,10 @@ def _unknown(name: str) -> WaterclockError:
 
 
 def _against(
-    at: OpenedProject, ledger: Ledger, asked: PageQuery, found: RunRecord, claims: Sequence[RunClaim]
+    at: OpenedProject, ledger: Ledger, parameters: PageQuery, found: RunRecord, claims: Sequence[RunClaim]
 ) -> Content | None:
     """Return the comparison with another run, or None if there is none."""
-    named = asked.values.get("against", "").strip()
+    named = parameters.values.get("against", "").strip()
     if named:
         other = _find(ledger, named)
         before = other, ledger.past.claims_of_run(other, _MOST_CLAIMS)

@@ -38,17 +38,17 @@ _BARS = 60
 _LISTED = 200
 
 
-def table(at: OpenedProject, asked: PageQuery) -> Content:
+def table(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the content of a tab of a table's page.
 
     Cost: a plan of all tables, and four queries of the ledger; for the quality tab as `table_quality`
 
     Raises E511 for an unknown table, E910 for an unknown tab.
     """
-    tab = asked.values.get("tab", TABS[0])
+    tab = parameters.values.get("tab", TABS[0])
     if tab not in TABS:
         raise WaterclockError("E910", f"a table's page has no {tab}", fix=f"its parts are {', '.join(TABS)}")
-    name, _ = one_table(at.flow, f"`{asked.values['table']}`")
+    name, _ = one_table(at.flow, f"`{parameters.values['table']}`")
     declared = at.flow.tables[name]
     plan = at.planner.plan(at.snapshot, at.now)
     found = freshness(at.flow, at.flow.tables, at.snapshot, plan)
@@ -77,7 +77,7 @@ def table(at: OpenedProject, asked: PageQuery) -> Content:
     return (
         content
         | _overview(at, declared, found, states, cells)
-        | {"held": describe_label_rows(at, declared, asked, states)}
+        | {"held": describe_label_rows(at, declared, parameters, states)}
     )
 
 
@@ -175,9 +175,9 @@ def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) 
         newest = of_state[-1]
         what = short_label(newest.label, declared.cadence, at.now)
         what = what if len(of_state) == 1 else count_words(len(of_state), "batch", "batches")
-        said = str(state) if state is State.FAILED else f"{'is' if len(of_state) == 1 else 'are'} {state}"
+        described = str(state) if state is State.FAILED else f"{'is' if len(of_state) == 1 else 'are'} {state}"
         reason = _short(newest.reason) if state in {State.FAILED, State.HELD, State.BLOCKED} else ""
-        sentences.append({"text": f"{what} {said}", "mark": str(state), "reason": reason})
+        sentences.append({"text": f"{what} {described}", "mark": str(state), "reason": reason})
     well = len(by_state.get(State.OK, ())) + len(by_state.get(State.WARNED, ()))
     due = len(by_state.get(State.DUE, ()))
     if due:
@@ -212,14 +212,14 @@ def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> C
         count = rows.get(one.label, sealed.get(one.label))
         words = short_label(one.label, declared.cadence, at.now)
         state = state_of(one.status)
-        said = f"{words}: {state}" if count is None else f"{words}: {count_words(count, 'row')}, {state}"
+        description = f"{words}: {state}" if count is None else f"{words}: {count_words(count, 'row')}, {state}"
         bars.append(
             {
                 "label": label_of(one.label),
                 "state": str(state),
                 "rows": rows.get(one.label),
                 "height": 0.85 if count is None else max(0.02, count / most),
-                "words": said,
+                "words": description,
                 "short": words,
                 "address": batch_address(declared.name, label_of(one.label)),
             }

@@ -50,8 +50,8 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
         notes = at.ledger.past.rule_notes([table.name])
     labels = [cell.label for cell in cells]
     shown = [each for each in counted if each.label >= labels[0]] if labels else []
-    said = {each.label: tuple(map(str, each.measures.get("warnings", ()))) for each in shown}
-    rules = worst_first(rules_in(table, cells, said, notes))
+    warnings = {each.label: tuple(map(str, each.measures.get("warnings", ()))) for each in shown}
+    rules = worst_first(rules_in(table, cells, warnings, notes))
     series = series_of(table, counted, labels)
     states = {cell.label: str(cell.status) for cell in cells}
     words = {label: short_label(label, table.cadence, at.now) for label in labels}
@@ -95,12 +95,14 @@ def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[Me
     )
     of = next((each.of for each in table.input_rules if each.name == rule.rule), "")
     measured = [each.measures.get(INPUTS_FOUND, {}).get(of, {}) if of else each.measures for each in shown]
-    sifted = [measures for measures in measured if "broken" in measures]
-    takes = None if check is None else check.row_action
+    counted = [measures for measures in measured if "broken" in measures]
+    row_action = None if check is None else check.row_action
     return rule_content(at, rule) | {
-        "rows": sum(int(each["broken"].get(rule.rule, 0)) for each in sifted) if check and sifted else None,
-        "taken": sum(int(each.get("first", {}).get(rule.rule, 0)) for each in sifted) if takes and sifted else None,
-        "takes": "" if takes is None else _TAKES[takes],
+        "rows": sum(int(each["broken"].get(rule.rule, 0)) for each in counted) if check and counted else None,
+        "taken": sum(int(each.get("first", {}).get(rule.rule, 0)) for each in counted)
+        if row_action and counted
+        else None,
+        "takes": "" if row_action is None else _TAKES[row_action],
         "aside": _quarantine_page(table, check),
     }
 
@@ -178,20 +180,20 @@ def _list_broken_batches(
     table: Table, rules: Sequence[RuleResults], states: Mapping[datetime, str], words: Mapping[datetime, str]
 ) -> list[Content]:
     """Return the batches in which rules failed, newest first, with the messages of the rules."""
-    said: dict[datetime, list[str]] = {}
+    messages: dict[datetime, list[str]] = {}
     for rule in rules:
         for answer in rule.answers:
             if answer.state in {State.WARNED, State.FAILED}:
-                said.setdefault(answer.label, []).append(answer.said)
+                messages.setdefault(answer.label, []).append(answer.said)
     return [
         {
             "label": label_of(label),
             "words": words[label],
             "state": states[label] if states[label] in {"failed", "held"} else "warned",
-            "said": "; ".join(dict.fromkeys(said[label])),
+            "said": "; ".join(dict.fromkeys(messages[label])),
             "address": batch_address(table.name, label_of(label)),
         }
-        for label in sorted(said, reverse=True)
+        for label in sorted(messages, reverse=True)
     ]
 
 

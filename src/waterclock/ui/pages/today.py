@@ -20,17 +20,17 @@ from waterclock.ui.pages.grid import fresh_words, sentence_part
 _MOST = 50
 
 
-def today(at: OpenedProject, asked: PageQuery) -> Content:
+def today(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the problems that need a user, the late tables and the running batches. Cost: two plans and a query."""
-    tables, _ = asked.tables(at)
+    tables, _ = parameters.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
-    said = verdict(at.flow, found, plan)
+    summary = verdict(at.flow, found, plan)
     late = [name for name, one in found.items() if not one.is_fresh and one.label is not None]
     return {
         "alerts": open_alerts(at),
-        "title": [sentence_part(part) for part in said.title],
-        "more": [sentence_part(part) for part in said.more],
+        "title": [sentence_part(part) for part in summary.title],
+        "more": [sentence_part(part) for part in summary.more],
         "needs": troubles(at, plan)[:_MOST],
         "late": [
             {
@@ -45,9 +45,9 @@ def today(at: OpenedProject, asked: PageQuery) -> Content:
     }
 
 
-def errors(at: OpenedProject, asked: PageQuery) -> Content:
+def errors(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return all batches that failed, are held or can never be made, grouped by cause. Cost: a plan."""
-    tables, _ = asked.tables(at)
+    tables, _ = parameters.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = troubles(at, plan)
     return {
