@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.printable import printable, printable_line
 
-_LONGEST = 20_000  # maximum length of one part of an error, in characters
+_MOST_CHARACTERS = 20_000  # maximum length of one part of an error, in characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ def indent_further_lines(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    if len(text) <= _LONGEST:
+    if len(text) <= _MOST_CHARACTERS:
         return text
-    return f"{text[:_LONGEST]}… ({len(text):,} characters, cut off)"
+    return f"{text[:_MOST_CHARACTERS]}… ({len(text):,} characters, cut off)"
 
 
 def rendered_parts(text: str) -> dict[str, str]:

@@ -106,7 +106,7 @@ class Labels:
         low, high = self.bounds(table.cadence)
         low, high = max(low or start, start), min(high or end, end)
         if low >= high:
-            raise _no_label(self, table, start, end)
+            raise _no_label_error(self, table, start, end)
         return low, high
 
 
@@ -132,14 +132,14 @@ class _Item:
 def parse_labels(text: str) -> Labels:
     """Parse a label or a range of labels. Raises E512 for an invalid label, E514 for a reversed range."""
     body = text.strip()
-    low, at = _point(body, 0)
+    low, at = _parse_point(body, 0)
     if at == len(body) and low is not None:
         return Labels(low, low)
     if not body.startswith("..", at):
-        raise _no_point(text, at)
-    high, end = _point(body, at + 2)
+        raise _invalid_labels_error(text, at)
+    high, end = _parse_point(body, at + 2)
     if end != len(body):
-        raise _no_point(text, end)
+        raise _invalid_labels_error(text, end)
     if low and high and low.span("UTC")[0] >= high.span("UTC")[1]:
         raise WaterclockError(
             "E514",
@@ -156,12 +156,12 @@ def select(flow: Flow, *texts: str) -> Selection:
     labels: dict[str, Labels] = {}
     found = set() if included else set(flow.tables)
     for item in included:
-        names = _matches(flow, item)
+        names = _match_tables(flow, item)
         found |= names
         if item.labels is not None:
             labels |= dict.fromkeys(names, item.labels)
     for item in excluded:
-        found -= _matches(flow, item)
+        found -= _match_tables(flow, item)
     order = flow.order or tuple(flow.tables)
     kept = tuple(name for name in order if name in found)
     if excluded and not kept:
@@ -180,47 +180,47 @@ def _parse_items(text: str) -> tuple[list[_Item], list[_Item]]:
     excluded: list[_Item] = []
     current, at = included, 0
     while at < len(text):
-        token = _token(text, at)
+        token = _next_token(text, at)
         if token["blank"] or token["comma"]:
             at = token.end()
         elif token["word"] and token["word"].lower() == "except" and current is included:
             current, at = excluded, token.end()
         else:
-            item, at = _item(text, at)
+            item, at = _parse_item(text, at)
             current.append(item)
     if current is excluded and not excluded:
-        raise _no_selection(text, len(text), "name the tables to leave out after except")
+        raise _invalid_selection_error(text, len(text), "name the tables to leave out after except")
     return included, excluded
 
 
-def _item(text: str, at: int) -> tuple[_Item, int]:
-    column, token = at + 1, _token(text, at)
+def _parse_item(text: str, at: int) -> tuple[_Item, int]:
+    column, token = at + 1, _next_token(text, at)
     with_upstream = bool(token["plus"])
     if with_upstream:
-        token = _token(text, token.end())
+        token = _next_token(text, token.end())
     quoted, word = token["quoted"], token["word"]
     if quoted is None and word is None:
-        raise _no_selection(text, token.start(), "a table name, a pattern or tag:word is expected here")
+        raise _invalid_selection_error(text, token.start(), "a table name, a pattern or tag:word is expected here")
     is_tag = word is not None and word.startswith("tag:")
     name = quoted or word.removeprefix("tag:")
     at, with_downstream, labels = token.end(), False, None
-    if at < len(text) and (token := _token(text, at))["plus"]:
+    if at < len(text) and (token := _next_token(text, at))["plus"]:
         with_downstream, at = True, token.end()
-    if at < len(text) and (token := _token(text, at))["at"]:
+    if at < len(text) and (token := _next_token(text, at))["at"]:
         labels, at = parse_labels(token["labels"]), token.end()
-    if at < len(text) and not ((token := _token(text, at))["blank"] or token["comma"]):
-        raise _no_selection(text, at, "separate items with spaces or commas")
+    if at < len(text) and not ((token := _next_token(text, at))["blank"] or token["comma"]):
+        raise _invalid_selection_error(text, at, "separate items with spaces or commas")
     return _Item(name, column, is_tag, quoted is not None, with_upstream, with_downstream, labels), at
 
 
-def _token(text: str, at: int) -> re.Match[str]:
+def _next_token(text: str, at: int) -> re.Match[str]:
     token = _TOKEN.match(text, at)
     if token is None:
-        raise _no_selection(text, at, "a name ends here" if at == len(text) else "a backtick is not closed")
+        raise _invalid_selection_error(text, at, "a name ends here" if at == len(text) else "a backtick is not closed")
     return token
 
 
-def _matches(flow: Flow, item: _Item) -> set[str]:
+def _match_tables(flow: Flow, item: _Item) -> set[str]:
     if item.is_tag:
         names = {name for name, table in flow.tables.items() if item.text in table.about.tags}
     elif not item.is_exact and any(mark in item.text for mark in "*?"):
@@ -228,13 +228,13 @@ def _matches(flow: Flow, item: _Item) -> set[str]:
     else:
         names = {item.text} & set(flow.tables)
     if not names:
-        raise _no_table(flow, item)
+        raise _unknown_table_error(flow, item)
     up = closure(names, parents_of(flow)) if item.with_upstream else set()
-    down = closure(names, _children(flow)) if item.with_downstream else set()
+    down = closure(names, _readers_by_table(flow)) if item.with_downstream else set()
     return names | up | down
 
 
-def _children(flow: Flow) -> dict[str, set[str]]:
+def _readers_by_table(flow: Flow) -> dict[str, set[str]]:
     children: dict[str, set[str]] = {name: set() for name in flow.tables}
     for name, parents in parents_of(flow).items():
         for parent in parents:
@@ -242,7 +242,7 @@ def _children(flow: Flow) -> dict[str, set[str]]:
     return children
 
 
-def _point(text: str, at: int) -> tuple[LabelPoint | None, int]:
+def _parse_point(text: str, at: int) -> tuple[LabelPoint | None, int]:
     match = _POINT.match(text, at)
     if match is None:
         return None, at
@@ -252,11 +252,11 @@ def _point(text: str, at: int) -> tuple[LabelPoint | None, int]:
         point.span("UTC")
     except (WaterclockError, ValueError) as refusal:
         if isinstance(refusal, ValueError):
-            raise _no_point(text, at, f"{match[0]} is not a date: {refusal}") from None
+            raise _invalid_labels_error(text, at, f"{match[0]} is not a date: {refusal}") from None
         is_read_whole = match.end() == len(text) or text.startswith("..", match.end())
         if refusal.code == "E106" and is_read_whole:
             raise  # valid syntax, but outside the supported years
-        raise _no_point(text, at if is_read_whole else match.end()) from None
+        raise _invalid_labels_error(text, at if is_read_whole else match.end()) from None
     return point, match.end()
 
 
@@ -264,7 +264,7 @@ def _date_start(day: date, zone: str) -> datetime:
     return parse_instant(day.isoformat(), zone)
 
 
-def _no_point(text: str, at: int, why: str = _FORMS) -> WaterclockError:
+def _invalid_labels_error(text: str, at: int, why: str = _FORMS) -> WaterclockError:
     return WaterclockError(
         "E512",
         f"cannot read {text!r} as labels",
@@ -274,7 +274,7 @@ def _no_point(text: str, at: int, why: str = _FORMS) -> WaterclockError:
     )
 
 
-def _no_selection(text: str, at: int, why: str) -> WaterclockError:
+def _invalid_selection_error(text: str, at: int, why: str) -> WaterclockError:
     return WaterclockError(
         "E510",
         f"cannot read the selection {text!r}",
@@ -284,7 +284,7 @@ def _no_selection(text: str, at: int, why: str) -> WaterclockError:
     )
 
 
-def _no_table(flow: Flow, item: _Item) -> WaterclockError:
+def _unknown_table_error(flow: Flow, item: _Item) -> WaterclockError:
     if item.is_tag:
         tags = {tag for table in flow.tables.values() for tag in table.about.tags}
         listed = f"the tags are {', '.join(sorted(tags))}" if tags else "no table has a tag"
@@ -318,7 +318,7 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
             "them",
         )
     bare = item.text.replace("*", "").strip(".")
-    near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _by_last_part(bare, flow.tables)
+    near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _find_similar_tables(bare, flow.tables)
     names = ", ".join(list(flow.tables)[:3]) + (", …" if len(flow.tables) > 3 else "")
     return WaterclockError(
         "E511",
@@ -328,13 +328,13 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
     )
 
 
-def _by_last_part(text: str, names: Iterable[str]) -> list[str]:
+def _find_similar_tables(text: str, names: Iterable[str]) -> list[str]:
     """Return the tables whose names, compared without their schemas, are similar to the name in `text`."""
     by_last = {name.rpartition(".")[2]: name for name in names}
     return [by_last[part] for part in nearest(text.rpartition(".")[2], by_last)]
 
 
-def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> WaterclockError:
+def _no_label_error(labels: Labels, table: Table, start: datetime, end: datetime) -> WaterclockError:
     why = f"its windows are {table.cadence}"
     if start >= end:
         fix = f"its first label {label_of(start)} is not due yet"
@@ -346,13 +346,13 @@ def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> W
         elif low is not None and low >= end:
             why = f"its newest window that has ended is {local_text(table.cadence.previous(end), table.cadence.zone)}"
         wanted = low or high or start
-        near = dict.fromkeys(_near(table.cadence, min(max(wanted, start), end), start, end))
+        near = dict.fromkeys(_adjacent_labels(table.cadence, min(max(wanted, start), end), start, end))
         shown = (f"{label_of(label)} ({local_text(label, table.cadence.zone)})" for label in near)
         fix = f"the nearest: {' or '.join(shown)}"
     return WaterclockError("E513", f"no label of {table.name} is in {labels}", why=why, fix=fix)
 
 
-def _near(cadence: Cadence, wanted: datetime, start: datetime, end: datetime) -> Iterator[datetime]:
+def _adjacent_labels(cadence: Cadence, wanted: datetime, start: datetime, end: datetime) -> Iterator[datetime]:
     if wanted > start:
         yield cadence.previous(wanted)
     if wanted < end:

@@ -31,7 +31,7 @@ _DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
 # errors in the rows or the code of one table: the same message for two tables is two causes
 _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
 # kinds that stop no batch. Each check finds all causes of these kinds
-_TOLD_BESIDE = frozenset(
+_KINDS_WITHOUT_STOP = frozenset(
     {
         TroubleKind.WARNED,
         TroubleKind.MISSED,
@@ -42,7 +42,7 @@ _TOLD_BESIDE = frozenset(
         TroubleKind.LOSING,
     }
 )
-_WAITS = frozenset({Status.BLOCKED, Status.WAITING})
+_WAITING_STATUSES = frozenset({Status.BLOCKED, Status.WAITING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,35 +109,35 @@ def build_alert_input(check: CheckInput) -> AlertInput:
     )
     current_keys = {trouble.key for trouble in troubles}
     passed = [trouble for trouble in _merge_by_key(_find_past_warnings(check)) if trouble.key not in current_keys]
-    return AlertInput(troubles, passed, _Unsettled(check, troubles))
+    return AlertInput(troubles, passed, _UnfixedBatches(check, troubles))
 
 
 @dataclass(slots=True)
-class _Unsettled:
+class _UnfixedBatches:
     """Finds the batches of an earlier cause that are not fixed yet, although they are in no current cause."""
 
     looked: CheckInput
     troubles: Sequence[RootCause]
-    _left: Mapping[tuple[str, datetime], Status] = field(init=False)
-    _caused: frozenset[tuple[str, datetime]] = field(init=False)
+    _planned_statuses: Mapping[tuple[str, datetime], Status] = field(init=False)
+    _in_current_causes: frozenset[tuple[str, datetime]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._left = {(batch.table, batch.label): batch.status for batch in self.looked.plan.batches}
-        self._caused = frozenset(
+        self._planned_statuses = {(batch.table, batch.label): batch.status for batch in self.looked.plan.batches}
+        self._in_current_causes = frozenset(
             (name, label)
             for trouble in self.troubles
-            if trouble.kind not in _TOLD_BESIDE
+            if trouble.kind not in _KINDS_WITHOUT_STOP
             for name, labels in trouble.batches.items()
             for label in labels
         )
 
     def __call__(self, trouble: RootCause) -> Batches:
-        if trouble.kind in _TOLD_BESIDE:
+        if trouble.kind in _KINDS_WITHOUT_STOP:
             return {}
         if trouble.of_run:
             return trouble.batches if not self._is_checked(trouble) else {}
         left = {
-            name: frozenset(label for label in labels if self._is_left(name, label))
+            name: frozenset(label for label in labels if self._may_be_unfixed(name, label))
             for name, labels in trouble.batches.items()
         }
         return {name: labels for name, labels in left.items() if labels}
@@ -148,12 +148,12 @@ class _Unsettled:
         gone = {name for name in trouble.batches if name and name not in self.looked.flow.tables}
         return set(trouble.batches) - gone <= self.looked.of_run | {""}
 
-    def _is_left(self, name: str, label: datetime) -> bool:
+    def _may_be_unfixed(self, name: str, label: datetime) -> bool:
         """Return whether a batch may still have its earlier problem, and is not part of a current cause."""
         table = self.looked.flow.tables.get(name)
-        if table is None or (name, label) in self._caused:
+        if table is None or (name, label) in self._in_current_causes:
             return False
-        if (name, label) in self._left:
+        if (name, label) in self._planned_statuses:
             return True
         if self.looked.snapshot.of(name).covered.covers_instant(label):
             return False
@@ -196,7 +196,7 @@ def _find_stops(check: CheckInput) -> Iterable[RootCause]:
 def _batch_cause(check: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> RootCause:
     trouble = check.snapshot.of(batch.table).troubles.get(batch.label)
     parts = rendered_parts(batch.reason if trouble is None else trouble.error)
-    code, what = _code_of(parts["what"])
+    code, what = _split_code(parts["what"])
     kind = TroubleKind.DAMAGED if code in _DAMAGE else _KINDS[batch.status]
     return RootCause(
         key=key_of(kind, code, what, batch.table),
@@ -205,12 +205,12 @@ def _batch_cause(check: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> 
         batches={batch.table: frozenset({batch.label})},
         code=code,
         why=parts["why"][:LONGEST],
-        fix=_fix_of(batch, parts["fix"])[:LONGEST],
+        fix=_fix_text(batch, parts["fix"])[:LONGEST],
         blocks=dict(blocks),
     )
 
 
-def _fix_of(batch: Batch, stored_fix: str) -> str:
+def _fix_text(batch: Batch, stored_fix: str) -> str:
     if batch.is_outdated:
         return retry_words(batch.table, batch.window.label)
     return stored_fix or skip_words(batch)
@@ -282,7 +282,7 @@ def _count_waiting_batches(check: CheckInput, table: str) -> Mapping[str, int]:
     return Counter(
         batch.table
         for batch in check.plan.batches
-        if table and batch.status in _WAITS and batch.causes and batch.causes[0].table == table
+        if table and batch.status in _WAITING_STATUSES and batch.causes and batch.causes[0].table == table
     )
 
 
@@ -313,7 +313,7 @@ def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
     return cause_key(kind, code, alike, table if is_of_table or not what else "")
 
 
-def _code_of(text: str) -> tuple[str, str]:
+def _split_code(text: str) -> tuple[str, str]:
     code, _, rest = text.partition(" ")
     is_code = len(code) == 4 and code[0] == "E" and code[1:].isdigit()
     return (code, rest) if is_code else ("", text)

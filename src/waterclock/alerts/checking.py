@@ -72,7 +72,7 @@ def _record_check(
 ) -> AlertsNow | None:
     """Record the result of a check in the ledger, or return None if another process has checked a newer state."""
     words = Words(project.name, project.env, project.flow)
-    warned = ledger.alerts.find_warned_batches(snapshot.sequence, list(_warned_tables(ledger)))
+    warned = ledger.alerts.find_warned_batches(snapshot.sequence, list(_list_warned_tables(ledger)))
     if warned.since > snapshot.sequence:
         return None
     plan = Planner(project.flow).plan(snapshot, now, PlanRequest(clock=ledger.now()))
@@ -110,7 +110,7 @@ def _record_check(
     return ledger.alerts.record_look(decide_alerts, since=warned.since, up_to=snapshot.sequence)
 
 
-def _warned_tables(ledger: Ledger) -> Iterator[str]:
+def _list_warned_tables(ledger: Ledger) -> Iterator[str]:
     for alert in ledger.alerts.known():
         if alert.is_open and alert.trouble.kind is TroubleKind.WARNED:
             yield from alert.trouble.batches
@@ -129,7 +129,9 @@ def check_alerts_after_run(
     of_run: frozenset[str] | None = frozenset(project.flow.tables if only is None else only)
     if is_of_some or outcome.was_stopped:  # causes that the run did not reach remain open
         of_run = None if outcome.was_stopped else frozenset()
-    findings = RunFindings(of_run, tuple(_list_refused_batches(outcome)), tuple(_silent(project.flow, outcome)))
+    findings = RunFindings(
+        of_run, tuple(_list_refused_batches(outcome)), tuple(_list_silent_sources(project.flow, outcome))
+    )
     _check_alerts_safely(work, outcome.plan.now, findings)
 
 
@@ -164,7 +166,7 @@ def _list_refused_batches(outcome: RunOutcome) -> Iterator[RefusedBatch]:
         yield RefusedBatch("", frozenset(), error)
 
 
-def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
+def _list_silent_sources(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
     """Yield the sources whose data for a window is overdue by more than one window length."""
     now = None if outcome.plan is None else outcome.plan.now
     for held in outcome.held_back:

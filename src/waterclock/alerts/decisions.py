@@ -47,8 +47,8 @@ def decide(known: StoredAlerts, found: AlertInput, alerting: Alerting, now: date
     messages: list[Message] = []
     for target in alerting.targets:
         rules = tuple(rule for rule in alerting.rules if target in rule.targets)
-        due = _due(alerts.values(), target, rules, now, is_lost=target in known.waiting)
-        for message in _bundle_messages(target, due, _slots(known.recent.get(target, ()), now)):
+        due = _due_notifications(alerts.values(), target, rules, now, is_lost=target in known.waiting)
+        for message in _bundle_messages(target, due, _count_free_slots(known.recent.get(target, ()), now)):
             messages.append(message)
             for cause, alert in message.alerts:
                 alerts[alert.number] = _record_notification(alerts[alert.number], target, cause, now)
@@ -81,7 +81,7 @@ def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Ite
             number += 1
 
 
-def _due(
+def _due_notifications(
     alerts: Collection[Alert], target: str, rules: Sequence[AlertRule], now: datetime, *, is_lost: bool
 ) -> list[tuple[MessageCause, Alert]]:
     """Return the alerts to report to a target now, the highest severity first. A failing target gets no repeats."""
@@ -93,7 +93,7 @@ def _due(
         awake = [rule for rule in applicable if rule.quiet is None or not rule.quiet.is_quiet_at(now)]
         if not awake:
             continue
-        cause = _choose_telling(alert, sent, _repeat([rule for rule in matching if rule in awake]), now)
+        cause = _choose_message_cause(alert, sent, _shortest_repeat([rule for rule in matching if rule in awake]), now)
         if cause is not None and not (cause is MessageCause.REPEATED and is_lost):
             due.append((cause, alert))
     return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
@@ -104,7 +104,7 @@ def is_meant(rule: AlertRule, trouble: RootCause) -> bool:
     return trouble.severity.rank <= rule.severity.rank and ("" in trouble.tables or bool(trouble.tables & rule.tables))
 
 
-def _choose_telling(
+def _choose_message_cause(
     alert: Alert, sent: Notification | None, repeat: timedelta | None, now: datetime
 ) -> MessageCause | None:
     if sent is None:
@@ -115,11 +115,11 @@ def _choose_telling(
     return MessageCause.REPEATED if is_due else None
 
 
-def _repeat(rules: Sequence[AlertRule]) -> timedelta | None:
+def _shortest_repeat(rules: Sequence[AlertRule]) -> timedelta | None:
     return min((rule.repeat for rule in rules if rule.repeat is not None), default=None)
 
 
-def _slots(recent: Collection[datetime], now: datetime) -> int:
+def _count_free_slots(recent: Collection[datetime], now: datetime) -> int:
     newest = [at for at in recent if now - at < WITHIN]
     if len(newest) < MOST:
         return MOST - len(newest)
@@ -144,12 +144,12 @@ def _record_notification(alert: Alert, target: str, cause: MessageCause, now: da
 
 def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:
     """Mark a resolved alert as finished, once no target needs a message about it any more."""
-    if alert.is_open or any(_waits(alert, target, alerting.rules) for target in alerting.targets):
+    if alert.is_open or any(_needs_message(alert, target, alerting.rules) for target in alerting.targets):
         return alert
     return replace(alert, is_finished=True)
 
 
-def _waits(alert: Alert, target: str, rules: Sequence[AlertRule]) -> bool:
+def _needs_message(alert: Alert, target: str, rules: Sequence[AlertRule]) -> bool:
     """Return whether a target still needs a message about a resolved alert."""
     sent = alert.told.get(target)
     of_target = [rule for rule in rules if target in rule.targets]

@@ -20,7 +20,7 @@ from waterclock.secrets.reader import Secrets
 if TYPE_CHECKING:
     from apprise import Apprise
 
-_LOUDNESS = {"critical": "failure", "error": "failure", "warning": "warning"}
+_NOTIFICATION_TYPES = {"critical": "failure", "error": "failure", "warning": "warning"}
 
 
 def check_target(target: Target, secrets: Secrets) -> None:
@@ -29,7 +29,7 @@ def check_target(target: Target, secrets: Secrets) -> None:
     if target.token is not None:
         secrets.value_of(target.token)
     if target.kind is TargetKind.APPRISE:
-        _apprise(target, address)
+        _create_apprise(target, address)
     elif not address.startswith(("http://", "https://")):
         raise WaterclockError(
             "E914",
@@ -68,7 +68,7 @@ def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
         token = None if target.token is None else secrets.value_of(target.token)
         post(address, token, body, target.name)
         return
-    notify(_apprise(target, address), body)
+    notify(_create_apprise(target, address), body)
 
 
 def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
     try:
         with _suppress_apprise_output():
             is_sent = apprise.notify(
-                body=body["text"], title=body["title"], notify_type=_kind_of(body), body_format="text"
+                body=body["text"], title=body["title"], notify_type=_notification_type(body), body_format="text"
             )
     except Exception as error:  # noqa: BLE001 - third-party code, whose message may contain addresses
         raise NotDelivered(type(error).__name__) from None
@@ -97,15 +97,15 @@ def _suppress_apprise_output() -> Iterator[None]:
         logger.disabled = before
 
 
-def _kind_of(body: Mapping[str, Any]) -> str:
+def _notification_type(body: Mapping[str, Any]) -> str:
     """Return the highest severity of a message's alerts in apprise's terms, by which targets choose colors."""
     open_ = [alert["severity"] for alert in body["alerts"] if not MessageCause(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"
-    return min((_LOUDNESS[severity] for severity in open_), default="success")
+    return min((_NOTIFICATION_TYPES[severity] for severity in open_), default="success")
 
 
-def _apprise(target: Target, address: str) -> Apprise:
+def _create_apprise(target: Target, address: str) -> Apprise:
     with _suppress_apprise_output():
         try:
             import apprise
@@ -119,7 +119,7 @@ def _apprise(target: Target, address: str) -> Apprise:
         asset = apprise.AppriseAsset(app_id="Waterclock", app_desc="Waterclock", storage_mode="memory")
         found = apprise.Apprise(asset=asset)
         is_known = found.add(address)
-        kinds = [] if is_known else _kinds(apprise)
+        kinds = [] if is_known else _list_schemes(apprise)
     if not is_known:
         kind = address.partition("://")[0] if "://" in address else ""
         is_kind = kind in kinds
@@ -134,7 +134,7 @@ def _apprise(target: Target, address: str) -> Apprise:
     return found
 
 
-def _kinds(apprise: Any) -> list[str]:
+def _list_schemes(apprise: Any) -> list[str]:
     """Return the names of the address schemes that apprise supports."""
     listed = apprise.Apprise().details()["schemas"]
     return [name for each in listed for kind in ("protocols", "secure_protocols") for name in each[kind] or ()]

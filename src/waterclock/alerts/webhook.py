@@ -13,7 +13,7 @@ _OPEN_END = "0001-01-01T00:00:00Z"  # Alertmanager's value for an alert that has
 
 def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
     """Return a message in Alertmanager's format."""
-    alerts = [_alert(each, body) for each in body["alerts"]]
+    alerts = [_format_alert(each, body) for each in body["alerts"]]
     keys = "+".join(each["key"] for each in body["alerts"])
     return {
         "version": "4",
@@ -22,8 +22,8 @@ def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
         "status": "firing" if any(alert["status"] == "firing" for alert in alerts) else "resolved",
         "receiver": target,
         "groupLabels": {"project": body["project"], "env": body["env"]},
-        "commonLabels": _common([alert["labels"] for alert in alerts]),
-        "commonAnnotations": _common([alert["annotations"] for alert in alerts]),
+        "commonLabels": _common_items([alert["labels"] for alert in alerts]),
+        "commonAnnotations": _common_items([alert["annotations"] for alert in alerts]),
         "externalURL": "",
         "alerts": alerts,
     }
@@ -34,7 +34,7 @@ def post(address: str, token: str | None, body: Mapping[str, Any], target: str) 
     posting.post(address, token, payload(body, target))
 
 
-def _alert(alert: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+def _format_alert(alert: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     is_over = MessageCause(alert["telling"]).is_of_end
     labels = {
         "alertname": f"waterclock_{alert['kind']}",
@@ -58,7 +58,7 @@ def _alert(alert: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _common(each: list[dict[str, str]]) -> dict[str, str]:
+def _common_items(each: list[dict[str, str]]) -> dict[str, str]:
     if not each:
         return {}
     first, *others = each

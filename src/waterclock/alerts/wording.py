@@ -13,7 +13,7 @@ from waterclock.operations.formatting import count_words, local_range, number_wo
 from waterclock.timelabel.label import label_of
 
 _MOST_TABLES = 5
-_MOST_TOLD = 10  # alerts of a message that have their full text; each further alert has one line
+_MOST_FULL_TEXTS = 10  # alerts of a message that have their full text; each further alert has one line
 _MOST_LINES = 100
 _VERBS = {
     TroubleKind.DAMAGED: "damaged",
@@ -51,10 +51,10 @@ class Words:
         return {
             "title": self._title(message),
             "text": self._text(message, now),
-            "at": _instant(now),
+            "at": _format_instant(now),
             "project": self.project,
             "env": self.env,
-            "alerts": [self._parts(cause, alert, now) for cause, alert in message.alerts],
+            "alerts": [self._alert_fields(cause, alert, now) for cause, alert in message.alerts],
         }
 
     def _title(self, message: Message) -> str:
@@ -68,8 +68,8 @@ class Words:
         return f"[{self.project}] {', '.join(counts)}"
 
     def _text(self, message: Message, now: datetime) -> str:
-        texts = [self.full_text(cause, alert, now) for cause, alert in message.alerts[:_MOST_TOLD]]
-        rest = message.alerts[_MOST_TOLD:]
+        texts = [self.full_text(cause, alert, now) for cause, alert in message.alerts[:_MOST_FULL_TEXTS]]
+        rest = message.alerts[_MOST_FULL_TEXTS:]
         lines = [f"{_MARKS[cause]}{self.line(alert.trouble)}" for cause, alert in rest[:_MOST_LINES]]
         if more := len(rest) - _MOST_LINES:
             lines += [f"and {number_words(more)} more: `waterclock alerts`"] if more > 0 else []
@@ -100,7 +100,7 @@ class Words:
         if cause is MessageCause.RESOLVED:
             return "\n".join([lines[0], f"It lasted {since}."])
         if cause is MessageCause.PASSED:
-            return "\n".join([*lines, f"It is over: it was first seen at {_instant(alert.opened)}."])
+            return "\n".join([*lines, f"It is over: it was first seen at {_format_instant(alert.opened)}."])
         lines += [f"fix  {trouble.fix}"] if trouble.fix else []
         if blocked := self.blocks(trouble):
             lines.append(f"holds up  {blocked}")
@@ -122,7 +122,7 @@ class Words:
         listed += f" and {number_words(more)} more" if more > 0 else ""
         return f"{count_words(sum(trouble.blocks.values()), 'batch', 'batches')} of {listed}"
 
-    def _parts(self, cause: MessageCause, alert: Alert, now: datetime) -> Mapping[str, Any]:
+    def _alert_fields(self, cause: MessageCause, alert: Alert, now: datetime) -> Mapping[str, Any]:
         trouble = alert.trouble
         return {
             "number": alert.number,
@@ -136,18 +136,18 @@ class Words:
             "why": trouble.why,
             "fix": trouble.fix,
             "tables": sorted(trouble.batches),
-            "labels": _labels(trouble.batches),
+            "labels": _summarize_labels(trouble.batches),
             "blocks": dict(trouble.blocks),
             "text": self.full_text(cause, alert, now),
-            "opened": _instant(alert.opened),
-            "resolved": None if alert.resolved is None else _instant(alert.resolved),
+            "opened": _format_instant(alert.opened),
+            "resolved": None if alert.resolved is None else _format_instant(alert.resolved),
         }
 
 
 def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
     """Return the alert in a test message. Its state is resolved, so that the target pages no person."""
     empty = dict.fromkeys(("code", "why", "fix", "key"), "")
-    at = _instant(now)
+    at = _format_instant(now)
     return empty | {
         "number": 0,
         "telling": str(MessageCause.PASSED),
@@ -168,7 +168,9 @@ def _format_code(trouble: RootCause) -> str:
     return f" ({trouble.code})" if trouble.code else ""
 
 
-def _labels(batches: Mapping[str, Sequence[datetime] | frozenset[datetime]]) -> Mapping[str, Mapping[str, Any]]:
+def _summarize_labels(
+    batches: Mapping[str, Sequence[datetime] | frozenset[datetime]],
+) -> Mapping[str, Mapping[str, Any]]:
     """Map each table to the number of its labels, the first and the last one."""
     return {
         name: {"count": len(labels), "first": label_of(min(labels)), "last": label_of(max(labels))}
@@ -177,5 +179,5 @@ def _labels(batches: Mapping[str, Sequence[datetime] | frozenset[datetime]]) -> 
     }
 
 
-def _instant(instant: datetime) -> str:
+def _format_instant(instant: datetime) -> str:
     return f"{instant:%Y-%m-%dT%H:%M:%SZ}"

@@ -16,9 +16,11 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.status import STATUS_TABLES
 from waterclock.permissions.people import Person
 
-_WITHIN = 60.0  # seconds for which equal accesses are counted instead of recorded one by one
+_COUNTING_SECONDS = 60.0  # seconds for which equal accesses are counted instead of recorded one by one
 _MOST = 1000  # the maximum number of different accesses that are counted at the same time
-_OTHERS = Access("", "", "other requests", refusal="more different ones within a minute than are recorded one by one")
+_OTHER_ACCESSES = Access(
+    "", "", "other requests", refusal="more different ones within a minute than are recorded one by one"
+)
 
 
 def query_access(by: Person, flow: Flow, sql: str, *, address: str = "", agent: str = "") -> Access:
@@ -47,7 +49,7 @@ class AccessLog:
     ledger: Callable[[], Ledger | None]
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _counted: dict[Access, list[float]] = field(default_factory=dict)  # end of its minute, repetitions
+    _counts: dict[Access, list[float]] = field(default_factory=dict)  # end of its minute, repetitions
 
     def record(self, access: Access) -> None:
         """Record an access at once. Raises E415 to E425 if the ledger cannot be written."""
@@ -57,12 +59,12 @@ class AccessLog:
         """Count an access, and return the access records that are due to be written to the ledger."""
         now = self.clock()
         with self._lock:
-            due = self._end(now)
-            key = access if access in self._counted or len(self._counted) < _MOST else _OTHERS
-            if key in self._counted:
-                self._counted[key][1] += 1
+            due = self._take_ended_counts(now)
+            key = access if access in self._counts or len(self._counts) < _MOST else _OTHER_ACCESSES
+            if key in self._counts:
+                self._counts[key][1] += 1
             else:
-                self._counted[key] = [now + _WITHIN, 0]
+                self._counts[key] = [now + _COUNTING_SECONDS, 0]
                 due.append(key)
         return due
 
@@ -75,10 +77,10 @@ class AccessLog:
     def flush(self) -> None:
         """Write all counted accesses that are not in the ledger yet."""
         with self._lock:
-            due = self._end(float("inf"))
+            due = self._take_ended_counts(float("inf"))
         self.write(due)
 
-    def _end(self, now: float) -> list[Access]:
-        expired = [access for access, (until, _) in self._counted.items() if until <= now]
-        counts = [(access, int(self._counted.pop(access)[1])) for access in expired]
+    def _take_ended_counts(self, now: float) -> list[Access]:
+        expired = [access for access, (until, _) in self._counts.items() if until <= now]
+        counts = [(access, int(self._counts.pop(access)[1])) for access in expired]
         return [replace(access, times=times) for access, times in counts if times]

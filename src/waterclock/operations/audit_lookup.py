@@ -67,7 +67,7 @@ def find_audit_target(
     if labels is not None:
         low, high = known_label_bounds(at, table, labels)
         if table.cadence.next(low) == high:
-            return _one(at, table, low, depth)
+            return _read_audit_target(at, table, low, depth)
     shown = [] if at.ledger is None else at.ledger.past.newest(name, last, low, high)
     if at.ledger is None or not shown:
         raise WaterclockError(
@@ -92,7 +92,7 @@ def _describe_state(now: LabelState | None) -> str:
     return f"it is {now.reason}" if names_status else f"it is {now.status}{f': {now.reason}' if now.reason else ''}"
 
 
-def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) -> AuditTarget:
+def _read_audit_target(at: OpenedProject, table: Table, label: datetime, depth: int | None) -> AuditTarget:
     end = table.cadence.next(label)
     stored = [] if at.ledger is None else at.ledger.past.grid([table.name], label, end)
     state = label_states(at.planner, at.snapshot, at.now, stored, (label, end), only=[table.name])[table.name]

@@ -43,9 +43,9 @@ class OpenBooks:
         more = f", and {count_words(self.count - 1, 'window')} after it" if self.count > 1 else ""
         yield f"{where} {self.first.reason}{more}"
         if self.is_stuck:
-            yield f"  {'; '.join(self._ways(where))}"
+            yield f"  {'; '.join(self._ways_to_close(where))}"
 
-    def _ways(self, where: str) -> Iterator[str]:
+    def _ways_to_close(self, where: str) -> Iterator[str]:
         closes = self.table.closes
         if closes is not None and closes.is_by_hand:
             yield f"if that does not happen, `waterclock close {where} --why ...` closes it"

@@ -57,9 +57,9 @@ def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_a
     """
     table = require_table(work.flow, name)
     require_log(work, name)
-    labels = _labels(work, table)
+    labels = _list_labels(work, table)
     if as_of is None:
-        return DataFiles(table, _live(work, table), labels)
+        return DataFiles(table, _list_current_files(work, table), labels)
     zone = zone_of(work.flow)
     known = None if known_at is None else parse_instant(known_at, zone)
     moment = moment_of(work, [name], RequestedTick(as_of, known, zone))
@@ -88,7 +88,7 @@ def partitions(found: DataFiles, folder: str) -> dict[str, str]:
     by_label: dict[str, list[ListedFile]] = {}
     for file in found.files:
         by_label.setdefault(file.label or "", []).append(file)
-    return {label: _only_folder(found.table, folder, label, files) for label, files in by_label.items()}
+    return {label: _own_folder(found.table, folder, label, files) for label, files in by_label.items()}
 
 
 def partition_statements(found: DataFiles, folder: str) -> list[str]:
@@ -100,18 +100,18 @@ def partition_statements(found: DataFiles, folder: str) -> list[str]:
         spec = "PARTITION (" + ", ".join(f"{name}='{value}'" for name, _, value in parts) + ")"
         lines.append(f"ALTER TABLE {found.table.name} DROP IF EXISTS {spec};")
         if label in locations:
-            lines.append(f"ALTER TABLE {found.table.name} ADD {spec} LOCATION '{_text(locations[label])}';")
+            lines.append(f"ALTER TABLE {found.table.name} ADD {spec} LOCATION '{_escape_sql_text(locations[label])}';")
     return lines
 
 
-def _labels(work: RunContext, table: Table) -> tuple[str, ...]:
+def _list_labels(work: RunContext, table: Table) -> tuple[str, ...]:
     if not table.is_partitioned:
         return ()
     slices = (label for record in commit_records(work.ledger, table.name) for label in record.slices)
     return tuple(sorted({label_of(label) for label in slices}))
 
 
-def _live(work: RunContext, table: Table) -> tuple[ListedFile, ...]:
+def _list_current_files(work: RunContext, table: Table) -> tuple[ListedFile, ...]:
     folder = work.folder(table)
     if not table_exists(folder):
         return ()
@@ -122,12 +122,13 @@ def _live(work: RunContext, table: Table) -> tuple[ListedFile, ...]:
 
 def _list_files(folder: str, files: Sequence[LiveFile]) -> tuple[ListedFile, ...]:
     found = [
-        ListedFile(absolute(folder, file.path), file.path.rpartition("/")[0], file.size, _label(file)) for file in files
+        ListedFile(absolute(folder, file.path), file.path.rpartition("/")[0], file.size, _label_of_file(file))
+        for file in files
     ]
     return tuple(sorted(found, key=lambda file: (file.label or "", file.path)))
 
 
-def _label(file: LiveFile) -> str | None:
+def _label_of_file(file: LiveFile) -> str | None:
     if file.label:
         return file.label
     return label_of_hive_path(file.path) if file.path.startswith(f"{STAGE}/") else None
@@ -165,7 +166,7 @@ def _list_state_files(work: RunContext, table: Table, found: ContentLocation) ->
     return tuple(ListedFile(str(made / file.path), str(made), file.size, None) for file in written)
 
 
-def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFile]) -> str:
+def _own_folder(table: Table, folder: str, label: str, files: Sequence[ListedFile]) -> str:
     """Return the folder of a label's files. Raises E434 if they are in several folders, or share it with others."""
     folders = {file.folder for file in files}
     if len(folders) == 1 and (only := folders.pop()):
@@ -193,5 +194,5 @@ def _missing_files_error(found: ContentLocation, why: str) -> WaterclockError:
     )
 
 
-def _text(path: str) -> str:
+def _escape_sql_text(path: str) -> str:
     return path.replace("\\", "\\\\").replace("'", "\\'")

@@ -10,8 +10,8 @@ from waterclock.operations.deadlines import DeadlineState, DeadlineWindow
 from waterclock.operations.formatting import count_words, local_label, local_range, seconds_words
 from waterclock.planner.plan import Status
 
-_WORTH_SAYING = timedelta(seconds=1)
-_MATTERS = {
+_SHORTEST_SHOWN = timedelta(seconds=1)
+_STATUS_WORDS = {
     Status.FAILED: "failed",
     Status.EXPIRED: "can never be made",
     Status.WAITING: "waits",
@@ -64,7 +64,7 @@ def _cause_words(due: DeadlineWindow, flow: Flow) -> str:
         return f"{'it' if root.table == due.table else root.table} {detail}"
     if root.status is Status.PAUSED and detail:
         return f"{subject} is {detail}"
-    described = f"{subject} {_MATTERS.get(root.status, f'is {root.status}')}"
+    described = f"{subject} {_STATUS_WORDS.get(root.status, f'is {root.status}')}"
     return described if not detail or root.status in {Status.READY, Status.RUNNING} else f"{described}: {detail}"
 
 
@@ -72,6 +72,6 @@ def remaining_time_words(due: DeadlineWindow) -> str:
     """Format how long the remaining work usually takes, or a slow batch took; "" if unknown or the work is stopped."""
     if due.stand is DeadlineState.LONG:
         return f": {seconds_words(due.left.total_seconds())}"
-    if due.left < _WORTH_SAYING or not due.root.is_proceeding:
+    if due.left < _SHORTEST_SHOWN or not due.root.is_proceeding:
         return ""
     return f", the remaining work usually takes {seconds_words(due.left.total_seconds())}"

@@ -196,7 +196,7 @@ def _find_watermark_misses(
         return
     cadence, last = table.cadence, marks[-1] if marks else WatermarkPosition(before.start)
     of_rows: tuple[Root, WatermarkPosition] | None = None
-    for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(now)):
+    for window in cadence.windows(_oldest_unreached_window(cadence, before.start, last), cadence.floor(now)):
         by = table.deadline.add_to(window.end, cadence.zone)
         earliest = find_earliest_advance(cadence, window.end, mark.marks)
         remaining, needed = (
@@ -220,11 +220,11 @@ def _find_watermark_misses(
         if not marks or (last.end < earliest and is_behind):
             yield due
             continue
-        of_rows = of_rows or _root_of_rows(table, times.flow, reached)
+        of_rows = of_rows or _find_root_of_late_rows(table, times.flow, reached)
         yield replace(due, root=of_rows[0], left=_NOTHING, late_rows=of_rows[1]) if of_rows else due
 
 
-def _first_open(cadence: Cadence, start: datetime, last: WatermarkPosition) -> datetime:
+def _oldest_unreached_window(cadence: Cadence, start: datetime, last: WatermarkPosition) -> datetime:
     """Return the start of the oldest window whose end the watermark has not reached."""
     watermark = last.watermark
     return (
@@ -234,7 +234,7 @@ def _first_open(cadence: Cadence, start: datetime, last: WatermarkPosition) -> d
     )
 
 
-def _root_of_rows(
+def _find_root_of_late_rows(
     table: Table, flow: Flow, reached: Mapping[str, Sequence[WatermarkPosition]]
 ) -> tuple[Root, WatermarkPosition] | None:
     """Return the last window and watermark of the most upstream table whose rows are as late, by the same column."""
@@ -243,13 +243,13 @@ def _root_of_rows(
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
         if own is None or declared is None or own.column.lower() != declared.column.lower():
             continue
-        if _is_as_late(found, reached[table.name][-1]):
+        if _are_rows_as_late(found, reached[table.name][-1]):
             window = other.cadence.window_of(other.cadence.previous(found.end))
             return Root(name, window, Status.DONE, reached_words(other, found, own.per)), found
     return None
 
 
-def _is_as_late(found: WatermarkPosition, own: WatermarkPosition) -> bool:
+def _are_rows_as_late(found: WatermarkPosition, own: WatermarkPosition) -> bool:
     return found.slowest_at is None or (own.slowest_at is not None and found.slowest_at <= own.slowest_at)
 
 
@@ -270,7 +270,7 @@ def long_ones(
         took = clock - each.since
         if table.runtime is not None and took > table.runtime.to_timedelta() * each.labels:
             running.add(each.table)
-            yield _long(table, table.cadence.window_of(each.first), Status.RUNNING, took, snapshot)
+            yield _build_slow_window(table, table.cadence.window_of(each.first), Status.RUNNING, took, snapshot)
     for name, labels in newest.items():
         table = flow.tables[name]
         if (
@@ -280,10 +280,12 @@ def long_ones(
             and labels[-1].took > table.runtime.to_timedelta()
         ):
             window = Window(labels[-1].label, labels[-1].end)
-            yield _long(table, window, Status.DONE, labels[-1].took, snapshot)
+            yield _build_slow_window(table, window, Status.DONE, labels[-1].took, snapshot)
 
 
-def _long(table: Table, window: Window, status: Status, took: timedelta, snapshot: LedgerSnapshot) -> DeadlineWindow:
+def _build_slow_window(
+    table: Table, window: Window, status: Status, took: timedelta, snapshot: LedgerSnapshot
+) -> DeadlineWindow:
     by = window.end if table.deadline is None else table.deadline.add_to(window.end, table.cadence.zone)
     root = Root(table.name, window, status)
     return DeadlineWindow(table.name, window, by, DeadlineState.LONG, status, root, took, fresh_to(table, snapshot))

@@ -47,7 +47,7 @@ def describe_columns(at: OpenedProject, table: Table) -> tuple[ColumnDescription
 def declared_pairs(table: Table) -> list[tuple[str, str]]:
     """Return the declaration of a table as pairs of name and value."""
     pairs = [("declared", str(table.place))]
-    pairs += _source_pairs(table.source) if table.source is not None else []
+    pairs += _describe_source(table.source) if table.source is not None else []
     for choice in table.choices:
         word, _, condition = str(choice).partition(" ")
         reads = ", ".join(map(str, choice.reads)) or "nothing"
@@ -63,14 +63,14 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     pairs += [("expects", _format_rule(rule)) for rule in (*table.rules, *rules_without_expression(table))]
     pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
     pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []
-    pairs += [("measures", optional) for optional in _offline(table)]
+    pairs += [("measures", optional) for optional in _describe_offline_measures(table)]
     optional = {
         "closes": table.closes and f"when {table.closes.text}",
         "open windows of": table.open_of,
         "on schema change": table.columns.on_change and str(table.columns.on_change).lower(),
         "compatible": table.compatible and str(table.compatible).lower(),
         "partial after": table.partial_after and str(table.partial_after).lower(),
-        "deadline": _deadline(table),
+        "deadline": _describe_deadline(table),
         "keeps": table.retain and str(table.retain).lower(),
         "manifest": table.manifest,
         "keeps versions": table.keep_versions and str(table.keep_versions).lower(),
@@ -84,7 +84,7 @@ def _format_rule(rule: Rule) -> str:
     return f"{rule.expression} ({rule.name}, else {format_actions(rule.rungs)})"
 
 
-def _offline(table: Table) -> list[str]:
+def _describe_offline_measures(table: Table) -> list[str]:
     if table.offline is None:
         return []
     found = [f"{measure.expression} ({measure.name})" for measure in table.offline.measures]
@@ -97,7 +97,7 @@ def deadline_text(table: Table) -> str:
     return f"{table.deadline or ''}{' BY WATERMARK' if table.is_by_watermark else ''}"
 
 
-def _deadline(table: Table) -> str:
+def _describe_deadline(table: Table) -> str:
     if table.deadline is None:
         return ""
     taking = f", taking up to {str(table.runtime).lower()}" if table.runtime else ""
@@ -105,7 +105,7 @@ def _deadline(table: Table) -> str:
     return f"{str(table.deadline).lower()} after each window{by}{taking}"
 
 
-def _source_pairs(source: Source) -> list[tuple[str, str]]:
+def _describe_source(source: Source) -> list[tuple[str, str]]:
     by = f"for each row of {source.each.table}" if source.each else f"by {source.batching}"
     pairs = [("from", f"{source.unit}, {by}")]
     if source.lookback is not None:

@@ -50,7 +50,7 @@ def _table_freshness(table: Table, snapshot: LedgerSnapshot, batches: Iterable[B
     label = newest_covered(table, snapshot)
     missing = [batch for batch in batches if not batch.is_revision]
     gaps = sum(1 for batch in missing if label is not None and batch.label < label)
-    late = min((due for batch in missing if (due := _late_since(table, batch, plan.now))), default=None)
+    late = min((due for batch in missing if (due := _find_late_instant(table, batch, plan.now))), default=None)
     state = worst([State.OK, *(display_state_of(batch) for batch in batches)])
     left = plan.left_out.get(table.name, 0)
     return Freshness(label, gaps, len(missing) - gaps + left, late, state)
@@ -68,7 +68,7 @@ def fresh_to(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
     return None if label is None else table.cadence.next(label)
 
 
-def _late_since(table: Table, batch: Batch, now: datetime) -> datetime | None:
+def _find_late_instant(table: Table, batch: Batch, now: datetime) -> datetime | None:
     due = table.cadence.due_at(batch.window)
     # a held batch stays held until a runner has released it
     if batch.status in _LATE_AT_ONCE or batch.verb == RELEASE or due + (batch.window.end - batch.window.start) <= now:

@@ -110,10 +110,10 @@ def make_grid(
     for name in sort_by_schema(flow, states):
         of_table = states[name]
         if any(of_column.listed for of_column in of_table):
-            rows.append(GridRow(name, _cells(name, of_table, warned)))
+            rows.append(GridRow(name, _build_cells(name, of_table, warned)))
             continue
         if id(of_table) not in shown:
-            shown[id(of_table)] = _cells(name, of_table, warned)
+            shown[id(of_table)] = _build_cells(name, of_table, warned)
         rows.append(GridRow(name, shown[id(of_table)]))
     return Grid(by, tuple(columns), tuple(rows))
 
@@ -151,7 +151,7 @@ def _count_states(name: str, found: SpanStates, warned: Container[tuple[str, dat
     return counts
 
 
-def _cells(
+def _build_cells(
     name: str, states: Sequence[SpanStates], warned: Container[tuple[str, datetime]]
 ) -> tuple[GridCell | None, ...]:
     return tuple(cell_of(name, of_column, warned) for of_column in states)

@@ -37,13 +37,13 @@ def select_held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[dateti
 
 def _not_held_error(at: OpenedProject, which: str, table: Table, labels: Labels | None) -> WaterclockError:
     name, requested = table.name, at.snapshot.of(table.name).requested
-    released = _select(table, labels, (label for label, verb in requested.items() if verb == RELEASE))
+    released = _select_labels(table, labels, (label for label, verb in requested.items() if verb == RELEASE))
     if released:
         return WaterclockError(
             "E440",
             f"no batch of {which} waits for a release",
             where=name,
-            why=f"the release of {_first_labels(released)} was requested already",
+            why=f"the release of {_format_first_labels(released)} was requested already",
             fix=f"`waterclock run` carries it out, `waterclock withdraw {which}` cancels it",
         )
     held = _list_held_labels(at, table, None)
@@ -51,12 +51,12 @@ def _not_held_error(at: OpenedProject, which: str, table: Table, labels: Labels 
         "E440",
         f"no batch of {which} is held",
         where=name,
-        why=f"the held labels are {_first_labels(held)}" if held else "no batch of it is held by a rule",
+        why=f"the held labels are {_format_first_labels(held)}" if held else "no batch of it is held by a rule",
         fix="`waterclock status` shows held and failed batches",
     )
 
 
-def _first_labels(labels: Sequence[datetime]) -> str:
+def _format_first_labels(labels: Sequence[datetime]) -> str:
     return ", ".join(label_of(label) for label in labels[:3])
 
 
@@ -82,9 +82,9 @@ def releasable_labels(plan: Plan, table: str) -> frozenset[datetime]:
 
 def _list_held_labels(at: OpenedProject, table: Table, labels: Labels | None) -> tuple[datetime, ...]:
     troubles = at.snapshot.of(table.name).troubles
-    return _select(table, labels, (label for label, it in troubles.items() if it.status is BatchStatus.HELD))
+    return _select_labels(table, labels, (label for label, it in troubles.items() if it.status is BatchStatus.HELD))
 
 
-def _select(table: Table, selected: Labels | None, labels: Iterable[datetime]) -> tuple[datetime, ...]:
+def _select_labels(table: Table, selected: Labels | None, labels: Iterable[datetime]) -> tuple[datetime, ...]:
     """Return those of `labels` that `selected` selects (all if it is None), oldest first."""
     return tuple(sorted(label for label in labels if selected is None or selected.contains(label, table.cadence)))

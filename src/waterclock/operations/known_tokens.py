@@ -13,7 +13,7 @@ from waterclock.ledger.ledger import Ledger
 
 SECONDS = 5.0
 """For how long a token is cached: a revocation takes effect within this time."""
-_MOST = 1000
+_MOST_TOKENS = 1000
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class KnownTokens:
         token = None if ledger is None else ledger.access.find_token(digest)
         if token is not None:
             self._tokens[digest] = token, time.monotonic() + SECONDS
-            while len(self._tokens) > _MOST:
+            while len(self._tokens) > _MOST_TOKENS:
                 with suppress(KeyError):
                     self._tokens.popitem(last=False)
         return token

@@ -68,7 +68,7 @@ class TableLineage:
                     "from": read.table,
                     "to": name,
                     "read": str(read),
-                    "choices": _choices_of(self.flow.tables[name], read),
+                    "choices": _list_choices(self.flow.tables[name], read),
                 }
                 for name in [*self.up.names(), self.table, *self.down.names()]
                 for read in self.flow.tables[name].reads
@@ -113,9 +113,11 @@ class ColumnImpact:
         """Return each table with its uses of the column, its owner, and the destination of a publish."""
         from waterclock.json_models.lineage import ImpactAnswer
 
-        return ImpactAnswer.build(column=self.column, impact=[self._one(each) for each in self.found]).to_json()
+        return ImpactAnswer.build(
+            column=self.column, impact=[self._impact_fields(each) for each in self.found]
+        ).to_json()
 
-    def _one(self, each: Impact) -> dict[str, Any]:
+    def _impact_fields(self, each: Impact) -> dict[str, Any]:
         table = self.flow.tables[each.table]
         return {
             "table": each.table,
@@ -184,7 +186,7 @@ def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLinea
                 how = describe_read(table, read)
                 is_plain = read.kind is ReadKind.PLAIN
                 down[read.table].append((table.name, "" if how == read.table else how if is_plain else f"as {how}"))
-    return TableLineage(flow, name, _reach(name, "", up, depth, set()), _reach(name, "", down, depth, set()))
+    return TableLineage(flow, name, _build_tree(name, "", up, depth, set()), _build_tree(name, "", down, depth, set()))
 
 
 def column_trees(
@@ -234,7 +236,7 @@ def describe_read(table: Table, read: Read) -> str:
     return queries if read.kind is ReadKind.PLAIN else f"{read} {queries}"
 
 
-def _choices_of(table: Table, read: Read) -> list[str] | None:
+def _list_choices(table: Table, read: Read) -> list[str] | None:
     return [str(it) for it in table.choices if read in it.reads] if table.choices else None
 
 
@@ -272,11 +274,11 @@ def tables_on_paths(arrows: Arrows, one: str, other: str) -> set[str]:
     return set().union(*paths)
 
 
-def _reach(
+def _build_tree(
     name: str, how: str, arrows: Mapping[str, Collection[tuple[str, str]]], depth: int | None, seen: set[str]
 ) -> Reach:
     if name in seen or depth == 0:
         return Reach(name, how, is_seen=name in seen and bool(arrows[name]))
     seen.add(name)
     less = None if depth is None else depth - 1
-    return Reach(name, how, tuple(_reach(other, read, arrows, less, seen) for other, read in arrows[name]))
+    return Reach(name, how, tuple(_build_tree(other, read, arrows, less, seen) for other, read in arrows[name]))

@@ -71,7 +71,7 @@ class OfflineTableStatus:
         """Describe why nothing was measured. Empty if the newest attempt succeeded."""
         if not self.error:
             return ""
-        again = "by the next run" if self.next_at is None else f"from {self._instant(self.next_at)} on"
+        again = "by the next run" if self.next_at is None else f"from {self._format_instant(self.next_at)} on"
         return f"measuring offline failed: {self.error}; tried again {again}"
 
     def words(self) -> str:
@@ -80,8 +80,10 @@ class OfflineTableStatus:
         if self.look is None or self.look.looked_at == NEVER:
             return f"{every}, not measured yet"
         came = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
-        again = "again by the next run" if self.next_at is None else f"again from {self._instant(self.next_at)} on"
-        return f"{every}; checked {self._instant(self.look.looked_at)}: {came}; {again}"
+        again = (
+            "again by the next run" if self.next_at is None else f"again from {self._format_instant(self.next_at)} on"
+        )
+        return f"{every}; checked {self._format_instant(self.look.looked_at)}: {came}; {again}"
 
     def span_lines(self) -> list[str]:
         """Format the measures of the newest span, a line for each."""
@@ -94,7 +96,7 @@ class OfflineTableStatus:
             found += [f"  {line}" for line in measured_lines(measured)]
         return found
 
-    def _instant(self, instant: datetime) -> str:
+    def _format_instant(self, instant: datetime) -> str:
         return instant_words(instant, self.table.cadence.zone)
 
 

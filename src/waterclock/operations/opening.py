@@ -88,7 +88,7 @@ def columns_collected(project: Project) -> dict[str, dict[str, str]]:
 
 def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the columns and types of tables that ran before, as their last batches left them."""
-    stored = _StoredColumns(project.storage, cache(partial(_folders_of, project)))
+    stored = _StoredColumns(project.storage, cache(partial(_renamed_folders_of, project)))
     return {name: dict(stored[name]) for name in names if name in stored}
 
 
@@ -104,7 +104,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
     of_rows: bool = False
 
     def __getitem__(self, name: str) -> Mapping[str, str]:
-        if not self._has(name):
+        if not self._is_stored(name):
             raise KeyError(name)
         from waterclock.engine.query.stored_schemas import stored_columns, stored_row_columns
         from waterclock.storage.lake import Lake
@@ -120,13 +120,13 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         tables = entry_path(self.storage, "tables")
         for schema in sorted(folders_in(tables)):
             for name in sorted(folders_in(tables / schema)):
-                if self._has(f"{schema}.{name}"):
+                if self._is_stored(f"{schema}.{name}"):
                     yield f"{schema}.{name}"
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _has(self, name: str) -> bool:
+    def _is_stored(self, name: str) -> bool:
         place = self.folders().get(name)
         return is_folder(
             entry_path(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log")
@@ -147,11 +147,11 @@ def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> Rec
     if config is None or "://" in config.environment.storage:
         return None
     storage = str(folder / config.environment.storage)
-    folders = cache(partial(_folders, addresses(folder, config)[1], connect=connect))
+    folders = cache(partial(_read_renamed_folders, addresses(folder, config)[1], connect=connect))
     return RecordedColumns(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
 
 
-def _folders_of(project: Project) -> Mapping[str, str]:
+def _renamed_folders_of(project: Project) -> Mapping[str, str]:
     """Return the folders of a project's renamed tables, or nothing if its ledger does not answer."""
     from waterclock.engine.ledger_opening import lake_of, open_ledger
 
@@ -163,7 +163,7 @@ def _folders_of(project: Project) -> Mapping[str, str]:
         return {}
 
 
-def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
+def _read_renamed_folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
     """Return the folders of renamed tables, or nothing if `read_ledger` does not read the ledger."""
     if isinstance(url, Secret):
         return {}
@@ -223,7 +223,7 @@ def select_tables(
     try:
         common = None if labels is None else parse_labels(labels)
     except WaterclockError as error:
-        if labels is not None and _means_tables(flow, labels):
+        if labels is not None and _is_table_selection(flow, labels):
             both = " ".join((*(texts or ()), labels))
             raise WaterclockError(
                 error.code,
@@ -240,7 +240,7 @@ def select_tables(
     return found, dict.fromkeys(found.tables, common) | dict(found.labels)
 
 
-def _means_tables(flow: Flow, text: str) -> bool:
+def _is_table_selection(flow: Flow, text: str) -> bool:
     try:
         return bool(select(flow, text).tables)
     except WaterclockError:

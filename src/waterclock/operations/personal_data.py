@@ -96,7 +96,7 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
     names = [name for name, table in flow.tables.items() if table.kind is not Kind.PUBLISH]
     stored = columns_stored(project, names)
     lineage = ColumnLineage(flow, columns_collected(project), calls=find_followed_calls(flow.functions))
-    samples = _sample(project, [name for name in names if name in chosen], min(rows, MOST_ROWS)) if rows else {}
+    samples = _sample_tables(project, [name for name in names if name in chosen], min(rows, MOST_ROWS)) if rows else {}
     found = {
         ColumnOf(name, column): reasons
         for name in names
@@ -106,7 +106,7 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
     personal = find_personal_columns(lineage, list(dict.fromkeys([*tagged, *found])))
     by_table: dict[str, list[FoundColumn]] = {}
     for each in personal:
-        by_table.setdefault(each.column.table, []).append(_describe(flow.tables[each.column.table], each, found))
+        by_table.setdefault(each.column.table, []).append(_describe_column(flow.tables[each.column.table], each, found))
     order = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
     return PersonalDataReport(
         tuple(
@@ -123,7 +123,7 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
     )
 
 
-def _sample(project: Project, names: Iterable[str], rows: int) -> Mapping[str, SampledValues | None]:
+def _sample_tables(project: Project, names: Iterable[str], rows: int) -> Mapping[str, SampledValues | None]:
     from waterclock.engine.opening import open_workplace
     from waterclock.engine.query.value_samples import sample_values
 
@@ -141,12 +141,12 @@ def _find_by_content(
         if column in {"*", "timelabel"} or (own is not None and declared_tag(own) == NO_PII):
             continue
         kind_of_type = stored.get(column) or (own.type if own is not None else None)
-        reasons = [*_by_name(table, column, kind_of_type, sample), *_by_values(column, sample)]
+        reasons = [*_find_by_name(table, column, kind_of_type, sample), *_find_by_values(column, sample)]
         if reasons:
             yield column, reasons
 
 
-def _by_name(
+def _find_by_name(
     table: Table, column: str, type_name: str | None, sample: SampledValues | None
 ) -> Iterator[PersonalDataReason]:
     named = [(column, kind_by_name(column, type_name, table.name))]
@@ -165,7 +165,7 @@ def _is_contradicted(path: str, kind: str, sample: SampledValues | None) -> bool
     return all(match.kind != kind for match in sample.matches.get(path, ()))
 
 
-def _by_values(column: str, sample: SampledValues | None) -> Iterator[PersonalDataReason]:
+def _find_by_values(column: str, sample: SampledValues | None) -> Iterator[PersonalDataReason]:
     for path, matches in sample.matches.items() if sample is not None else ():
         if path.lower() == column.lower() or path.lower().startswith(f"{column.lower()}."):
             for match in matches:
@@ -175,7 +175,9 @@ def _by_values(column: str, sample: SampledValues | None) -> Iterator[PersonalDa
                 )
 
 
-def _describe(table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[PersonalDataReason]]) -> FoundColumn:
+def _describe_column(
+    table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[PersonalDataReason]]
+) -> FoundColumn:
     name = each.column.column
     declared = {column.name.lower(): column for column in table.columns.named}
     own = declared.get(name.lower())
@@ -185,10 +187,10 @@ def _describe(table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[
         columns = [str(one) if one.table else f"{one.column}()" for one in each.inputs]
         reasons.append(PersonalDataReason("lineage", columns=columns, is_sure=each.is_sure))
     reasons += next((of for column, of in found.items() if column == each.column), [])
-    return FoundColumn(name, tag, tuple(reasons), None if tag else _missing(table, name, own, each))
+    return FoundColumn(name, tag, tuple(reasons), None if tag else _find_missing_declaration(table, name, own, each))
 
 
-def _missing(table: Table, name: str, own: Column | None, each: PersonalColumn) -> str | None:
+def _find_missing_declaration(table: Table, name: str, own: Column | None, each: PersonalColumn) -> str | None:
     """Return the declaration to add to a column without a tag, or None if it needs none."""
     if table.kind is Kind.PUBLISH:
         computed = f" AS ({own.made_as.expression})" if own is not None and own.made_as is not None else ""

@@ -45,7 +45,7 @@ from waterclock.timelabel.window import Window
 Windows = Mapping[str, tuple[Window, ...]]
 
 
-class _Found(NamedTuple):
+class _AffectedBatches(NamedTuple):
     """The requested batches, the other batches that will run, and the restate requests to record in the ledger."""
 
     asked: Windows
@@ -133,7 +133,7 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
         raise WaterclockError(
             "E910", f"{verb!r} is not an action on batches", fix=did_you_mean(verb, list(Verb))
         ) from None
-    requested, following, requests, of_tables = _FOUND[wanted](at, selection, labels, most)
+    requested, following, requests, of_tables = _FINDERS[wanted](at, selection, labels, most)
     made = {} if wanted in _MAKES_NOTHING else requested
     both = {
         name: len({*made.get(name, ()), *following.get(name, ())})
@@ -142,12 +142,12 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
     # released batches are made already, and cost nothing more
     work = {name: len(following.get(name, ())) for name in both} if wanted is Verb.RELEASE else both
     of = (f"{selection}@{labels}",) if wanted is Verb.RELEASE and labels else (selection, labels)
-    words = ["waterclock", wanted.value, *filter(None, of), *_ONLY_ASKED.get(wanted, ())]
+    words = ["waterclock", wanted.value, *filter(None, of), *_REQUEST_OPTIONS.get(wanted, ())]
     return Proposal(
         verb=wanted,
         asked=requested,
         following=following,
-        steps=_steps(at.flow, both),
+        steps=_number_steps(at.flow, both),
         cost=cost_of(work, at.snapshot),
         command=shlex.join(words),
         may_differ=wanted not in _MAKES_NOTHING
@@ -166,7 +166,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
     who = by.name
     if at.ledger is None:
         raise nothing_ran()
-    if need := _REASONED.get(proposal.verb):
+    if need := _REASON_CHECKS.get(proposal.verb):
         need(why)
     if proposal.of_tables is not None:
         carry = pause if proposal.verb is Verb.PAUSE else resume
@@ -202,7 +202,7 @@ def find_publishes(flow: Flow, proposal: Proposal) -> dict[str, str]:
     return {name: str(flow.tables[name].destination) for name in proposal.all if flow.tables[name].kind is Kind.PUBLISH}
 
 
-def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     cleared = find_batches_to_retry(at, selection, labels)
     blocked = find_blocked_batches(plan_of_readers(at, cleared), cleared)
     made = {name: {*cleared.get(name, ()), *blocked.get(name, ())} for name in {*cleared, *blocked}}
@@ -214,31 +214,31 @@ def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | No
     # these batches have earlier rows, which readers may have used
     dependents = _restate(at, Verb.RECOMPUTE, with_rows, most).following
     following = {
-        name: {*blocked.get(name, ()), *partial.get(name, ()), *_labels(dependents.get(name, ()))}
+        name: {*blocked.get(name, ()), *partial.get(name, ()), *_to_labels(dependents.get(name, ()))}
         for name in {*blocked, *partial, *dependents}
     }
     others = {name: of_table - cleared.get(name, frozenset()) for name, of_table in following.items()}
-    return _Found(_windows(at.flow, cleared), _windows(at.flow, others))
+    return _AffectedBatches(_to_windows(at.flow, cleared), _to_windows(at.flow, others))
 
 
-def _backfill(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _backfill(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     missing = missing_labels(at, selection, labels, most)
-    return _Found(_windows(at.flow, missing), _windows(at.flow, find_prerequisite_batches(at, missing)))
+    return _AffectedBatches(_to_windows(at.flow, missing), _to_windows(at.flow, find_prerequisite_batches(at, missing)))
 
 
-def _recompute(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _recompute(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     return _restate(at, Verb.RECOMPUTE, done_labels(at, selection, labels, most), most)
 
 
-def _recollect(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _recollect(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     return _restate(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels, most), most)
 
 
-def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     return _restate(at, Verb.RECOMPUTE, find_replayable_labels(at, selection, labels), most)
 
 
-def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
+def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
     """Find held batches, and the batches that wait for them. The next run makes the held rows visible unchanged.
 
     Batches that cannot be released any more are left out: they must be made again.
@@ -249,19 +249,21 @@ def _release(at: OpenedProject, selection: str, labels: str | None, _: int | Non
     held = {name: of_table for name, of_table in of_tables.items() if of_table}
     freed = find_blocked_batches(plan, held)
     others = {name: {*of_table} - held.get(name, frozenset()) for name, of_table in freed.items()}
-    return _Found(_windows(at.flow, held), _windows(at.flow, others))
+    return _AffectedBatches(_to_windows(at.flow, held), _to_windows(at.flow, others))
 
 
-def _restate(at: OpenedProject, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None) -> _Found:
+def _restate(
+    at: OpenedProject, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None
+) -> _AffectedBatches:
     wanted = {name: tuple(labels) for name, labels in found.items() if labels}
     if at.ledger is None or not wanted:
-        return _Found({}, {})
+        return _AffectedBatches({}, {})
     requests, snapshot = build_requests(at, at.ledger, verb, wanted, most)
     ripple = at.planner.ripple(snapshot, at.now, wanted)
-    return _Found(ripple.asked, ripple.following, requests)
+    return _AffectedBatches(ripple.asked, ripple.following, requests)
 
 
-def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     name, behind = one_table(at.flow, selection)
     selected = behind or parse_labels(labels or "")
     table = at.flow.tables[name]
@@ -279,11 +281,11 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
             fix=f"`waterclock recompute {name}@{label_of(done[0].label)}` makes it again",
         )
     freed = find_blocked_batches(plan_of_readers(at, [name]), {name: [window.start for window in windows]})
-    return _Found({name: windows}, _windows(at.flow, freed))
+    return _AffectedBatches({name: windows}, _to_windows(at.flow, freed))
 
 
-def _withdrawn(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
-    return _Found(_windows(at.flow, find_withdrawable(at, selection, labels)), {})
+def _find_withdrawal(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
+    return _AffectedBatches(_to_windows(at.flow, find_withdrawable(at, selection, labels)), {})
 
 
 def _withdraw(
@@ -297,17 +299,17 @@ def _withdraw(
         ledger.decisions.end_following(name, followed, who=who)
 
 
-def _pause(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
+def _pause(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
     of = to_pause(at, selection, labels)
-    return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
+    return _AffectedBatches(_to_windows(at.flow, due_of(at, of)), {}, None, of)
 
 
-def _resume(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
+def _resume(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
     of = to_resume(at, selection, labels)
-    return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
+    return _AffectedBatches(_to_windows(at.flow, due_of(at, of)), {}, None, of)
 
 
-_FOUND = {
+_FINDERS = {
     Verb.RETRY: _retry,
     Verb.RECOMPUTE: _recompute,
     Verb.RECOLLECT: _recollect,
@@ -315,24 +317,24 @@ _FOUND = {
     Verb.RELEASE: _release,
     Verb.BACKFILL: _backfill,
     Verb.SKIP: _skip,
-    Verb.WITHDRAW: _withdrawn,
+    Verb.WITHDRAW: _find_withdrawal,
     Verb.PAUSE: _pause,
     Verb.RESUME: _resume,
 }
 _MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW, Verb.PAUSE, Verb.RESUME})
-_REASONED = {Verb.SKIP: need_reason, Verb.RELEASE: need_reason_of_release}
+_REASON_CHECKS = {Verb.SKIP: need_reason, Verb.RELEASE: need_reason_of_release}
 
 
 # without this option, `waterclock VERB` runs the batches itself; from the pages, a runner does
-_ONLY_ASKED = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT, Verb.REPLAY), ("--no-run",))
+_REQUEST_OPTIONS = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT, Verb.REPLAY), ("--no-run",))
 
 
-def _windows(flow: Flow, found: Mapping[str, Iterable[datetime]]) -> dict[str, tuple[Window, ...]]:
+def _to_windows(flow: Flow, found: Mapping[str, Iterable[datetime]]) -> dict[str, tuple[Window, ...]]:
     names = [name for name in _upstream_first(flow, found) if found[name]]
     return {name: tuple(map(flow.tables[name].cadence.window_of, sorted(found[name]))) for name in names}
 
 
-def _labels(windows: Iterable[Window]) -> frozenset[datetime]:
+def _to_labels(windows: Iterable[Window]) -> frozenset[datetime]:
     return frozenset(window.start for window in windows)
 
 
@@ -345,7 +347,7 @@ def _upstream_first(flow: Flow, names: Iterable[str]) -> list[str]:
     return [name for name in flow.order if name in wanted]
 
 
-def _steps(flow: Flow, names: Iterable[str]) -> dict[str, int]:
+def _number_steps(flow: Flow, names: Iterable[str]) -> dict[str, int]:
     """Number the tables by their order of execution: each is a step after all tables that it reads, even indirectly."""
     wanted = set(names)
     depth: dict[str, int] = {}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BEGUN = "begun"
 """Message: Spark has started and the query is running."""
 _CANCEL = "cancel"
-_TAG = "waterclock-query"
+_JOB_TAG = "waterclock-query"
 _SECONDS_TO_END = 5.0
 _MOST_SENT = 64 * 1024**2
 _MOST_BYTES = 4 * 1024**3  # memory of the child's Python; the JVM has its own limit
@@ -72,7 +72,7 @@ class QueryProcess:
 
     def ask(self, request: QueryRequest) -> None:
         """Send a query to the process. It starts Spark if needed."""
-        with self._telling_end():
+        with self._raise_if_ended():
             self._connection.send(request)
 
     def answer(self, seconds: float) -> AnsweredQuestion | str | None:
@@ -80,7 +80,7 @@ class QueryProcess:
 
         Raises the query's own error, or E731 if the process has ended.
         """
-        with self._telling_end():
+        with self._raise_if_ended():
             message = self._connection.recv() if self._connection.poll(seconds) else None
         if isinstance(message, BaseException):
             raise message
@@ -107,7 +107,7 @@ class QueryProcess:
         self.kill()
 
     @contextmanager
-    def _telling_end(self) -> Iterator[None]:
+    def _raise_if_ended(self) -> Iterator[None]:
         try:
             yield
         except (EOFError, OSError) as error:
@@ -122,19 +122,19 @@ class QueryProcess:
             ) from error
 
 
-class _Answering:
+class _QueryServer:
     """The child's side: keeps a Spark session and answers queries."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._requests: SimpleQueue[QueryRequest | None] = SimpleQueue()
         self._sessions: Sessions | None = None
-        self._of: tuple[Any, ...] = ()
+        self._spark_settings: tuple[Any, ...] = ()
 
     def run(self) -> None:
         threading.Thread(target=self._listen, name="listening", daemon=True).start()
         while (request := self._requests.get()) is not None:
-            self._say(self._answer(request))
+            self._send_message(self._answer(request))
         if self._sessions is not None:
             self._sessions.close()
 
@@ -145,7 +145,7 @@ class _Answering:
                 if message != _CANCEL:
                     self._requests.put(message)
                 elif self._sessions is not None:
-                    cancel_jobs(self._sessions, _TAG)
+                    cancel_jobs(self._sessions, _JOB_TAG)
         except (EOFError, OSError):
             self._requests.put(None)
             time.sleep(_SECONDS_TO_END)
@@ -154,8 +154,8 @@ class _Answering:
     def _answer(self, request: QueryRequest) -> AnsweredQuestion | BaseException:
         try:
             sessions = self._sessions_of(request.project)
-            mark_jobs(sessions.root(), _TAG)
-            self._say(BEGUN)
+            mark_jobs(sessions.root(), _JOB_TAG)
+            self._send_message(BEGUN)
             with _bounded_memory():
                 return answer_query(
                     request.project,
@@ -178,15 +178,15 @@ class _Answering:
     def _sessions_of(self, project: Project) -> Sessions:
         """Return the previous sessions, if the project's Spark settings are unchanged and Spark still answers."""
         of = (project.spark, project.storage, project.work_folder, project.storage_options)
-        if self._sessions is not None and of != self._of:
+        if self._sessions is not None and of != self._spark_settings:
             self._sessions.close()
             self._sessions = None
         if self._sessions is None:
-            self._sessions, self._of = sessions_of_queries(project), of
+            self._sessions, self._spark_settings = sessions_of_queries(project), of
         self._sessions.revive()
         return self._sessions
 
-    def _say(self, message: AnsweredQuestion | BaseException | str) -> None:
+    def _send_message(self, message: AnsweredQuestion | BaseException | str) -> None:
         try:
             data = pickle.dumps(message)
             pickle.loads(data)  # noqa: S301 - our own data; an error with its own arguments may fail to unpickle
@@ -217,4 +217,4 @@ def _bounded_memory() -> Iterator[None]:
 
 def main() -> None:
     """Answer queries on the connection whose file descriptor is the only argument."""
-    _Answering(Connection(int(sys.argv[1]))).run()
+    _QueryServer(Connection(int(sys.argv[1]))).run()

@@ -97,21 +97,24 @@ def moment_lines(moment: ResolvedTick, zone: str, *, can_make: bool = False) -> 
         note = "inputs were restated since, and not all batches were made again: this is the answer known before"
         lines += [
             note,
-            *(f"  {_batches(each['table'], each['labels'])} not been made again" for each in _behind_items(moment)),
+            *(
+                f"  {_format_batches(each['table'], each['labels'])} not been made again"
+                for each in _behind_items(moment)
+            ),
         ]
         lines += ["--make makes these batches again before the query"] if can_make else []
-    lines += [f"without {_labels(gap)}: missing" for gap in moment.missing]
-    lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` shows why" for gap in moment.awaited]
+    lines += [f"without {_format_gap(gap)}: missing" for gap in moment.missing]
+    lines += [f"newer ticks wait for {_format_gap(gap)}; `waterclock plan` shows why" for gap in moment.awaited]
     return lines
 
 
-def _batches(table: str, labels: list[str]) -> str:
+def _format_batches(table: str, labels: list[str]) -> str:
     """Format the batches of a table: the oldest by name, the others as a count."""
     more = len(labels) - 1
     return f"{table}@{labels[0]} has" if not more else f"{table}@{labels[0]} and {count_words(more, 'other')} have"
 
 
-def _labels(gap: MissingLabels) -> str:
+def _format_gap(gap: MissingLabels) -> str:
     counted = f", {count_words(gap.labels, 'label')}" if gap.labels > 1 else ""
     return f"{gap.table}@{label_range(gap.first, gap.last)}{counted}"
 

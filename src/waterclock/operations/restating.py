@@ -101,7 +101,7 @@ def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, mos
             fix="`waterclock recompute` makes them again from their inputs",
         )
     for name, of_table in sources.items():
-        _refuse_unaskable(at, at.flow.tables[name], of_table)
+        _require_repeatable_source(at, at.flow.tables[name], of_table)
     return sources
 
 
@@ -117,7 +117,7 @@ def _find_done_labels(
     found: dict[str, list[datetime]] = {}
     for name in selected.tables:
         table = at.flow.tables[name]
-        span = _span(at, table, by_table.get(name), starts[name])
+        span = _selected_span(at, table, by_table.get(name), starts[name])
         made = () if at.ledger is None or span is None else at.ledger.past.made_labels(name, *span, most=most)
         found[name] = [label for label, code in made if is_meant(table, code)]
         refuse_more_than(most, sum(map(len, found.values())))
@@ -130,7 +130,9 @@ def refuse_more_than(most: int | None, count: int) -> None:
         raise refusals.more_than(most)
 
 
-def _span(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> tuple[datetime, datetime] | None:
+def _selected_span(
+    at: OpenedProject, table: Table, labels: Labels | None, start: datetime
+) -> tuple[datetime, datetime] | None:
     end, dropped = table.cadence.last_due(at.now), at.snapshot.of(table.name).dropped_before
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
@@ -151,7 +153,7 @@ def refuse_dropped(table: Table, low: datetime, dropped: datetime | None) -> Non
         )
 
 
-def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, ...]) -> None:
+def _require_repeatable_source(at: OpenedProject, table: Table, labels: tuple[datetime, ...]) -> None:
     batching = None if table.source is None else table.source.batching
     if not labels or batching in {Batching.DATA_TIME, Batching.EACH, *LINKED}:
         return

@@ -117,7 +117,7 @@ def list_held_logs(at: OpenedProject, names: Collection[str]) -> list[TableLog]:
 
 def log_words(log: TableLog) -> str:
     """Describe the condition of a log, and when it was seen."""
-    return f"{log.words()}{_when(log)}"
+    return f"{log.words()}{_format_seen_time(log)}"
 
 
 def calm_words(logs: Sequence[TableLog]) -> str:
@@ -127,8 +127,8 @@ def calm_words(logs: Sequence[TableLog]) -> str:
         return ""
     most, oldest = max(log.retained_bytes for log in calm), min(calm, key=lambda log: instant_text(log.at) or "")
     count = count_words(len(calm), "log is", "logs are")
-    return f"{count} followed, of which {bytes_words(most)} at most are held back{_when(oldest)}"
+    return f"{count} followed, of which {bytes_words(most)} at most are held back{_format_seen_time(oldest)}"
 
 
-def _when(log: TableLog) -> str:
+def _format_seen_time(log: TableLog) -> str:
     return "" if log.at is None else f" (seen {log.at:%Y-%m-%d %H:%M}Z)"

@@ -88,7 +88,7 @@ def rule_results(at: OpenedProject, tables: Sequence[Table], newest: int) -> tup
     notes = at.ledger.past.rule_notes([table.name for table in tables])
     found: list[RuleResults] = []
     for table in tables:
-        if next(_rules(table), None) is None:
+        if next(_list_rules(table), None) is None:
             continue
         cells = filter_evaluated_batches(at.ledger.past.newest(table.name, newest))
         warnings: Mapping[datetime, Sequence[str]] = {}
@@ -115,10 +115,10 @@ def rules_in(
         RuleResults(
             table.name,
             *rule,
-            tuple(_answer(rule[0], cell, warnings) for cell in cells),
+            tuple(_rule_result(rule[0], cell, warnings) for cell in cells),
             notes.get((table.name, rule[0])),
         )
-        for rule in _rules(table)
+        for rule in _list_rules(table)
     ]
 
 
@@ -131,8 +131,10 @@ def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     """Return the names of the rules that rejected a batch's newest attempt, or that its visible rows break."""
     made = None if audit.current is None else audit.current.revision
     warnings = {audit.cell.label: () if made is None else warnings_of(made.measures)}
-    names = dict.fromkeys(name for name, _, _ in _rules(table))
-    return tuple(name for name in names if _answer(name, audit.cell, warnings).state in {State.FAILED, State.WARNED})
+    names = dict.fromkeys(name for name, _, _ in _list_rules(table))
+    return tuple(
+        name for name in names if _rule_result(name, audit.cell, warnings).state in {State.FAILED, State.WARNED}
+    )
 
 
 def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Person) -> None:
@@ -143,7 +145,7 @@ def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Per
     """
     require_right(by, Right.RUN, "write a note on a rule", at.project.access)
     name, _ = one_table(at.flow, f"`{table}`")
-    names = [known for known, _, _ in _rules(at.flow.tables[name])]
+    names = [known for known, _, _ in _list_rules(at.flow.tables[name])]
     if rule not in names:
         raise WaterclockError(
             "E910",
@@ -156,7 +158,7 @@ def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Per
     at.ledger.decisions.record_rule_note(name, rule, text, who=by.name)
 
 
-def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
+def _list_rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, including NOT NULL, and types and keys with an ELSE."""
     for rule in every_rule(table):
         yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", format_actions(rule.rungs)
@@ -174,7 +176,7 @@ def _describe_check(check: Check) -> str:
     return f"{check.columns[0]} holds {check.text}" if check.demand is Requirement.TYPE else f"{check.name} occurs once"
 
 
-def _answer(name: str, cell: Cell, warnings: Mapping[datetime, Sequence[str]]) -> LabelResult:
+def _rule_result(name: str, cell: Cell, warnings: Mapping[datetime, Sequence[str]]) -> LabelResult:
     beginnings = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
         pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, beginnings))})")

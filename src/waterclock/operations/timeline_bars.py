@@ -86,7 +86,8 @@ def build_timeline_bars(
     causes = causes_of(batches)
     return tuple(
         TimelineBar(
-            name, tuple(_join_pieces(_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes)))
+            name,
+            tuple(_join_pieces(_build_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes))),
         )
         for name in sort_by_schema(at.flow, edges)
     )
@@ -126,7 +127,7 @@ class _Spans:
         return cls(edges, tuple(pairwise(places)), (1,) * (len(edges) - 1))
 
 
-def _pieces(
+def _build_pieces(
     name: str, spans: _Spans, states: Sequence[SpanStates], warned: Container[At], causes: Mapping[At, At]
 ) -> Iterator[BarPiece]:
     for index, found in enumerate(states):
@@ -134,17 +135,17 @@ def _pieces(
         first, last = spans.columns[index]
         if cell is None or first == last:
             continue
-        cause = _cause(name, found, causes) if cell.state is State.BLOCKED else None
+        cause = _find_cause(name, found, causes) if cell.state is State.BLOCKED else None
         low, high = spans.edges[index : index + 2]
-        part = _part(cell, spans.due[index])
+        part = _covered_share(cell, spans.due[index])
         yield BarPiece(first, last - first, cell.state, cell.count, cell.of, low, high, part, cause)
 
 
-def _part(cell: GridCell, due: int) -> float:
+def _covered_share(cell: GridCell, due: int) -> float:
     return 1.0 if cell.of >= due else cell.of / due
 
 
-def _cause(name: str, found: SpanStates, causes: Mapping[At, At]) -> At | None:
+def _find_cause(name: str, found: SpanStates, causes: Mapping[At, At]) -> At | None:
     return next((causes[name, one.label] for one in found.listed if (name, one.label) in causes), None)
 
 
@@ -153,14 +154,14 @@ def _join_pieces(pieces: Iterator[BarPiece]) -> Iterator[BarPiece]:
     alike: list[BarPiece] = []
     for piece in pieces:
         if alike and not _are_alike(alike[-1], piece):
-            yield _one(alike)
+            yield _join_alike(alike)
             alike = []
         alike.append(piece)
     if alike:
-        yield _one(alike)
+        yield _join_alike(alike)
 
 
-def _one(alike: Sequence[BarPiece]) -> BarPiece:
+def _join_alike(alike: Sequence[BarPiece]) -> BarPiece:
     if len(alike) == 1:
         return alike[0]
     return replace(

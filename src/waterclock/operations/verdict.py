@@ -49,10 +49,12 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
         how = "Write a statement into a file of the folder flows, or create an example with `waterclock init`."
         return Verdict((VerdictPart("No table is declared yet."),), (VerdictPart(how),))
     counts = Counter(display_state_of(batch) for batch in plan.batches)
-    pauses = _pauses(flow, plan)
+    pauses = _describe_pauses(flow, plan)
     failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
     held = [batch for batch in plan.batches if batch.status is Status.HELD]
-    more = _rest(counts, plan, counted={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set())
+    more = _describe_other_states(
+        counts, plan, counted={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set()
+    )
     more = (*more, *pauses)
     if failed or held:
         return Verdict(_describe_stops(flow, {Status.FAILED: failed, Status.HELD: held}, plan), more)
@@ -65,12 +67,12 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
         return Verdict((VerdictPart(f"No batch was made yet: {waits}."),), (*next_step, *pauses))
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:
-        title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
+        title = f"{_count(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
         return Verdict((VerdictPart(title), VerdictPart(f"{_join_names(late)}.")), more)
-    return Verdict((VerdictPart(_fresh_line(flow, found, plan.now)),), more)
+    return Verdict((VerdictPart(_freshness_sentence(flow, found, plan.now)),), more)
 
 
-def _pauses(flow: Flow, plan: Plan) -> tuple[VerdictPart, ...]:
+def _describe_pauses(flow: Flow, plan: Plan) -> tuple[VerdictPart, ...]:
     """Describe who paused which tables, since when and why. Tables paused together share a sentence."""
     lines = pause_lines(plan, zone_of(flow))
     begun = [line.replace("all is", "All is", 1) if line.startswith("all is ") else line for line in lines]
@@ -85,7 +87,7 @@ def _describe_stops(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: P
     parts: list[VerdictPart] = []
     for kind in kinds:
         batches, mark = stops[kind], State.FAILED if kind is Status.FAILED else State.HELD
-        number = _number(len(batches))
+        number = _number_word(len(batches))
         if any(plan.left_out.get(batch.table) for batch in batches):  # batches left out may have stopped too
             number = f"At least {number.lower()}"
         is_one, is_failure = len(batches) == 1, kind is Status.FAILED
@@ -98,11 +100,11 @@ def _describe_stops(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: P
             what = count_words(by[kind], "batch", "batches") if by[kind] else "nothing else"
             parts += [VerdictPart(f"; {number.lower()} " if parts else f"{number} "), VerdictPart(noun, mark)]
             parts += [VerdictPart(f" {'holds' if is_one else 'hold'} up {what}: ")]
-        parts.append(VerdictPart(_places(flow, batches, plan.now)))
+        parts.append(VerdictPart(_format_batches(flow, batches, plan.now)))
     return (*parts, VerdictPart("."))
 
 
-def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
+def _format_batches(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
     """Format the batches, grouped by table."""
     by_table: dict[str, list[Batch]] = {}
     for batch in batches:
@@ -113,10 +115,10 @@ def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
         places.append(f"{name} @ {at if len(of_table) == 1 else count_words(len(of_table), 'label')}")
     if more := len(by_table) - _MOST_NAMED:
         places += [f"{count_words(more, 'other table')}"] if more > 0 else []
-    return _and(places)
+    return _join_with_and(places)
 
 
-def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[VerdictPart, ...]:
+def _describe_other_states(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[VerdictPart, ...]:
     """Describe how many batches are in each of the other states: neither failed, held nor in `counted`."""
     clauses: list[tuple[VerdictPart, ...]] = []
     if running := counts[State.RUNNING]:
@@ -148,34 +150,36 @@ def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[Verd
     return (*parts, VerdictPart(".")) if parts else ()
 
 
-def _fresh_line(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:
+def _freshness_sentence(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:
     names = [name for name in found if found[name].label is not None]
     whole = f"All {number_words(len(found))} tables are" if len(found) > 1 else f"{next(iter(found))} is"
-    ends = {name: flow.tables[name].cadence.next(_label(found[name])) for name in names}
+    ends = {name: flow.tables[name].cadence.next(_newest_label(found[name])) for name in names}
     longest = max(names, key=lambda name: flow.tables[name].cadence.period.minutes)
     newest = max(names, key=ends.__getitem__)
     if len(set(ends.values())) == 1:  # windows of any length that end together
-        return f"{whole} fresh to {short_label(_label(found[longest]), flow.tables[longest].cadence, now)}."
-    return f"{whole} fresh, the newest to {short_label(_label(found[newest]), flow.tables[newest].cadence, now)}."
+        return f"{whole} fresh to {short_label(_newest_label(found[longest]), flow.tables[longest].cadence, now)}."
+    return (
+        f"{whole} fresh, the newest to {short_label(_newest_label(found[newest]), flow.tables[newest].cadence, now)}."
+    )
 
 
-def _label(one: Freshness) -> datetime:
+def _newest_label(one: Freshness) -> datetime:
     assert one.label is not None  # noqa: S101 - only called if there is a label
     return one.label
 
 
-def _number(count: int) -> str:
+def _number_word(count: int) -> str:
     return _WORDS[count].capitalize() if count < len(_WORDS) else number_words(count)
 
 
-def _first(count: int, noun: str) -> str:
-    return f"{_number(count)} {noun}{'' if count == 1 else 's'}"
+def _count(count: int, noun: str) -> str:
+    return f"{_number_word(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def _join_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
-    return _and([*names[:_MOST_NAMED], *([f"{number_words(more)} more"] if more > 0 else [])])
+    return _join_with_and([*names[:_MOST_NAMED], *([f"{number_words(more)} more"] if more > 0 else [])])
 
 
-def _and(texts: Sequence[str]) -> str:
+def _join_with_and(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -22,7 +22,7 @@ MOST = 10
 """How many newest labels of `<table>_mark` are used to compute the pace of the watermark."""
 _LEAST = 3
 """The minimum number of labels to compute a pace. With fewer, a single late row could determine it."""
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
+_EARLIEST_INSTANT = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ def parse_watermarks(cadence: Cadence, kept: Sequence[MeasuredBatch]) -> tuple[W
             found.append(
                 WatermarkPosition(
                     cadence.next(each.label),
-                    _instant(values[REACHED]),
+                    _parse_instant(values[REACHED]),
                     (slowest.value or "") if slowest else "",
-                    _instant(values.get(SLOWEST_AT)),
+                    _parse_instant(values.get(SLOWEST_AT)),
                 )
             )
     return tuple(found)
@@ -134,11 +134,11 @@ def _measure_progress(first: WatermarkPosition, last: WatermarkPosition) -> time
     return last.watermark - first.watermark
 
 
-def _instant(found: MeasuredValue | None) -> datetime | None:
+def _parse_instant(found: MeasuredValue | None) -> datetime | None:
     """Parse a time as Spark writes it in UTC. A time before the year 1, or an invalid one, becomes the earliest."""
     if found is None or found.value is None:
         return None
     try:
         return datetime.fromisoformat(found.value).replace(tzinfo=UTC)
     except ValueError:
-        return _EARLIEST
+        return _EARLIEST_INSTANT

@@ -36,7 +36,7 @@ def find_features(
     `tags`, such as `late,not slow`, selects scenarios with one of the tags and none of those after `not`.
     Raises E360 if no scenario is selected.
     """
-    paths = _paths(root, files)
+    paths = _find_paths(root, files)
     features: list[Feature] = []
     errors: list[WaterclockError] = []
     for path in paths:
@@ -59,7 +59,7 @@ def find_features(
     return SpecFiles(tuple(selected), tuple(errors))
 
 
-def _paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
+def _find_paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
     if not files:
         found = sorted((root / FOLDER).rglob(f"*{ENDING}"))
         if not found:

@@ -49,7 +49,7 @@ class StepOutcome:
         if self.verdict is ScenarioVerdict.FAILED:
             found["said"] = self.comparison.summary() if self.comparison is not None else self.said
             found["error"] = None if self.error is None else self.error.to_dict()
-            found["rows"] = None if self.comparison is None else _rows(self.comparison)
+            found["rows"] = None if self.comparison is None else _comparison_rows(self.comparison)
         return found
 
 
@@ -167,7 +167,7 @@ class SpecOutcome:
         return "\n".join(lines)
 
 
-def _rows(comparison: Comparison) -> list[dict[str, Any]]:
+def _comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     return [
         {
             "mark": str(line.mark),

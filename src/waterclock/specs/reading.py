@@ -64,13 +64,13 @@ class _StepReader:
         for step in self.scenario.steps:
             try:
                 meaning = parse_step(step)
-                _check_rule(meaning, self._table(meaning))
+                _check_rule(meaning, self._resolve_table(meaning))
             except WaterclockError as error:
                 self.errors.append(error)
             else:
                 self.meanings.append(meaning)
 
-    def _table(self, meaning: StepMeaning) -> Table:
+    def _resolve_table(self, meaning: StepMeaning) -> Table:
         name, where = meaning.table, str(meaning.step.place)
         tables = self.flow.tables
         if name in self.flow.views:
@@ -106,14 +106,14 @@ class _StepReader:
                 self._check_run(action, {name for name, _ in given})
                 ran |= upstream(self.flow, action.table.name, self.given_tables)
             elif action.table.name not in ran | {name for name, _ in given}:
-                self._refuse(
+                self._add_error(
                     action.meaning.step, f"{action.table.name} has not run", f"write: When {action.table.name} runs"
                 )
         does = {meaning.does for meaning in self.meanings}
         if not any(isinstance(action, ScriptRun) for action in self.actions):
-            self._refuse(self.scenario, "nothing runs in this scenario", "write: When TABLE runs at LABEL")
+            self._add_error(self.scenario, "nothing runs in this scenario", "write: When TABLE runs at LABEL")
         if does <= GIVEN | {StepAction.RUNS}:
-            self._refuse(self.scenario, "nothing is expected in this scenario", "write: Then TABLE is")
+            self._add_error(self.scenario, "nothing is expected in this scenario", "write: Then TABLE is")
 
     def _check_given(self, action: GivenStep, given: set[tuple[str, datetime]], ran: set[str]) -> None:
         name, does = action.table.name, action.meaning.does
@@ -121,9 +121,9 @@ class _StepReader:
             twice = [label for label in action.labels if (name, label) in given]
             if twice:
                 fix = f"to add rows, write: the table {name} also gets; to replace them: the table {name} is now"
-                self._refuse(action.meaning.step, f"{name}@{label_of(twice[0])} is given twice", fix)
+                self._add_error(action.meaning.step, f"{name}@{label_of(twice[0])} is given twice", fix)
         if action.table.kind is Kind.TRANSFORM and name in {run.table.name for run in self.runs} and name in ran:
-            self._refuse(
+            self._add_error(
                 action.meaning.step,
                 f"{name} has run, so its rows cannot be given any more",
                 f"give the inputs of {name}; give its earlier rows above its first run",
@@ -145,7 +145,7 @@ class _StepReader:
                     )
                 )
 
-    def _refuse(self, at: SpecStep | Scenario, what: str, fix: str) -> None:
+    def _add_error(self, at: SpecStep | Scenario, what: str, fix: str) -> None:
         self.errors.append(WaterclockError("E356", what, where=str(at.place), fix=fix))
 
 
@@ -167,13 +167,13 @@ def _check_rule(meaning: StepMeaning, table: Table) -> None:
 
 def _list_failures(table: Table) -> Iterator[str]:
     """Yield the names of the rules, types and columns that may fail or hold a batch of a table, and KEY."""
-    yield from (name for name, ladder in _list_ladders(table) if _can_fail(ladder))
+    yield from (name for name, ladder in _list_rule_actions(table) if _can_fail(ladder))
     yield from ("KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null))
 
 
 def _list_warnings(table: Table) -> Iterator[str]:
     """Yield the names of the rules, types and columns, and KEY, that may cause a warning in a successful batch."""
-    yield from (name for name, ladder in _list_ladders(table) if _can_warn(ladder))
+    yield from (name for name, ladder in _list_rule_actions(table) if _can_warn(ladder))
     of_key = _can_warn(key_ladder(table))
     yield from ("KEY",) if of_key else ()
     for column in table.columns.named:
@@ -181,7 +181,7 @@ def _list_warnings(table: Table) -> Iterator[str]:
             yield column.name
 
 
-def _list_ladders(table: Table) -> Iterator[tuple[str, RuleActions]]:
+def _list_rule_actions(table: Table) -> Iterator[tuple[str, RuleActions]]:
     """Yield the name and the actions of each rule, also of those without an expression, and of each type."""
     for rule in (*every_rule(table), *rules_without_expression(table)):
         yield rule.name, rule.rungs

@@ -20,7 +20,7 @@ _ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # used if no step names a la
 
 def place(meanings: Sequence[StepMeaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
     """Determine the labels of each step. Return the actions, and the errors E512 to E514 of invalid labels."""
-    placing = _Placing(tuple(meanings), flow)
+    placing = _LabelAssignment(tuple(meanings), flow)
     placing.place()
     return tuple(placing.actions), tuple(placing.errors)
 
@@ -43,7 +43,7 @@ def named_windows(text: str, table: Table) -> list[Window]:
 
 
 @dataclass(slots=True)
-class _Placing:
+class _LabelAssignment:
     meanings: tuple[StepMeaning, ...]
     flow: Flow
     errors: list[WaterclockError] = field(default_factory=list)
@@ -57,12 +57,12 @@ class _Placing:
         runs: dict[int, tuple[Window, ...]] = {}
         for at, meaning in enumerate(self.meanings):
             if meaning.does is StepAction.RUNS:
-                runs[at] = named[at] or (self._usual_window(meaning, at, named),)
+                runs[at] = named[at] or (self._default_window(meaning, at, named),)
         gives: dict[int, Mapping[datetime, tuple[int, ...]]] = {}
         newest: dict[str, datetime] = {}
         for at, meaning in enumerate(self.meanings):
             if meaning.does in GIVEN:
-                usual = self._usual_label(meaning, at, runs, newest)
+                usual = self._default_label(meaning, at, runs, newest)
                 gives[at] = self._assign_rows_to_labels(meaning, named[at], usual)
                 newest[meaning.table] = max([*gives[at], *filter(None, [newest.get(meaning.table)])])
         for at, meaning in enumerate(self.meanings):
@@ -76,7 +76,7 @@ class _Placing:
 
     def _parse_named_windows(self, meaning: StepMeaning) -> tuple[Window, ...]:
         """Return the windows that a step names: after `at`, or in the column `timelabel` of its rows."""
-        texts = [(meaning.labels, meaning.step.place)] if meaning.labels is not None else _label_cells(meaning)
+        texts = [(meaning.labels, meaning.step.place)] if meaning.labels is not None else _list_label_cells(meaning)
         found: list[Window] = []
         for text, at in texts:
             try:
@@ -85,7 +85,7 @@ class _Placing:
                 self.errors.append(_add_place(error, at))
         return tuple(sorted(set(found), key=lambda window: window.start))
 
-    def _usual_window(self, meaning: StepMeaning, at: int, named: list[tuple[Window, ...]]) -> Window:
+    def _default_window(self, meaning: StepMeaning, at: int, named: list[tuple[Window, ...]]) -> Window:
         """Return the window of a run without a label: the first that ends at or after all named windows."""
         cadence = self.flow.tables[meaning.table].cadence
         before = [window.end for windows in named[:at] for window in windows]
@@ -95,7 +95,7 @@ class _Placing:
         end = cadence.ceil(max(ends))
         return Window(cadence.previous(end), end)
 
-    def _usual_label(
+    def _default_label(
         self, meaning: StepMeaning, at: int, runs: Mapping[int, tuple[Window, ...]], newest: Mapping[str, datetime]
     ) -> datetime:
         """Return the label of rows that are given without one: the newest that is over at the tick of the next run."""
@@ -111,7 +111,7 @@ class _Placing:
     ) -> Mapping[datetime, tuple[int, ...]]:
         grid = meaning.step.grid
         everything = tuple(range(len(grid.rows))) if grid is not None else ()
-        by_row = dict(enumerate(_label_cells(meaning))) if meaning.labels is None else {}
+        by_row = dict(enumerate(_list_label_cells(meaning))) if meaning.labels is None else {}
         if not by_row:
             return {named[-1].start if named else default: everything}
         found: dict[datetime, tuple[int, ...]] = {}
@@ -134,7 +134,7 @@ class _Placing:
         return ExpectedStep(meaning, table, None if is_whole else table.cadence.previous(high), high)
 
 
-def _label_cells(meaning: StepMeaning) -> list[tuple[str, Place]]:
+def _list_label_cells(meaning: StepMeaning) -> list[tuple[str, Place]]:
     grid = meaning.step.grid
     if grid is None or meaning.does not in GIVEN:
         return []

@@ -87,7 +87,7 @@ def parse_step(step: SpecStep) -> StepMeaning:
         f"unknown step {step.text!r}",
         where=str(step.place),
         why="the steps are:\n" + "\n".join(VOCABULARY),
-        fix=f"did you mean: {_nearest(step.text)}",
+        fix=f"did you mean: {_most_similar_step(step.text)}",
     )
 
 
@@ -112,7 +112,7 @@ def _step_error(step: SpecStep, what: str, fix: str) -> WaterclockError:
     return WaterclockError("E352", what, where=str(step.place), why=f"the step is {step.text!r}", fix=fix)
 
 
-def _nearest(text: str) -> str:
+def _most_similar_step(text: str) -> str:
     """Return the step most similar to a text, with the names in the text."""
     words = text.split()
     table = next((word for word in words if "." in word and not word[0].isdigit()), "TABLE")

@@ -8,7 +8,7 @@ from typing import Any
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Place
 
-_PLACED = re.compile(r"^\(\d+:\d+\): ")
+_POSITION_PREFIX = re.compile(r"^\(\d+:\d+\): ")
 _TABLE = re.compile(r"\b[a-z]\w*\.\w+\b")
 _KEYWORDS = (
     "Feature:", "Rule:", "Background:", "Scenario:", "Scenario Outline:", "Examples:", "Given", "When", "Then", "And",
@@ -19,7 +19,7 @@ _KEYWORDS = (
 def unreadable(error: Any, text: str, file: str) -> WaterclockError:
     """Build the error E350 from an error of the Gherkin parser at one place."""
     line, column = error.location["line"], error.location.get("column") or 1
-    message = _PLACED.sub("", str(error))
+    message = _POSITION_PREFIX.sub("", str(error))
     lines = text.splitlines()
     words = lines[line - 1].split() if 0 < line <= len(lines) else []
     if "inconsistent cell count" in message:

@@ -32,7 +32,7 @@ _EXAMPLES: Mapping[str, str] = {
     "double": "1.5",
     "float": "1.5",
 }
-_NEAR = 1e-9
+_TOLERANCE = 1e-9
 
 
 def plain_text(cell: TableCell) -> str | None:
@@ -131,19 +131,21 @@ def are_equal(expected: Any, actual: Any) -> bool:
     if expected is None or actual is None:
         return expected is actual
     if isinstance(expected, float) and isinstance(actual, float | int):
-        return math.isclose(expected, actual, rel_tol=_NEAR) or (math.isnan(expected) and math.isnan(actual))
+        return math.isclose(expected, actual, rel_tol=_TOLERANCE) or (math.isnan(expected) and math.isnan(actual))
     if isinstance(actual, list | Mapping):
-        return _alike(expected, to_json_value(actual))
+        return _are_json_equal(expected, to_json_value(actual))
     return bool(expected == actual)
 
 
-def _alike(expected: Any, actual: Any) -> bool:
+def _are_json_equal(expected: Any, actual: Any) -> bool:
     if expected == {} and actual == []:  # Arrow represents a map without entries as an empty list
         return True
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        return expected.keys() == actual.keys() and all(_alike(expected[name], actual[name]) for name in expected)
+        return expected.keys() == actual.keys() and all(
+            _are_json_equal(expected[name], actual[name]) for name in expected
+        )
     if isinstance(expected, list) and isinstance(actual, list):
-        return len(expected) == len(actual) and all(map(_alike, expected, actual))
+        return len(expected) == len(actual) and all(map(_are_json_equal, expected, actual))
     if isinstance(actual, float) and isinstance(expected, float | int) and not isinstance(expected, bool):
         return are_equal(float(expected), actual)
     return isinstance(expected, bool) is isinstance(actual, bool) and bool(expected == actual)

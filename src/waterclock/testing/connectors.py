@@ -290,7 +290,7 @@ class WindowConformance(KeepsSecrets):
         assert [row["id"] for row in rows_of(read)] == ["a"]
         assert list(read.set_aside().values()) == [2]
 
-    def test_an_empty_window_has_columns_and_norows_of(self, spark: SparkSession, system: TimedSystem) -> None:
+    def test_an_empty_window_has_columns_and_no_rows(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._to_system_time(system, _DAY + 5 * _HOUR))])
         read = self._collect_windows(spark, system, hours(0, 1))
         assert rows_of(read) == []

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so that excess queries are rejected at once
-_NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
+_NOT_FOUND_CODES = {"E511", "E513", "E516", "E517", "E524"}
 
 
 def create_app(
@@ -71,19 +71,21 @@ def create_app(
 
     for at in pages(asker, partial(list_sessions, guard.sessions)):
         for path in at.paths:
-            twins: dict[str, Endpoint] = {".svg": partial(_svg, live)} if at.page is lineage else {}
+            twins: dict[str, Endpoint] = {".svg": partial(_respond_svg, live)} if at.page is lineage else {}
             twins |= {".json": partial(_json, people, at, queries)} if path != "/" else {}
             for suffix, twin in twins.items():
                 is_of_table = path.endswith("{table}")
-                answer = partial(_named_so, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
+                answer = (
+                    partial(_answer_table_with_suffix, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
+                )
                 add(f"{path}{suffix}", answer, at.right)
-            add(path, partial(_html, people, at, queries), at.right)
-    add("/query.csv", partial(_csv, people, asker, queries), Right.QUERY)
+            add(path, partial(_respond_html, people, at, queries), at.right)
+    add("/query.csv", partial(_respond_csv, people, asker, queries), Right.QUERY)
     add("/plan", partial(_decide, people), Right.RUN, Right.RELEASE, methods=["POST"])  # `decide` checks which of them
-    add("/quality", partial(_keep, people, store_note, "Quality"), Right.RUN, methods=["POST"])
-    add("/alerts", partial(_keep, people, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
+    add("/quality", partial(_store_form, people, store_note, "Quality"), Right.RUN, methods=["POST"])
+    add("/alerts", partial(_store_form, people, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
     add("/sessions", partial(_end_sessions, people, guard), Right.ADMINISTER, methods=["POST"])
-    add("/tables.json", partial(_tables, live), Right.LOOK)
+    add("/tables.json", partial(_respond_table_names, live), Right.LOOK)
     add("/openapi.json", _serve_openapi, Right.LOOK)
     add("/livez", _livez)
     add("/static/{name}", _static)
@@ -133,8 +135,8 @@ def _name_of_reader(request: Request) -> str:
     return hashlib.sha256(credentials.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
-    _refuse_others(at, request)
+async def _respond_html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
+    _refuse_foreign_query(at, request)
     parameters, live = _read_query(request), people.live
     if at.starts_spark:
         await _record_query(people, parameters, request)
@@ -144,18 +146,20 @@ async def _html(people: People, at: PageRoute, queries: _Queries, request: Reque
 
 
 async def _json(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
-    _refuse_others(at, request)
+    _refuse_foreign_query(at, request)
     parameters, live = _read_query(request), people.live
     if at.starts_spark:
         await _record_query(people, parameters, request)
         return await queries.run(
             request,
             lambda reader: _respond_json(
-                live, request, lambda: _tell(live, at, live.load(), parameters.read_by(reader))
+                live, request, lambda: _compute_content(live, at, live.load(), parameters.read_by(reader))
             ),
         )
     await _record_rows(people, at, parameters, request)
-    return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.load(), parameters))
+    return await run_in_threadpool(
+        _respond_json, live, request, lambda: _compute_content(live, at, live.load(), parameters)
+    )
 
 
 async def _record_query(people: People, parameters: PageQuery, request: Request) -> None:
@@ -182,7 +186,7 @@ async def _record_rows(people: People, at: PageRoute, parameters: PageQuery, req
         await people.count(replace(access, tables=(parameters.values.get("table", "")[:200],)))
 
 
-async def _named_so(
+async def _answer_table_with_suffix(
     live: LiveProject,
     at: PageRoute,
     request: Request,
@@ -204,7 +208,7 @@ async def _named_so(
     return await run_in_threadpool(render_table) or await otherwise(request)
 
 
-async def _svg(live: LiveProject, request: Request) -> Response:
+async def _respond_svg(live: LiveProject, request: Request) -> Response:
     """Return only the drawing of the lineage, as a standalone file."""
     parameters = _read_query(request)
 
@@ -212,7 +216,7 @@ async def _svg(live: LiveProject, request: Request) -> Response:
         try:
             drawing = lineage(live.load(), parameters)
         except WaterclockError as error:
-            return _page_of_errors(live, error, "Lineage", parameters, request)
+            return _respond_with_errors(live, error, "Lineage", parameters, request)
         name = quote(f"{drawing['table'] or 'lineage'}.svg")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
         return Response(render("lineage.svg", content=drawing), media_type="image/svg+xml", headers=headers)
@@ -223,10 +227,10 @@ async def _svg(live: LiveProject, request: Request) -> Response:
 def _render_page(live: LiveProject, at: PageRoute, parameters: PageQuery, request: Request) -> Response:
     try:
         reading = live.load()
-        content = _tell(live, at, reading, parameters)
+        content = _compute_content(live, at, reading, parameters)
     except WaterclockError as error:
-        return _page_of_errors(live, error, at.menu, parameters, request)
-    answer = _tag_response(request, _page(reading, at.name, at.menu, content, parameters, request))
+        return _respond_with_errors(live, error, at.menu, parameters, request)
+    answer = _tag_response(request, _render(reading, at.name, at.menu, content, parameters, request))
     if _is_part(request) and reading.ledger is not None:
         answer.headers["Waterclock-Now"] = now_words(reading)
         answer.headers["Waterclock-Runners"] = runners_words(
@@ -235,7 +239,7 @@ def _render_page(live: LiveProject, at: PageRoute, parameters: PageQuery, reques
     return answer
 
 
-def _tell(live: LiveProject, at: PageRoute, reading: OpenedProject, parameters: PageQuery) -> Content:
+def _compute_content(live: LiveProject, at: PageRoute, reading: OpenedProject, parameters: PageQuery) -> Content:
     if not at.is_of_ledger:
         return at.page(reading, parameters)
     key = at.page, tuple(sorted(parameters.values.items()))
@@ -247,7 +251,7 @@ def _is_part(request: Request) -> bool:
     return request.headers.get("hx-request") == "true" or "part" in request.query_params
 
 
-def _page(
+def _render(
     reading: OpenedProject, name: str, menu: str, content: Content, parameters: PageQuery, request: Request
 ) -> str:
     """Render a page, or only its part for a request from within the page."""
@@ -255,7 +259,7 @@ def _page(
     template = f"_{name}.html" if is_part else f"{name}.html"
     person, may_name = person_of(request), _may_name(reading, person_of(request))
     around = {} if is_part else {"shell": shell(reading, menu, parameters, content.get("alive"), person=person)}
-    here = {"path": request.url.path, "query": _query(request)}
+    here = {"path": request.url.path, "query": _query_string(request)}
     return render(template, content=content, asked=parameters, person=person, may_name=may_name, **here, **around)
 
 
@@ -264,14 +268,14 @@ def _may_name(at: OpenedProject, person: Person) -> bool:
     return person.sign_in is SignIn.OWNER and not at.project.access.has_people
 
 
-def _decider(at: OpenedProject, parameters: PageQuery, request: Request) -> Person:
+def _deciding_person(at: OpenedProject, parameters: PageQuery, request: Request) -> Person:
     """Return the person who sends a decision, with the name to record in the ledger."""
     person = person_of(request)
     name = " ".join(parameters.values.get("who", "").split())[:80]
     return replace(person, name=name) if name and _may_name(at, person) else person
 
 
-def _query(request: Request) -> str:
+def _query_string(request: Request) -> str:
     """Return the request's query string with its question mark, or ""."""
     return f"?{request.url.query}" if request.url.query else ""
 
@@ -281,7 +285,7 @@ def _respond_json(live: LiveProject, request: Request, compute: Callable[[], Con
     try:
         content = compute()
     except WaterclockError as error:
-        return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(live, error))
+        return _json_answer({"errors": [one.to_dict() for one in _list_errors(error)]}, _status_of(live, error))
     return _tag_response(request, json_text(content, indent=None), "application/json")
 
 
@@ -295,8 +299,8 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
     return Response(content, media_type=kind, headers=headers)
 
 
-async def _csv(people: People, asker: Asker, queries: _Queries, request: Request) -> Response:
-    _refuse_others(None, request)
+async def _respond_csv(people: People, asker: Asker, queries: _Queries, request: Request) -> Response:
+    _refuse_foreign_query(None, request)
     parameters, live = _read_query(request), people.live
     await _record_query(people, parameters, request)
 
@@ -304,13 +308,13 @@ async def _csv(people: People, asker: Asker, queries: _Queries, request: Request
         try:
             text = build_csv(live.load(), parameters.read_by(reader), asker)
         except WaterclockError as error:
-            return _page_of_errors(live, error, "Query", parameters, request)
+            return _respond_with_errors(live, error, "Query", parameters, request)
         return Response(text, media_type="text/csv")
 
     return await queries.run(request, rows)
 
 
-def _refuse_others(at: PageRoute | None, request: Request) -> None:
+def _refuse_foreign_query(at: PageRoute | None, request: Request) -> None:
     """Reject a query that another site makes the browser send, because it would use Spark's time."""
     if (at is None or at.starts_spark) and request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise HTTPException(HTTPStatus.FORBIDDEN)
@@ -318,7 +322,7 @@ def _refuse_others(at: PageRoute | None, request: Request) -> None:
 
 async def _decide(people: People, request: Request) -> Response:
     """Carry out the plan of the submitted form, if it is still the plan that was shown."""
-    values = await _form(request)
+    values = await _read_form(request)
     answer = await run_in_threadpool(_submit_plan, people.live, values, request)
     action = " ".join(values.get(key, "")[:200] for key in ("verb", "t", "l")).strip()
     await _record_change(people, request, action, answer)
@@ -334,7 +338,7 @@ async def _record_change(people: People, request: Request, action: str, answer: 
         await people.record(access)
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     """Return the fields of the form in a request."""
     try:
         body = await request.body()
@@ -345,18 +349,18 @@ async def _form(request: Request) -> dict[str, str]:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "the form cannot be read") from error
 
 
-async def _keep(
+async def _store_form(
     people: People, store: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    parameters, live = PageQuery.of(await _form(request)), people.live
+    parameters, live = PageQuery.of(await _read_form(request)), people.live
 
     def store_form() -> Response:
         try:
             reading = live.load()
-            store(reading, parameters, _decider(reading, parameters, request))
+            store(reading, parameters, _deciding_person(reading, parameters, request))
         except WaterclockError as error:
-            return _page_of_errors(live, error, page, parameters, request)
+            return _respond_with_errors(live, error, page, parameters, request)
         return RedirectResponse(f"/{page.lower()}{parameters.query_string}", HTTPStatus.SEE_OTHER)
 
     answer = await run_in_threadpool(store_form)
@@ -370,20 +374,20 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
     parameters = PageQuery.of(values)
     try:
         reading = live.load()
-        content, is_done = carry_out_plan(reading, parameters, _decider(reading, parameters, request))
+        content, is_done = carry_out_plan(reading, parameters, _deciding_person(reading, parameters, request))
         if is_done:
             reading = live.load()
     except WaterclockError as error:
-        return _page_of_errors(live, error, "Grid", parameters, request)
+        return _respond_with_errors(live, error, "Grid", parameters, request)
     status = HTTPStatus.OK if is_done else HTTPStatus.CONFLICT
     if request.headers.get("hx-request") != "true" and is_done:
         return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-    return HTMLResponse(_page(reading, "plan", "Grid", content, parameters, request), status)
+    return HTMLResponse(_render(reading, "plan", "Grid", content, parameters, request), status)
 
 
 async def _end_sessions(people: People, guard: Guard, request: Request) -> Response:
     """End the session whose number is in the form, or all sessions."""
-    which = (await _form(request)).get("session", "")
+    which = (await _read_form(request)).get("session", "")
     is_number = which.isascii() and which.isdecimal() and len(which) < 10
     if not is_number and which != "all":
         raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "session is a number or all")
@@ -393,7 +397,7 @@ async def _end_sessions(people: People, guard: Guard, request: Request) -> Respo
     return RedirectResponse("/access", HTTPStatus.SEE_OTHER, headers=headers)
 
 
-async def _tables(live: LiveProject, request: Request) -> Response:
+async def _respond_table_names(live: LiveProject, request: Request) -> Response:
     """Return the names of all tables, upstream first."""
     return await run_in_threadpool(_respond_json, live, request, lambda: {"tables": list(live.load().flow.order)})
 
@@ -419,7 +423,7 @@ async def _static(request: Request) -> Response:
     )
 
 
-def _flat(error: WaterclockError) -> list[WaterclockError]:
+def _list_errors(error: WaterclockError) -> list[WaterclockError]:
     return list(error.errors) if isinstance(error, ProjectErrors) else [error]
 
 
@@ -433,19 +437,19 @@ def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
         return HTTPStatus.SERVICE_UNAVAILABLE
     if error.transient:
         return HTTPStatus.SERVICE_UNAVAILABLE
-    return HTTPStatus.NOT_FOUND if error.code in _NOT_THERE else HTTPStatus.UNPROCESSABLE_ENTITY
+    return HTTPStatus.NOT_FOUND if error.code in _NOT_FOUND_CODES else HTTPStatus.UNPROCESSABLE_ENTITY
 
 
-def _page_of_errors(
+def _respond_with_errors(
     live: LiveProject, error: WaterclockError, menu: str, parameters: PageQuery, request: Request
 ) -> Response:
     """Render a page that shows the errors of a request."""
     status = _status_of(live, error)
-    content = {"errors": [one.to_dict() for one in _flat(error)]}
-    return _answer_of_cards(live, content, status, menu, parameters, request)
+    content = {"errors": [one.to_dict() for one in _list_errors(error)]}
+    return _render_errors(live, content, status, menu, parameters, request)
 
 
-def _answer_of_cards(
+def _render_errors(
     live: LiveProject, content: Content, status: HTTPStatus, menu: str, parameters: PageQuery, request: Request
 ) -> Response:
     if _is_part(request):
@@ -468,11 +472,11 @@ async def _handle_http_error(people: People, request: Request, error: Exception)
         path = f"{request.method} {request.url.path[:200]}"
         access = access_of(request, person_of(request), path)
         await people.count(replace(access, refusal=error.error.why))
-        return await run_in_threadpool(_card, live, error.error.to_dict(), HTTPStatus.FORBIDDEN, request)
+        return await run_in_threadpool(_respond_with_card, live, error.error.to_dict(), HTTPStatus.FORBIDDEN, request)
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
     what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase
     card = {"code": str(status.value), "what": what, "where": request.url.path, "why": None, "fix": None}
-    answer = await run_in_threadpool(_card, live, card, status, request)
+    answer = await run_in_threadpool(_respond_with_card, live, card, status, request)
     if isinstance(error, HTTPException) and error.headers:
         answer.headers.update(error.headers)  # with 405, the allowed methods
     return answer
@@ -489,14 +493,14 @@ async def _handle_defect(live: LiveProject, request: Request, error: Exception) 
         "why": type(error).__name__,
         "fix": "see this request in the log of `waterclock ui`, and report it",
     }
-    return await run_in_threadpool(_card, live, card, HTTPStatus.INTERNAL_SERVER_ERROR, request)
+    return await run_in_threadpool(_respond_with_card, live, card, HTTPStatus.INTERNAL_SERVER_ERROR, request)
 
 
-def _card(live: LiveProject, card: Mapping[str, Any], status: HTTPStatus, request: Request) -> Response:
+def _respond_with_card(live: LiveProject, card: Mapping[str, Any], status: HTTPStatus, request: Request) -> Response:
     content = {"errors": [{"excerpt": None, **card}]}
     if request.url.path.endswith(".json"):
         return _json_answer(content, status)
-    return _answer_of_cards(live, content, status, "", PageQuery(), request)
+    return _render_errors(live, content, status, "", PageQuery(), request)
 
 
 def _json_answer(content: Content, status: HTTPStatus) -> Response:

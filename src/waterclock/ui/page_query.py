@@ -73,7 +73,7 @@ def quarantine_address(name: str, rule: str) -> str:
     return f"/query?{urlencode({'q': f'{query} ORDER BY timelabel DESC'})}"
 
 
-_KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
+_LINEAGE_PARAMETERS = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
 def lineage_address(table: str | None, parameters: PageQuery, *, suffix: str = "", **changed: str) -> str:
@@ -81,7 +81,7 @@ def lineage_address(table: str | None, parameters: PageQuery, *, suffix: str = "
 
     The current parameters are kept, except those in `changed`.
     """
-    values = {key: parameters.values.get(key, "") for key in _KEPT_BY_LINEAGE} | changed
+    values = {key: parameters.values.get(key, "") for key in _LINEAGE_PARAMETERS} | changed
     kept = {key: value for key, value in values.items() if value}
     path = "/lineage" if table is None else f"/lineage/{quote(table, safe='')}"
     return f"{path}{suffix}{f'?{urlencode(kept)}' if kept else ''}"

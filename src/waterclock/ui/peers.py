@@ -64,14 +64,14 @@ def _find_user(own: tuple[_Address, int], other: tuple[_Address, int]) -> int | 
         except OSError:
             continue
         is_long = path.name.endswith("6")
-        ends = f" {_listed(*own, is_long=is_long)} {_listed(*other, is_long=is_long)} {_ESTABLISHED} "
+        ends = f" {_format_endpoint(*own, is_long=is_long)} {_format_endpoint(*other, is_long=is_long)} {_ESTABLISHED} "
         at = text.find(ends)
         if at >= 0:
             return int(text[at + len(ends) :].split(maxsplit=4)[3])
     return None
 
 
-def _listed(address: _Address, port: Any, *, is_long: bool) -> str:
+def _format_endpoint(address: _Address, port: Any, *, is_long: bool) -> str:
     """Format one end of a connection as in /proc/net/tcp: each 32 bits of the address in the machine's byte order."""
     packed = address.packed
     if is_long and len(packed) == 4:

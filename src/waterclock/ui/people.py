@@ -22,9 +22,9 @@ from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live import LiveProject
 from waterclock.ui.oidc.provider import Provider
 
-_HOLD_GRANTS = {"/query"}
+_PAGES_WITH_GRANTS = {"/query"}
 """Pages that show only granted rows. All other pages are closed to people who do not see all tables."""
-_WITHOUT_TABLES = {"/openapi"}
+_PAGES_WITHOUT_TABLES = {"/openapi"}
 
 
 @dataclass(slots=True)
@@ -67,9 +67,9 @@ class People:
     def find_requirement(self, path: str) -> Callable[[Person], None] | None:
         """Return the check that a person may see all that a page shows, or None if the page shows no tables."""
         page = path.partition(".")[0]
-        if page in _WITHOUT_TABLES:
+        if page in _PAGES_WITHOUT_TABLES:
             return None
-        return self.require_declarations if page in _HOLD_GRANTS else self.require_all_tables
+        return self.require_declarations if page in _PAGES_WITH_GRANTS else self.require_all_tables
 
     def require_declarations(self, person: Person) -> None:
         """While the project has errors, raise E946 as `require_all_tables` does: errors quote the declarations."""

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 SECONDS = "WATERCLOCK_UI_QUERY_SECONDS"
 _SECONDS = 60.0
 MOST_WAITING = 8
-_MOST_OF_ONE = 3  # waiting or running queries of one reader
+_MOST_OF_ONE_READER = 3  # waiting or running queries of one reader
 _SECONDS_TO_CANCEL = 5.0
-_AGAIN = 0.5
-_LOOK = 0.1  # seconds between two checks whether the reader has disconnected
+_CANCEL_INTERVAL = 0.5
+_CHECK_SECONDS = 0.1  # seconds between two checks whether the reader has disconnected
 _SECONDS_TO_START = 180.0  # for the start of Spark, which the first query waits for
 
 
@@ -69,12 +69,12 @@ class Asker:
         many queries wait.
         """
         query = self._enqueue(reader or Reader())
-        query.reader.on_leaving(self._wake)
+        query.reader.on_leaving(self._notify_waiting)
         is_stopping = False
         try:
             self._wait_for_turn(query)
             process = self._running_process()
-            found = self._answer(process, query, QueryRequest(project, sql, limit, as_of, query.reader.person))
+            found = self._wait_for_answer(process, query, QueryRequest(project, sql, limit, as_of, query.reader.person))
             if found is None:
                 # a stopped query returns no answer, even a late one; the next query waits until this one has ended
                 is_stopping = True
@@ -92,10 +92,10 @@ class Asker:
     def _enqueue(self, reader: Reader) -> _Query:
         with self._changed:
             of_reader = sum(each.reader.name == reader.name for each in self._queries)
-            if reader.name and of_reader >= _MOST_OF_ONE:
-                raise _busy(f"{of_reader} of your queries run or wait already")
+            if reader.name and of_reader >= _MOST_OF_ONE_READER:
+                raise _too_many_queries_error(f"{of_reader} of your queries run or wait already")
             if self._is_closed or len(self._queries) > MOST_WAITING:
-                raise _busy("other queries run or wait already")
+                raise _too_many_queries_error("other queries run or wait already")
             query = _Query(reader)
             self._queries.append(query)
             return query
@@ -109,7 +109,7 @@ class Asker:
                 if self._queries[0] is query:
                     return
                 if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
-                    raise _busy(f"the queries before this one took {self.seconds:g} seconds")
+                    raise _too_many_queries_error(f"the queries before this one took {self.seconds:g} seconds")
 
     def _running_process(self) -> QueryProcess:
         """Return the process that runs queries. Only the query whose turn it is may call this."""
@@ -120,13 +120,13 @@ class Asker:
             self._process = self.start()
         return self._process
 
-    def _answer(self, process: QueryProcess, query: _Query, request: QueryRequest) -> AnsweredQuestion | None:
+    def _wait_for_answer(self, process: QueryProcess, query: _Query, request: QueryRequest) -> AnsweredQuestion | None:
         """Return a query's answer, or None if its time limit is reached or its reader has left."""
         try:
             process.ask(request)
             end = time.monotonic() + _SECONDS_TO_START
             while time.monotonic() < end and not query.reader.has_left and not self._is_closed:
-                message = process.answer(_LOOK)
+                message = process.answer(_CHECK_SECONDS)
                 if message == BEGUN:
                     query.has_begun = True
                     end = time.monotonic() + self.seconds
@@ -144,7 +144,7 @@ class Asker:
         try:
             while time.monotonic() < end and not is_over:
                 process.cancel()
-                is_over = isinstance(process.answer(_AGAIN), AnsweredQuestion)
+                is_over = isinstance(process.answer(_CANCEL_INTERVAL), AnsweredQuestion)
         except Exception:  # noqa: BLE001 - any error of the cancelled query
             is_over = not process.has_ended
         if not is_over:
@@ -152,7 +152,7 @@ class Asker:
             self._process = None
         self._remove(query)
 
-    def _wake(self) -> None:
+    def _notify_waiting(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
@@ -167,7 +167,7 @@ class Asker:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._queries, _SECONDS_TO_CANCEL + 2 * _AGAIN)
+            self._changed.wait_for(lambda: not self._queries, _SECONDS_TO_CANCEL + 2 * _CANCEL_INTERVAL)
             process, self._process = self._process, None
         if process is not None:
             process.close()
@@ -194,5 +194,5 @@ def _spark_start_error() -> WaterclockError:
     )
 
 
-def _busy(why: str) -> WaterclockError:
+def _too_many_queries_error(why: str) -> WaterclockError:
     return WaterclockError("E732", "too many queries at once", why=why, fix="run it again in a minute", transient=True)

@@ -12,7 +12,7 @@ from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.permissions.people import Person, Right, require_right
 from waterclock.ui.page_query import Content, PageQuery
 
-_LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
+_STATES = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
 
 
 def open_alerts(at: OpenedProject) -> list[Content]:
@@ -22,7 +22,7 @@ def open_alerts(at: OpenedProject) -> list[Content]:
     words = Words(at.project.name, at.project.env, at.flow)
     found = [alert for alert in at.ledger.alerts.known() if alert.resolved is None]
     ranked = sorted(found, key=lambda it: (it.acknowledged is not None, it.trouble.severity.rank, it.number))
-    return [_alert(at, words, alert) for alert in ranked]
+    return [_describe_alert(at, words, alert) for alert in ranked]
 
 
 def acknowledge_alert(at: OpenedProject, parameters: PageQuery, by: Person) -> None:
@@ -42,12 +42,12 @@ def acknowledge_alert(at: OpenedProject, parameters: PageQuery, by: Person) -> N
     at.ledger.alerts.acknowledge(int(number), who=by.name, why=why)
 
 
-def _alert(at: OpenedProject, words: Words, alert: Alert) -> Content:
+def _describe_alert(at: OpenedProject, words: Words, alert: Alert) -> Content:
     known = alert.acknowledged
     return {
         "number": alert.number,
         "severity": str(alert.trouble.severity),
-        "look": _LOOKS[alert.trouble.severity],
+        "look": _STATES[alert.trouble.severity],
         "line": words.line(alert.trouble),
         "since": page_time(alert.opened, at.zone),
         "blocks": words.blocks(alert.trouble),

@@ -37,7 +37,7 @@ from waterclock.ui.pages.batch_actions import CAN_BE_RETRIED, actions_of_batch, 
 from waterclock.ui.pages.batches import describe_batches, states_of
 from waterclock.ui.pages.quality import note_content
 
-_SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
+_STATUS_WORDS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
     "retried", "skipped", "recompute requested", "recollect requested", "backfill requested", "skip requested",
     "replay requested", "request withdrawn", f"{RELEASE} requested", "released", CLOSED,
@@ -61,11 +61,11 @@ def batch(at: OpenedProject, parameters: PageQuery) -> Content:
         found = states_of(at, [table], {name: labels})[name]
         if not found:  # older than START, and not stored
             labels.limit_to(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
-        return content | _one(at, table, found[0])
+        return content | _describe_batch(at, table, found[0])
     return describe_batches(at, [table], {name: labels}, text) | content
 
 
-def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
+def _describe_batch(at: OpenedProject, table: Table, one: LabelState) -> Content:
     plan = at.planner.plan(at.snapshot, at.now)  # of a long backlog only the oldest batches, so that pages are fast
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
@@ -84,19 +84,19 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
         "window": f"{page_time(window.start, zone)} to {page_time(window.end, zone)}",
         "due": instant_text(due),
         "due_words": page_time(due, table.cadence.zone),
-        "way": _way(at, chain) if len(chain) > 1 else [],
+        "way": _describe_wait_chain(at, chain) if len(chain) > 1 else [],
         "error": _error_of_label(table, one, audit) or _error_of_root(at, chain),
-        "facts": [*_facts(at, table, audit), *_books(at, table, one.label)],
-        "inputs": _inputs(at, audit),
+        "facts": [*_list_facts(at, table, audit), *_describe_books(at, table, one.label)],
+        "inputs": _describe_inputs(at, audit),
         "decided": _list_decisions(audit, zone),
-        "notes": _notes(at, table, audit),
+        "notes": _list_rule_notes(at, table, audit),
         "holds_up": count_blocked_batches(plan, table.name, one.label),
         "record": None if audit is None else batch_record(audit),
         "actions": actions_of_batch(at, plan, table, one, chain),
     }
 
 
-def _way(at: OpenedProject, chain: Sequence[WhyStep]) -> list[Content]:
+def _describe_wait_chain(at: OpenedProject, chain: Sequence[WhyStep]) -> list[Content]:
     """Describe each step of the chain from this batch to the cause of its wait, with a link to the next batch."""
     steps = []
     for index, step in enumerate(chain):
@@ -110,14 +110,16 @@ def _way(at: OpenedProject, chain: Sequence[WhyStep]) -> list[Content]:
                 "status": str(step.status),
                 "detail": step.detail,
                 "is_root": step.is_root,
-                "says": f"{who} waits for" if following else f"{who} {_SAYS.get(step.status, f'is {step.status}')}",
-                "next": None if following is None else _link(at, following),
+                "says": f"{who} waits for"
+                if following
+                else f"{who} {_STATUS_WORDS.get(step.status, f'is {step.status}')}",
+                "next": None if following is None else _batch_link(at, following),
             }
         )
     return steps
 
 
-def _link(at: OpenedProject, step: WhyStep) -> Content:
+def _batch_link(at: OpenedProject, step: WhyStep) -> Content:
     return {
         "table": step.table,
         "words": short_label(step.label, at.flow.tables[step.table].cadence, at.now),
@@ -130,18 +132,18 @@ def _error_of_root(at: OpenedProject, chain: Sequence[WhyStep]) -> Content | Non
     if at.ledger is None or len(chain) < 2 or chain[-1].status not in CAN_BE_RETRIED:
         return None
     try:
-        return _error(at.ledger.past.audit(chain[-1].table, chain[-1].label))
+        return _newest_error(at.ledger.past.audit(chain[-1].table, chain[-1].label))
     except WaterclockError:  # it was never claimed
         return None
 
 
 def _error_of_label(table: Table, one: LabelState, audit: Audit | None) -> Content | None:
     """Return the error of the page's own batch. If it cannot be released any more, the fix is a retry."""
-    error = _error(audit)
+    error = _newest_error(audit)
     return error | {"fix": retry_words(table.name, label_of(one.label))} if error and one.is_outdated else error
 
 
-def _error(audit: Audit | None) -> Content | None:
+def _newest_error(audit: Audit | None) -> Content | None:
     """Return the error of the newest attempt, split into its parts."""
     if audit is None:
         return None
@@ -152,7 +154,7 @@ def _error(audit: Audit | None) -> Content | None:
     return rendered_parts(text) | {"attempts": len(audit.attempts)}
 
 
-def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
+def _list_facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
     facts: list[Content] = []
     current = None if audit is None else audit.current
     made = current.revision if current else None
@@ -193,7 +195,7 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content
     return facts
 
 
-def _books(at: OpenedProject, table: Table, label: datetime) -> list[Content]:
+def _describe_books(at: OpenedProject, table: Table, label: datetime) -> list[Content]:
     """Describe when and why a window's books closed, or how far it was checked."""
     closing = read_closing(at, table, label)
     return [] if closing is None else [{"name": "Books", "text": books_words(closing, table.cadence.zone)}]
@@ -207,7 +209,7 @@ def _describe_older_rows(audit: Audit | None) -> str:
     return f", of an older revision: {note}" if note else ""
 
 
-def _inputs(at: OpenedProject, audit: Audit | None) -> list[Content]:
+def _describe_inputs(at: OpenedProject, audit: Audit | None) -> list[Content]:
     current = None if audit is None else audit.current
     if current is None:
         return []
@@ -247,7 +249,7 @@ def _list_decisions(audit: Audit | None, zone: str) -> list[Content]:
     ][:_MOST_DECISIONS]
 
 
-def _notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
+def _list_rule_notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
     """Return the notes on the rules that the batch breaks."""
     broken = () if audit is None else rules_broken(table, audit)
     if at.ledger is None or not broken:

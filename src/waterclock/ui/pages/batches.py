@@ -46,7 +46,7 @@ def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping
     Raises E525 for more than a million labels.
     Cost: two queries of the ledger, a plan, and a microsecond per done label
     """
-    block = _block(at, tables, labels)
+    block = _read_selected_labels(at, tables, labels)
     counts: Counter[State] = Counter()
     for one in block.values():
         counts += one.state_counts
@@ -107,8 +107,10 @@ class _TableLabels:
         return State.WARNED if state is State.OK and one.label in self.warned else state
 
 
-def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _TableLabels]:
-    edges = {table.name: _edges(at, table, labels[table.name]) for table in tables}
+def _read_selected_labels(
+    at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]
+) -> Mapping[str, _TableLabels]:
+    edges = {table.name: _selected_bounds(at, table, labels[table.name]) for table in tables}
     if not edges:
         return {}
     starts = at.planner.starts(at.snapshot, at.now)
@@ -140,7 +142,7 @@ def _table_batches(
     return _TableLabels(older, states, made, states.counts.get(Status.DONE, 0) + len(made), requested)
 
 
-def _edges(at: OpenedProject, table: Table, selected: Labels) -> tuple[datetime, datetime]:
+def _selected_bounds(at: OpenedProject, table: Table, selected: Labels) -> tuple[datetime, datetime]:
     """Return the bounds of the selected due labels."""
     low, high = selected.bounds(table.cadence)
     begin, end = low or BEGINNING, min(high or FOREVER, table.cadence.last_due(at.now))
@@ -185,7 +187,7 @@ def _actions(block: Mapping[str, _TableLabels], labels: str) -> list[Content]:
         (Verb.RECOMPUTE, "Recompute", {name: one.done for name, one in block.items()}),
         (Verb.WITHDRAW, "Withdraw", {name: one.asked_for for name, one in block.items()}),
     ]
-    would_help = any(_count_unmade(one, _MADE_IF_ASKED) for one in block.values())
+    would_help = any(_count_unmade(one, _MADE_ON_REQUEST) for one in block.values())
     actions = []
     for verb, word, found in offered:
         if (count := sum(found.values())) and (verb is not Verb.BACKFILL or would_help):
@@ -194,8 +196,8 @@ def _actions(block: Mapping[str, _TableLabels], labels: str) -> list[Content]:
     return actions
 
 
-_MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
-_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # these three wait even if requested
+_MADE_ON_REQUEST = frozenset({Status.READY, Status.NOT_NEEDED})
+_NOT_MADE = _MADE_ON_REQUEST | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # these three wait even if requested
 
 
 def _count_unmade(one: _TableLabels, statuses: Container[Status]) -> int:

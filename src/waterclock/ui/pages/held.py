@@ -32,20 +32,20 @@ def describe_label_rows(
     for a publish, whose rows are at its destination.
     Raises E513 and E514 for labels that the table does not have.
     """
-    label = _label(at, table, parameters, states)
+    label = _selected_label(at, table, parameters, states)
     if at.ledger is None or label is None or table.destination is not None:
         return None
     audit = at.ledger.past.audit(table.name, label)
     revisions = revisions_of(audit)
     if not revisions:
         return None
-    known = _claim(parameters, "known", label) or audit.cell.current_claim or revisions[0].claim
+    known = _parse_claim(parameters, "known", label) or audit.cell.current_claim or revisions[0].claim
     content = _describe_revisions(table, audit, revisions, known) | {
-        "against": _claim(parameters, "against", label),
+        "against": _parse_claim(parameters, "against", label),
         "beside": "",
     }
     try:
-        against = _against(at, at.ledger, table, parameters, audit)
+        against = _find_compared_revision(at, at.ledger, table, parameters, audit)
         content["beside"] = (
             local_label(against[0].cell.label, table.cadence) if against and against[0] is not audit else ""
         )
@@ -55,7 +55,7 @@ def describe_label_rows(
     return content | {"error": None} | _describe_rows(found, is_compared=against is not None)
 
 
-def _against(
+def _find_compared_revision(
     at: OpenedProject, ledger: Ledger, table: Table, parameters: PageQuery, audit: Audit
 ) -> tuple[Audit, int] | None:
     """Return the batch and claim to compare with: another label's current claim, or another claim of this label.
@@ -65,11 +65,13 @@ def _against(
     if other_label := parameters.values.get("beside", "").strip():
         other = ledger.past.audit(table.name, known_label_bounds(at, table, parse_labels(other_label))[0])
         return other, other.cell.current_claim or 0
-    claim = _claim(parameters, "against", audit.cell.label)
+    claim = _parse_claim(parameters, "against", audit.cell.label)
     return None if claim is None else (audit, claim)
 
 
-def _label(at: OpenedProject, table: Table, parameters: PageQuery, states: Sequence[LabelState]) -> datetime | None:
+def _selected_label(
+    at: OpenedProject, table: Table, parameters: PageQuery, states: Sequence[LabelState]
+) -> datetime | None:
     given = parameters.values.get("at", "").strip()
     if given:
         return known_label_bounds(at, table, parse_labels(given))[0]
@@ -77,7 +79,7 @@ def _label(at: OpenedProject, table: Table, parameters: PageQuery, states: Seque
     return made[-1] if made else None
 
 
-def _claim(parameters: PageQuery, name: str, label: datetime) -> int | None:
+def _parse_claim(parameters: PageQuery, name: str, label: datetime) -> int | None:
     """Return the claim in a form field, or None if the form was filled in for another label."""
     if parameters.values.get("of", label_of(label)) != label_of(label):
         return None
@@ -118,15 +120,15 @@ def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
         described = f"{described}: more than {count_words(MOST_COMPARED, 'row')} need a query to compare"
     return {
         "columns": list(found.columns),
-        "numbers": _numbers(found),
+        "numbers": _are_number_columns(found),
         "rows": found.rows,
         "differing": found.differing,
         "says": described,
-        "shown": [_row(row) for row in found.shown],
+        "shown": [_describe_row(row) for row in found.shown],
     }
 
 
-def _numbers(found: RevisionRows) -> list[bool]:
+def _are_number_columns(found: RevisionRows) -> list[bool]:
     """Return, for each column, whether all its values are numbers, which are aligned right."""
     columns = zip(*(row.values for row in found.shown), strict=True)
     return [all(value is None or _is_number(value) for value in values) for values in columns]
@@ -136,21 +138,21 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _row(row: RowDifference) -> Content:
+def _describe_row(row: RowDifference) -> Content:
     was = row.was or (None,) * len(row.values)
     return {
         "kind": row.kind,
         "cells": [
             {
-                "text": _text(value),
-                "was": _text(old) if row.was is not None and old != value else None,
+                "text": _cell_text(value),
+                "was": _cell_text(old) if row.was is not None and old != value else None,
             }
             for value, old in zip(row.values, was, strict=True)
         ],
     }
 
 
-def _text(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, datetime):

@@ -39,7 +39,7 @@ def lineage(at: OpenedProject, parameters: PageQuery) -> Content:
 
 
 def _neighborhood_content(at: OpenedProject, parameters: PageQuery, name: str) -> Content:
-    up, depth = map_inputs(at.flow), _depth(parameters)
+    up, depth = map_inputs(at.flow), _parse_depth(parameters)
     down = reverse_arrows(up)
     names = tables_within(up, [name], depth) | tables_within(down, [name], depth)
     is_all = names == tables_within(up, [name]) | tables_within(down, [name])
@@ -47,7 +47,7 @@ def _neighborhood_content(at: OpenedProject, parameters: PageQuery, name: str) -
     above, below = len(tables_within(up, [name])) - 1, len(tables_within(down, [name])) - 1
     made = f"is made from {count_words(above, 'table')}" if above else "is made from no other table"
     went = f"went into {count_words(below, 'table')}" if below else "went into none"
-    title = [_part(name), _part(f" {made} and {went}.")]
+    title = [_sentence_part(name), _sentence_part(f" {made} and {went}.")]
     return describe_drawing(scene, parameters) | {
         "title": title,
         "more": _describe_freshness(scene, name),
@@ -69,7 +69,7 @@ def _paths_content(at: OpenedProject, parameters: PageQuery, name: str) -> Conte
         f"{subject} between {first} and {last}." if found else f"Neither of {name} and {other} is made from the other."
     )
     drawn = describe_drawing(scene, parameters)
-    return drawn | {"title": [_part(sentence)], "more": drawn["title"], "to": other}
+    return drawn | {"title": [_sentence_part(sentence)], "more": drawn["title"], "to": other}
 
 
 def _expand_tables(at: OpenedProject, parameters: PageQuery, names: set[str]) -> set[str]:
@@ -81,7 +81,7 @@ def _expand_tables(at: OpenedProject, parameters: PageQuery, names: set[str]) ->
     return names | tables_within(up, opened, 1) | tables_within(reverse_arrows(up), opened, 1)
 
 
-def _depth(parameters: PageQuery) -> int:
+def _parse_depth(parameters: PageQuery) -> int:
     given = parameters.values.get("depth") or "1"
     if not given.isascii() or not given.isdecimal() or not 1 <= int(given[:4]) <= 999:
         raise WaterclockError(
@@ -93,7 +93,7 @@ def _depth(parameters: PageQuery) -> int:
     return int(given[:4])
 
 
-def _part(text: str, mark: State | None = None) -> Content:
+def _sentence_part(text: str, mark: State | None = None) -> Content:
     return {"text": text, "mark": None if mark is None else str(mark)}
 
 
@@ -101,10 +101,10 @@ def _describe_freshness(scene: Scene, name: str) -> list[Content]:
     """Describe the freshness of a table, and what it waits for."""
     fresh = scene.found[name]
     words = fresh_words(scene.at.flow.tables[name], fresh, scene.at.now)
-    parts = [_part("No batch of it was made yet" if fresh.label is None else f"Fresh to {words}")]
+    parts = [_sentence_part("No batch of it was made yet" if fresh.label is None else f"Fresh to {words}")]
     if fresh.state in LOUD:
         roots = sorted(scene.roots.get(name, set()) - {name})
         by = f" by {', '.join(roots[:3])}" if fresh.state is State.BLOCKED and roots else ""
         is_so = "; a batch " if fresh.state is State.FAILED else "; a batch is "
-        parts += [_part(is_so), _part(str(fresh.state), fresh.state), _part(by)]
-    return [*parts, _part(".")]
+        parts += [_sentence_part(is_so), _sentence_part(str(fresh.state), fresh.state), _sentence_part(by)]
+    return [*parts, _sentence_part(".")]

@@ -64,7 +64,7 @@ def _describe_plan(at: OpenedProject, parameters: PageQuery, proposal: Proposal)
                 "table": name,
                 "asked": len(proposal.asked.get(name, ())),
                 "count": len(windows),
-                "words": _span(at, name, [window.start for window in windows]),
+                "words": _labels_text(at, name, [window.start for window in windows]),
                 "labels": [label_of(window.start) for window in windows[:_MOST_LABELS]],
                 "seconds": proposal.cost.tables[name].seconds,
                 "took": "" if (took := proposal.cost.tables[name].seconds) is None else seconds_words(took),
@@ -110,16 +110,16 @@ def _title(at: OpenedProject, proposal: Proposal) -> str:
     if proposal.of_tables is not None:
         return f"{_WORDS[proposal.verb]} {_tables_words(proposal.of_tables)}"
     names = list(proposal.asked)
-    what = f"{names[0]} @ {_span(at, names[0], [window.start for window in proposal.asked[names[0]]])}"
+    what = f"{names[0]} @ {_labels_text(at, names[0], [window.start for window in proposal.asked[names[0]]])}"
     if len(names) > 1:
         what = f"{count_words(proposal.count, 'batch', 'batches')} of {number_words(len(names))} tables"
     following = sum(map(len, proposal.following.values()))
     if not following:
         return f"{_WORDS[proposal.verb]} {what}"
-    return _title_of_more(proposal, what, following)
+    return _title_with_following(proposal, what, following)
 
 
-def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
+def _title_with_following(proposal: Proposal, what: str, following: int) -> str:
     """Return the title of a plan that affects `following` other batches, too."""
     if proposal.verb is Verb.SKIP:
         freed = count_words(following, "batch", "batches")
@@ -134,7 +134,7 @@ def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
     return f"{_WORDS[proposal.verb]} {what} and the {count_words(following, 'batch', 'batches')} it blocks"
 
 
-def _span(at: OpenedProject, name: str, labels: list[datetime]) -> str:
+def _labels_text(at: OpenedProject, name: str, labels: list[datetime]) -> str:
     cadence = at.flow.tables[name].cadence
     if len(labels) == 1:
         return short_label(labels[0], cadence, at.now)

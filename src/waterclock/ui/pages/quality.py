@@ -30,8 +30,8 @@ def quality(at: OpenedProject, parameters: PageQuery) -> Content:
         "rules": [rule_content(at, rule) for rule in found],
         "newest": NEWEST,
         "broken": len(broken),
-        "newly_broken": [_name(rule) for rule in broken if rule.is_newly_broken],
-        "newly_mended": [_name(rule) for rule in found if rule.was_broken and not rule.is_broken],
+        "newly_broken": [_rule_link(rule) for rule in broken if rule.is_newly_broken],
+        "newly_mended": [_rule_link(rule) for rule in found if rule.was_broken and not rule.is_broken],
         "tables": len(tables),
         "without_rules": sum(not has_rules(table) for table in tables),
         "suggested": [asdict(each) for each in suggested_rules(at, tables, NEWEST)],
@@ -61,7 +61,7 @@ def note_content(note: RuleNote, zone: str) -> Content:
     return {"rule": note.rule, "text": note.text, "who": note.who, "at": page_time(note.at, zone)}
 
 
-def _name(rule: RuleResults) -> Content:
+def _rule_link(rule: RuleResults) -> Content:
     return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table, "quality")}
 
 
@@ -80,7 +80,7 @@ def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
         "said": "" if last is None else last.said,
         "said_at": "" if last is None else short_label(last.label, cadence, at.now),
         "said_of": "" if last is None else batch_address(rule.table, label_of(last.label)),
-        "pieces": _pieces(rule.answers),
+        "pieces": _join_results(rule.answers),
         "counts": {
             "kept": states.count(State.OK),
             "warned": states.count(State.WARNED),
@@ -91,7 +91,7 @@ def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
     }
 
 
-def _pieces(answers: tuple[LabelResult, ...]) -> list[Content]:
+def _join_results(answers: tuple[LabelResult, ...]) -> list[Content]:
     """Join adjacent batches with equal results."""
     pieces: list[Content] = []
     for column, answer in enumerate(answers, NEWEST - len(answers)):

@@ -36,11 +36,17 @@ def query(at: OpenedProject, parameters: PageQuery, asker: Asker) -> Content:
     fail the page.
     """
     sql, tick = parameters.values.get("q", "").strip(), parameters.values.get("as-of", "").strip()
-    content: Content = {"sql": sql, "as_of": tick, "example": _example(at, parameters), "errors": [], "answer": None}
+    content: Content = {
+        "sql": sql,
+        "as_of": tick,
+        "example": _example_query(at, parameters),
+        "errors": [],
+        "answer": None,
+    }
     if not sql:
         return content
     try:
-        _check_text(sql)
+        _require_valid_length(sql)
         found = asker.ask(at.project, sql, LIMIT, as_of=tick or None, reader=parameters.reader)
     except WaterclockError as error:
         every = error.errors if isinstance(error, ProjectErrors) else (error,)
@@ -51,8 +57,8 @@ def query(at: OpenedProject, parameters: PageQuery, asker: Asker) -> Content:
         "says": count_line(found.answer, "CSV"),
         "lines": [] if moment is None else moment_lines(moment, found.zone),
         "numbers": [is_number_type(kind) for _, kind in found.answer.columns],
-        "texts": [[_text(value) for value in row] for row in found.answer.rows],
-        "plot": _plot(found),
+        "texts": [[_format_value(value) for value in row] for row in found.answer.rows],
+        "plot": _build_bar_chart(found),
     }
 
 
@@ -62,7 +68,7 @@ def build_csv(at: OpenedProject, parameters: PageQuery, asker: Asker) -> str:
     With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
     sql, tick = parameters.values.get("q", "").strip(), parameters.values.get("as-of", "").strip()
-    _check_text(sql)
+    _require_valid_length(sql)
     found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=parameters.reader)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -70,7 +76,7 @@ def build_csv(at: OpenedProject, parameters: PageQuery, asker: Asker) -> str:
     writer.writerow([escape(name) for name, _ in found.answer.columns])
     are_texts = [not is_number_type(kind) for _, kind in found.answer.columns]
     for row in found.answer.rows:
-        texts = ["" if value is None else _csv_text(value) for value in row]
+        texts = ["" if value is None else _format_csv_value(value) for value in row]
         writer.writerow([escape(text) if is_text else text for text, is_text in zip(texts, are_texts, strict=True)])
     return out.getvalue()
 
@@ -79,12 +85,12 @@ def _escape_formula(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) else text
 
 
-def _csv_text(value: Any) -> str:
+def _format_csv_value(value: Any) -> str:
     """Return a value as other programs read it: instants with `T` and `Z`."""
     return str(plain_value(value)) if isinstance(value, datetime) else value_words(value)
 
 
-def _check_text(sql: str) -> None:
+def _require_valid_length(sql: str) -> None:
     """Raise E210 for a query that is empty or too long. A truncated query would be another query."""
     if not sql:  # no process is started for it
         raise WaterclockError("E210", "there is no query", fix="write one SELECT")
@@ -97,7 +103,7 @@ def _check_text(sql: str) -> None:
         )
 
 
-def _example(at: OpenedProject, parameters: PageQuery) -> str:
+def _example_query(at: OpenedProject, parameters: PageQuery) -> str:
     """Return an example query of the last declared table that is not a publish and that the reader sees."""
     person = parameters.reader.person if parameters.reader is not None else None
     made = [
@@ -108,11 +114,11 @@ def _example(at: OpenedProject, parameters: PageQuery) -> str:
     return f"SELECT * FROM {made[-1]}" if made else "SELECT * FROM waterclock.batches"
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "NULL" if value is None else value_words(value)
 
 
-def _plot(found: AnsweredQuestion) -> Content | None:
+def _build_bar_chart(found: AnsweredQuestion) -> Content | None:
     """Return bars of the first numeric column by the first other column, or None if the rows do not fit a bar chart."""
     answer = found.answer
     numbers = [index for index, (_, kind) in enumerate(answer.columns) if is_number_type(kind)]
@@ -131,8 +137,8 @@ def _plot(found: AnsweredQuestion) -> Content | None:
         "zero": round((high / scale) * 100, 2),
         "bars": [
             {
-                "name": _text(row[name]),
-                "value": _text(row[height]),
+                "name": _format_value(row[name]),
+                "value": _format_value(row[height]),
                 "y": round((high - max(value, 0.0)) / scale * 100, 2),
                 "height": round(max(abs(value) / scale * 100, 0.5), 2),
             }

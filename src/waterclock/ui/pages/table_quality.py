@@ -59,9 +59,9 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     late = lag_content(at, [table])
     return {
         "newest": NEWEST,
-        "sentence": [*_sentence(rules, len(labels)), *title_of(late, is_empty_where_well=True)],
-        "rules": [_rule(at, table, rule, shown) for rule in rules],
-        "measures": [_measure(table, each, rules, states, words) for each in series[:_MOST_MEASURES]],
+        "sentence": [*_summarize_rules(rules, len(labels)), *title_of(late, is_empty_where_well=True)],
+        "rules": [_describe_rule(at, table, rule, shown) for rule in rules],
+        "measures": [_describe_measure(table, each, rules, states, words) for each in series[:_MOST_MEASURES]],
         "more_measures": max(0, len(series) - _MOST_MEASURES),
         "profile": [_describe_profile(each) for each in profile[:_MOST_COLUMNS]],
         "more_columns": max(0, len(profile) - _MOST_COLUMNS),
@@ -70,7 +70,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     }
 
 
-def _sentence(rules: Sequence[RuleResults], batches: int) -> list[Content]:
+def _summarize_rules(rules: Sequence[RuleResults], batches: int) -> list[Content]:
     """Describe how many rules fail, or that all pass."""
     if not rules:
         return [{"text": "No rule is declared. ", "mark": None}]
@@ -88,7 +88,7 @@ def _sentence(rules: Sequence[RuleResults], batches: int) -> list[Content]:
     ]
 
 
-def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[MeasuredBatch]) -> Content:
+def _describe_rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[MeasuredBatch]) -> Content:
     """Return a rule for the page, with the number of rows that broke it, if they are counted by rule."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
@@ -102,12 +102,12 @@ def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[Me
         "taken": sum(int(each.get("first", {}).get(rule.rule, 0)) for each in counted)
         if row_action and counted
         else None,
-        "takes": "" if row_action is None else _TAKES[row_action],
+        "takes": "" if row_action is None else _ACTION_WORDS[row_action],
         "aside": _quarantine_page(table, check),
     }
 
 
-_TAKES = {Action.QUARANTINE: "quarantined", Action.DROP: "dropped"}
+_ACTION_WORDS = {Action.QUARANTINE: "quarantined", Action.DROP: "dropped"}
 
 
 def _quarantine_page(table: Table, check: Check | None) -> str | None:
@@ -121,12 +121,12 @@ def _list_removed_rows(table: Table, each: MeasuredBatch, words: str) -> Iterato
     for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:
             seen = counts["in"] - counts[QUARANTINED] - counts["dropped"]
-            yield _aside(table, each.label, words, counts, seen) | {"input": name}
+            yield _describe_removed_rows(table, each.label, words, counts, seen) | {"input": name}
     if each.measures.get(QUARANTINED) or each.measures.get("dropped"):
-        yield _aside(table, each.label, words, each.measures, each.rows)
+        yield _describe_removed_rows(table, each.label, words, each.measures, each.rows)
 
 
-def _aside(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Content:
+def _describe_removed_rows(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Content:
     came = counts.get("in")
     return {
         "label": label_of(label),
@@ -152,7 +152,7 @@ def _describe_profile(each: ColumnProfile) -> Content:
     }
 
 
-def _measure(
+def _describe_measure(
     table: Table,
     series: MeasureSeries,
     rules: Iterable[RuleResults],
@@ -168,7 +168,7 @@ def _measure(
         "rules": list(series.rules),
         "newest": "" if newest is None else _newest_words(newest, words[newest.label]),
         "says": _describe_series(series, words, len(broken)),
-        "points": [_point(point, words[point.label]) for point in series.points],
+        "points": [_describe_point(point, words[point.label]) for point in series.points],
         "broken": broken,
         "drawn": _build_drawing(series.points, marks),
         "first": words[series.points[0].label] if series.points else "",
@@ -197,7 +197,7 @@ def _list_broken_batches(
     ]
 
 
-def _point(point: MeasurePoint, words: str) -> Content:
+def _describe_point(point: MeasurePoint, words: str) -> Content:
     return {
         "label": label_of(point.label),
         "words": words,
