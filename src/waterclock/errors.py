@@ -82,14 +82,14 @@ class WaterclockError(Exception):
     def parts(self) -> Iterator[tuple[str, str]]:
         """Yield the name and the text of each part that is set, in the order where, excerpt, why, fix.
 
-        Long texts are cut off, as a server may send a message of any length.
+        Texts are cut off at 20,000 characters, because a server may send a message of any length.
         """
         for name, text in (("where", self.where), ("excerpt", self.excerpt), ("why", self.why), ("fix", self.fix)):
             if text:
                 yield name, _shorten(text)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the error as a dictionary for JSON; missing parts are None."""
+        """Return the parts of the error as a dictionary for JSON. Missing parts are None."""
         return {
             "code": self.code,
             "what": self.what,
@@ -112,7 +112,7 @@ class WaterclockError(Exception):
 
 
 class ProjectErrors(WaterclockError):
-    """All errors of a project, reported together. No batch of the project can run."""
+    """An error that collects all errors of a project, to report them together. No batch of the project can run."""
 
     def __init__(self, errors: Iterable[WaterclockError]) -> None:
         self.errors = tuple(errors)

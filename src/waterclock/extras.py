@@ -1,4 +1,4 @@
-"""Builds the commands that install optional libraries where Waterclock is installed."""
+"""Builds the commands that a user can run to install optional libraries into the current Python environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REQUIREMENT_OF_EXTRA = re.compile(r"^(?P<requirement>[^;]+?)\s*;\s*extra == ['\
 
 
 def install_extra(extra: str) -> str:
-    """Return the command that installs the libraries of an extra into the environment of this process.
+    """Return the command that installs the libraries of an extra (`waterclock[extra]`) into the current environment.
 
     The command names the libraries themselves, in the versions that this release needs. It never names Waterclock: a
     package index may have another project of that name.
@@ -29,7 +29,7 @@ def install_extra(extra: str) -> str:
 
 
 def install_packages(*requirements: str) -> str:
-    """Return the command that installs packages into the environment of this process, even if it is not activated."""
+    """Return the command that installs packages into the current environment, even if it is not activated."""
     return f"{_install_command()} {' '.join(map(shlex.quote, requirements))}"
 
 

@@ -95,7 +95,7 @@ class CheckInput:
 
 
 def build_alert_input(check: CheckInput) -> AlertInput:
-    """Find the current root causes, and the warnings that are over."""
+    """Build the input for the decision on alerts: the current root causes, and the warnings that are over."""
     troubles = _merge_by_key(
         (
             *_find_stops(check),

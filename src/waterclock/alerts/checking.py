@@ -121,7 +121,7 @@ def check_alerts_after_run(
 ) -> None:
     """Send alerts after a cycle of a run. A failed check is reported once, and the run continues.
 
-    `only` contains the tables of the run, None for all. `is_of_some` is true for a run of only some of their labels.
+    `only` contains the tables of the run; None means all. `is_of_some`: whether the run is limited to some labels.
     """
     project = work.project
     if not project.alerts.is_on or outcome.plan is None:
@@ -154,7 +154,7 @@ def _check_alerts_safely(work: RunContext, now: datetime, findings: RunFindings)
 
 
 def lost_words(lost: UndeliveredMessage) -> str:
-    """Return the message for an unreachable target."""
+    """Return the message to the user that a target could not be reached."""
     return f"target {lost.target} was not reached ({lost.why}); its messages are kept and sent later"
 
 

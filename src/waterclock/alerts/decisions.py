@@ -84,7 +84,7 @@ def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Ite
 def _due_notifications(
     alerts: Collection[Alert], target: str, rules: Sequence[AlertRule], now: datetime, *, is_lost: bool
 ) -> list[tuple[MessageCause, Alert]]:
-    """Return the alerts to report to a target now, the highest severity first. A failing target gets no repeats."""
+    """Return the alerts to send to a target now, most severe first. A target that was not reached gets no repeats."""
     due = []
     for alert in alerts:
         sent = alert.told.get(target)

@@ -62,7 +62,7 @@ def _find_secret_error(secret: str | Secret | None, secrets: Secrets) -> Watercl
 
 
 def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
-    """Send one message to a target. Raises NotDelivered, whose reason contains no secret; as `check_target`."""
+    """Send one message to a target. Raises NotDelivered, whose reason contains no secret, E225, E914 or E915."""
     address = secrets.value_of(target.address)
     if target.kind is TargetKind.WEBHOOK:
         token = None if target.token is None else secrets.value_of(target.token)
@@ -98,7 +98,7 @@ def _suppress_apprise_output() -> Iterator[None]:
 
 
 def _notification_type(body: Mapping[str, Any]) -> str:
-    """Return the highest severity of a message's alerts in apprise's terms, by which targets choose colors."""
+    """Return apprise's notification type for the most severe alert of a message. It determines colors at the target."""
     open_ = [alert["severity"] for alert in body["alerts"] if not MessageCause(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"

@@ -40,7 +40,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Formats the messages of one project, in the zones of its tables."""
+    """Formats the messages about the alerts of one project, with labels in the zones of its tables."""
 
     project: str
     env: str

@@ -323,7 +323,7 @@ def check(*, project: Folder = None, env: str | None = None) -> CheckResult:
 
 
 def _format_instant(instant: Instant | None) -> str | None:
-    """Return an instant as text for a command; a datetime needs a zone (as in `utc_of`)."""
+    """Format an instant for a command. Raises the error of `utc_of` for a datetime without a zone."""
     if isinstance(instant, datetime):
         return utc_of(instant).isoformat()
     return instant

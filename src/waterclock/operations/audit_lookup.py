@@ -23,7 +23,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class AuditTarget:
-    """One batch: its record, its window, its upstream and downstream batches, and the pauses of its table.
+    """The history of one batch: its record, window, upstream and downstream batches, and the pauses of its table.
 
     `held` is the sealed result that waits for a release, stored below `stage`. If `is_outdated`, its
     inputs have changed since, so that it cannot be released, only made again.
@@ -48,7 +48,7 @@ class AuditTarget:
 
 @dataclass(frozen=True, slots=True)
 class BatchList:
-    """Some batches of one table, newest last, the states of those that are due, and the table's pauses."""
+    """Batches of one table, newest last. `states`: the states of those that are due. `pauses`: the table's pauses."""
 
     audits: tuple[Audit, ...]
     states: Mapping[datetime, LabelState]

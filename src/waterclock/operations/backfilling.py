@@ -24,8 +24,8 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
     """Map each selected table to its due labels that are not done, skipped, failed, held, running or released.
 
     For a snapshot source only the newest label is returned, because the source has only its current content.
-    Raises E513 if no label of a table is in the range, E510 to E514 as `selection.select`, E518 if the range begins
-            with dropped labels, E525 if there are more than `most` labels.
+    Raises E510 to E514 if the selection or the labels are invalid, E518 if the range begins with dropped labels, E525
+            if there are more than `most` labels.
     """
     found, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)

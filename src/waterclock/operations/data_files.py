@@ -152,7 +152,7 @@ def _list_slice_files(work: RunContext, found: ContentLocation) -> tuple[ListedF
 
 
 def _list_state_files(work: RunContext, table: Table, found: ContentLocation) -> tuple[ListedFile, ...]:
-    """Return the files of the version that contains a MERGE or TEMPORAL table's state as of a tick."""
+    """Return the files of the Delta version with the state of a MERGE or TEMPORAL table as of a tick."""
     folder = work.folder(table)
     if not found.steps:
         return ()

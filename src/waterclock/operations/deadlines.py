@@ -63,7 +63,7 @@ class DeadlineWindow:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """The windows of a flow's tables that are late or near their deadline, and slow batches."""
+    """The windows of a flow that missed their DEADLINE or are near it, and the batches that exceed their RUNTIME."""
 
     flow: Flow
     found: tuple[DeadlineWindow, ...] = ()

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FirstWindow:
-    """The window that begins at a table's START."""
+    """The first window of a table, which begins at its START."""
 
     window: Window
     cadence: Cadence
 
     @property
     def due(self) -> datetime:
-        """When its batch may run: the cadence's delay after its end."""
+        """When the batch of the window is due: its end plus the DELAY of the table."""
         return self.cadence.due_at(self.window)
 
     @property
     def local(self) -> str:
-        """The date or time of the label in the table's zone."""
+        """The label of the window as a date or time in the table's zone."""
         return local_label(self.window.start, self.cadence)
 
     def words(self) -> str:
-        """Return `2026-11-20, closes 2026-11-21 00:00Z`, plus the due instant if that is later."""
+        """Format the window: `2026-11-20, closes 2026-11-21 00:00Z`, plus the due instant if that is later."""
         zone = self.cadence.zone
         described = f"{self.local}, closes {instant_words(self.window.end, zone)}"
         return described if self.due == self.window.end else f"{described}, due {instant_words(self.due, zone)}"

@@ -31,7 +31,7 @@ class Freshness:
 
     @property
     def is_fresh(self) -> bool:
-        """True if all due labels are done or still in time."""
+        """Whether the table has a done label, and all other due labels are done or still in time."""
         return self.label is not None and self.late is None and not self.gaps
 
 
@@ -77,5 +77,5 @@ def _find_late_instant(table: Table, batch: Batch, now: datetime) -> datetime | 
 
 
 def fresh_of(found: Mapping[str, Freshness], names: Iterable[str]) -> int:
-    """Count the fresh tables among those given."""
+    """Count the given tables that are fresh."""
     return sum(1 for name in names if found[name].is_fresh)

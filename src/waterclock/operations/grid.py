@@ -20,7 +20,7 @@ _DAY = Period(TimeUnit.DAY)
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """The cell of a table and a column: its most severe state, the count of labels in that state, and of all labels."""
+    """A cell of the grid: the most severe state of its labels. `count` of its `of` labels are in this state."""
 
     state: State
     count: int
@@ -28,13 +28,13 @@ class GridCell:
 
     @property
     def is_all(self) -> bool:
-        """True if every label of the cell is in that state."""
+        """Whether every label of the cell is in its most severe state."""
         return self.count == self.of
 
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One table's cells, one for each column; None where it has no label."""
+    """The cells of one table, one for each column of the grid. A cell is None if the table has no label there."""
 
     table: str
     cells: tuple[GridCell | None, ...]
@@ -42,7 +42,7 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The rows, upstream first and grouped by schema. `columns` are the starts of spans of `cadence`, oldest first."""
+    """The grid of `waterclock status`. Its rows are sorted upstream first by schema. `columns` are the columns' starts."""
 
     cadence: Cadence
     columns: tuple[datetime, ...]
@@ -50,7 +50,7 @@ class Grid:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """The states that occur, most severe first."""
+        """The states that occur in the grid, most severe first."""
         found = {cell.state for row in self.rows for cell in row.cells if cell is not None}
         return tuple(state for state in State if state in found)
 
@@ -63,7 +63,7 @@ class Grid:
 
 
 def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
-    """Choose the span of a column: the longest window up to a day, or the shortest window if all are longer."""
+    """Return the length of columns: the longest window up to a day, or the shortest window if all are longer."""
     periods = [table.cadence.period for table in tables]
     short = [period for period in periods if period.minutes <= _DAY.minutes]
     if short:

@@ -21,7 +21,7 @@ def json_text(value: Mapping[str, Any], *, indent: int | None = 2) -> str:
 
 
 def instant_text(instant: datetime | None) -> str | None:
-    """Format an instant in UTC for JSON."""
+    """Format an instant as `2013-01-05T05:00:00Z` for JSON."""
     if instant is None:
         return None
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")

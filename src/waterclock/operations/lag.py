@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import OpenedProject
 
 MOST = 100
-"""The number of a table's newest labels that are considered."""
+"""How many newest labels of each table are read."""
 _NOT_FOLLOWED = frozenset({ReadKind.LATEST, ReadKind.PREVIOUS})
 
 
@@ -61,13 +61,13 @@ class Lag:
 
     @property
     def ahead(self) -> timedelta | None:
-        """How much further the inputs are done than the table itself; None if it has no inputs."""
+        """By how much time the inputs are ahead of the table; None if it has no inputs or nothing is done."""
         if self.inputs_to is None or self.fresh_to is None:
             return None
         return max(self.inputs_to - self.fresh_to, timedelta(0))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the lag for scripts, with spans in seconds."""
+        """Return the lag as a dictionary for JSON, with durations in seconds."""
         from waterclock.json_models.watching import LagOfTable
 
         return LagOfTable.model_validate(self).to_json()
@@ -150,7 +150,7 @@ def inputs_of(table: Table) -> list[str]:
 def rows_ahead(
     inputs: Iterable[Table], made: Mapping[str, Sequence[MadeLabel]], to: datetime | None
 ) -> tuple[int, bool]:
-    """Count the rows of inputs from an instant on, and return whether there may be more than were considered.
+    """Count the rows of inputs from an instant on. Return the count, and whether there may be more.
 
     For a table whose states replace each other, only the newest state counts.
     """

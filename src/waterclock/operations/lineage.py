@@ -56,7 +56,7 @@ class TableLineage:
     down: Reach
 
     def to_json(self) -> dict[str, Any]:
-        """Return the upstream and downstream tables, nearest first, and the arrows between them."""
+        """Return, for JSON, the upstream and downstream tables, nearest first, and the edges between them."""
         from waterclock.json_models.lineage import LineageAnswer
 
         return LineageAnswer.build(
@@ -95,7 +95,7 @@ class ColumnTrees:
     down: Branch
 
     def to_json(self) -> dict[str, Any]:
-        """Return both trees. Each node has its table and column, expression, note, and the nodes in `beyond`."""
+        """Return both trees for JSON. A node has table, column, expression, note, and its further nodes in `beyond`."""
         from waterclock.json_models.lineage import ColumnLineageAnswer
 
         return ColumnLineageAnswer.build(column=self.column, made_from=self.up, went_into=self.down).to_json()
@@ -206,7 +206,7 @@ def column_trees(
 
 
 def list_lineage_columns(project: Project, table: str, ledger: Ledger | None = None) -> tuple[str, ...]:
-    """Return the columns of a table whose lineage is known. Cost: as for `column_trees`."""
+    """Return the columns of a table whose lineage is known. Cost: a parse of its query and of those upstream."""
     return column_lineage_of(project, ledger).columns(table)
 
 
@@ -249,7 +249,7 @@ def map_inputs(flow: Flow) -> Arrows:
 
 
 def reverse_arrows(arrows: Arrows) -> Arrows:
-    """Return the reversed arrows: from each table to its readers."""
+    """Reverse the direction: map each table to its readers if `arrows` maps tables to their inputs."""
     found: dict[str, dict[str, str]] = {name: {} for name in arrows}
     for name, others in arrows.items():
         for other, how in others.items():
@@ -258,7 +258,7 @@ def reverse_arrows(arrows: Arrows) -> Arrows:
 
 
 def tables_within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> set[str]:
-    """Return the tables reachable from some tables within a number of steps along the arrows, including themselves."""
+    """Return the given tables and those that can be reached from them in at most `steps` steps, or any number."""
     found, edge = set(names), set(names)
     while edge and steps != 0:
         edge = {other for name in edge for other in arrows[name]} - found

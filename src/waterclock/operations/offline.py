@@ -39,7 +39,7 @@ class OfflineTableStatus:
 
     @property
     def error(self) -> str | None:
-        """The error of the newest attempt, if it failed."""
+        """The error of the newest attempt, or None if it succeeded or there is none."""
         return None if self.look is None else self.look.error
 
     def to_answer(self) -> OfflineStatus:
@@ -68,7 +68,7 @@ class OfflineTableStatus:
         return f"{self.table.name} is measured offline by the next run{waiting}"
 
     def trouble_words(self) -> str:
-        """Describe why nothing was measured. Empty if the newest attempt succeeded."""
+        """Describe why the newest attempt failed. Empty if it succeeded."""
         if not self.error:
             return ""
         again = "by the next run" if self.next_at is None else f"from {self._format_instant(self.next_at)} on"

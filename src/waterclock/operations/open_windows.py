@@ -21,7 +21,7 @@ _INSTANT = timedelta(microseconds=1)
 class OpenWindows:
     """The open windows of a table. `windows` is their number, `first` the start of the oldest.
 
-    `shown` is the boundary up to which their rows can be queried now; None if no boundary was computed yet.
+    `shown`: the instant up to which their rows can be queried now; None if the speed table has no batch yet.
     """
 
     table: str

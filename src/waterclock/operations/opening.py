@@ -46,12 +46,12 @@ class OpenedProject:
 
     @property
     def renames(self) -> Mapping[str, str]:
-        """The tables that the next run renames: their current names by their new ones."""
+        """The tables that the next run will rename (WAS): maps each new name to the current name."""
         return {} if self.ledger is None else self.ledger.declared.pending_renames()
 
     @property
     def zone(self) -> str:
-        """The zone in which the project's instants are shown."""
+        """The time zone in which instants of the project are shown."""
         return zone_of(self.flow)
 
 
@@ -218,7 +218,7 @@ def nothing_ran() -> WaterclockError:
 def select_tables(
     flow: Flow, texts: list[str] | None, labels: str | None = None
 ) -> tuple[Selection, Mapping[str, Labels]]:
-    """Return the selected tables, and for each its labels: those after `@`, or else `labels`. Raises as `select`."""
+    """Return the selected tables, and the labels of each: those after `@`, or else `labels`. Raises E510 to E514."""
     found = select(flow, *(texts or ()))
     try:
         common = None if labels is None else parse_labels(labels)
@@ -256,7 +256,7 @@ def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple
 
 
 def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:
-    """Return the only table that a text selects, and its labels. Raises E515 if it selects several; as `select`."""
+    """Return the one table that a text selects, and its labels. Raises E510 to E514, E515 for several tables."""
     found = select(flow, text)
     if len(found.tables) != 1:
         raise WaterclockError(

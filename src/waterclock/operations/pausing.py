@@ -31,7 +31,7 @@ class TablesToPause:
 def to_pause(at: OpenedProject, selection: str, labels: str | None) -> TablesToPause:
     """Return the selected tables that are not paused by name yet. An empty selection means a pause of all tables.
 
-    Raises E430 if labels are given; as `select`.
+    Raises E430 if labels are given, E510 to E514 for an invalid selection.
     """
     names = select_paused_tables(at.flow, [selection] if selection else None, labels)
     if names is None:
@@ -45,7 +45,7 @@ def to_pause(at: OpenedProject, selection: str, labels: str | None) -> TablesToP
 def to_resume(at: OpenedProject, selection: str, labels: str | None) -> TablesToPause:
     """Return the selected tables that are paused by name. An empty selection means the pause of all tables.
 
-    Raises E430 if labels are given; as `select`.
+    Raises E430 if labels are given, E510 to E514 for an invalid selection.
     """
     names, of_all = select_paused_tables(at.flow, [selection] if selection else None, labels), at.snapshot.paused
     by_name = {name: known for name in at.flow.tables if (known := at.snapshot.of(name).paused)}

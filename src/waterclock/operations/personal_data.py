@@ -58,7 +58,7 @@ class FoundColumn:
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table with personal data, and the label and number of its sampled rows."""
+    """A table with personal data. `sampled_label` and `sampled_rows`: the batch and number of the rows searched."""
 
     table: str
     kind: str

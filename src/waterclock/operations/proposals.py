@@ -55,7 +55,7 @@ class _AffectedBatches(NamedTuple):
 
 
 class Verb(StrEnum):
-    """The actions that can be requested."""
+    """The actions on batches that a user can request."""
 
     RETRY = "retry"
     RECOMPUTE = "recompute"
@@ -70,7 +70,7 @@ class Verb(StrEnum):
 
 
 def right_of(verb: Verb) -> Right:
-    """Return the right that an action needs."""
+    """Return the right that a person needs for an action."""
     return Right.RELEASE if verb in {Verb.RELEASE, Verb.WITHDRAW} else Right.RUN
 
 
@@ -107,7 +107,7 @@ class Proposal:
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
-        """All batches of the proposal by table, upstream first."""
+        """The requested and the following batches together, by table, upstream first."""
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in self.steps}
 
     @property

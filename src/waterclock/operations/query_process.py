@@ -52,7 +52,7 @@ class QueryRequest:
 
 
 class QueryProcess:
-    """The parent's side: starts and controls the child process, which runs one query at a time."""
+    """Controls a child process that runs one query at a time. This is the parent's side of the connection."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -67,7 +67,7 @@ class QueryProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended."""
+        """Whether the child process has ended."""
         return self._process.poll() is not None
 
     def ask(self, request: QueryRequest) -> None:
@@ -88,7 +88,7 @@ class QueryProcess:
         return found
 
     def cancel(self) -> None:
-        """Cancel the jobs of the running query. The process then answers with an error."""
+        """Cancel the Spark jobs of the running query. `answer` then raises its error."""
         with suppress(OSError):
             self._connection.send(_CANCEL)
 
@@ -123,7 +123,7 @@ class QueryProcess:
 
 
 class _QueryServer:
-    """The child's side: keeps a Spark session and answers queries."""
+    """Runs queries in the child process, with one Spark session. This is the child's side of the connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -14,7 +14,7 @@ def find_replayable_labels(at: OpenedProject, selection: str, labels: str | None
     """Return the done labels of a selection with rows that an older version of the table's code quarantined.
 
     Rows that the current code quarantined are left out, because it would quarantine them again.
-    Raises errors as `done_labels`; E441 if labels are given and none of them has quarantined rows.
+    Raises the errors of `done_labels`, and E441 if labels are given and none of them has quarantined rows.
     """
     done = done_labels(at, selection, labels)
     if at.ledger is None:

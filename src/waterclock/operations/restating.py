@@ -90,7 +90,7 @@ def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) 
 
 
 def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the done labels of the selected collects. Raises E519 if a source cannot repeat them; as `done_labels`."""
+    """Return the done labels of the selected collects. Raises E519 if a source cannot repeat them."""
     found = done_labels(at, selection, labels, most)
     sources = {name: labels for name, labels in found.items() if at.flow.tables[name].kind is Kind.COLLECT}
     if found and not sources:

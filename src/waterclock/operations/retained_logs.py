@@ -50,7 +50,7 @@ class TableLog:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether the log needs attention: it is too large, lost, or at risk. An unneeded log may be lost."""
+        """Whether the log needs attention: too large, or lost or at risk while it is still needed."""
         is_too_much = self.retained_bytes > self.limit
         return is_too_much or (self.is_needed and self.condition is not LogSafety.SAFE)
 
@@ -70,7 +70,7 @@ class TableLog:
         return described
 
     def fix(self) -> str:
-        """Describe how to correct a log that needs attention."""
+        """Return advice for a log that needs attention: too large, lost or at risk."""
         if not self.is_needed:
             return "`waterclock maintain` drops it"
         if self.condition in {LogSafety.GONE, LogSafety.LOST}:

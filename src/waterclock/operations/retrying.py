@@ -21,7 +21,7 @@ def find_batches_to_retry(at: OpenedProject, selection: str | None, labels: str 
 
     A retry of failed batches thus never undoes a skip of other batches by accident.
 
-    Raises E510 to E514 as `selection.select`.
+    Raises E510 to E514 if the selection or the labels are invalid.
     """
     found, by_table = select_tables(at.flow, [selection] if selection else None, labels)
     if at.ledger is None:

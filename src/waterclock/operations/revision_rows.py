@@ -149,13 +149,13 @@ def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, .
 
 
 def _reorder_columns(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[str]) -> list[Row]:
-    """Reorder the columns of rows. A column that did not exist then is None."""
+    """Reorder the values of older rows to the columns `wanted`. Columns that they do not have become None."""
     places = [have.index(name) if name in have else None for name in wanted]
     return [tuple(None if place is None else row[place] for place in places) for row in rows]
 
 
 def _compare_rows(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[RowDifference]:
-    """Compare rows with older ones, by key if there is one and otherwise as a whole. Yield them in their order."""
+    """Compare rows with older rows, by key if there is one, otherwise as a whole. Yield `rows`, then removed rows."""
     if not keys:
         left = Counter(map(_to_hashable, old))
         for row in rows:

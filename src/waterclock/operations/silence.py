@@ -53,7 +53,7 @@ class Silence:
     rows_to: datetime
 
     def to_json(self) -> dict[str, Any]:
-        """Return the silence for scripts."""
+        """Return the silence as a dictionary for JSON."""
         from waterclock.json_models.watching import CollectSilence
 
         return CollectSilence.model_validate(self).to_json()
@@ -71,7 +71,7 @@ NO_SILENCE = Silent(Flow(project="", tables={}))
 
 
 def silent(at: OpenedProject, names: Collection[str]) -> Silent:
-    """Return the result of `silences` for an opened project."""
+    """Find the collects among `names` whose sources have delivered nothing for unusually long."""
     return NO_SILENCE if at.ledger is None else Silent(at.flow, silences(at.flow, at.ledger.past, names))
 
 

@@ -36,7 +36,7 @@ def source_waits(at: OpenedProject, plan: Plan) -> list[SourceWait]:
 
 
 def waits(batch: Batch, since: Mapping[str, str]) -> bool:
-    """Return whether a batch waits only for its source. `since` maps tables to their oldest waiting labels."""
+    """Return whether a ready batch waits for its source. `since` maps tables to the oldest label that waits."""
     oldest = since.get(batch.table)
     is_new = batch.status is Status.READY and not batch.is_revision
     return is_new and oldest is not None and label_of(batch.label) >= oldest

@@ -1,6 +1,6 @@
 """Suggests rules for tables that declare none, from the row counts of their newest batches in the ledger.
 
-The ledger stores how many rows each batch made, but no values. No row is read.
+Only row counts are used, because the ledger stores no values. No row is read.
 """
 
 from __future__ import annotations

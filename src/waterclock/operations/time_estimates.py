@@ -96,7 +96,7 @@ class RemainingTimes:
         return bool(self.snapshot.of(table).covered)
 
     def usual(self, table: str) -> timedelta:
-        """Return how long a batch usually takes. Before the first batch it is the table's RUNTIME, or else 0."""
+        """Return the usual duration of a batch. Before the first batch it is the table's RUNTIME, or else 0."""
         seconds, declared = self.snapshot.of(table).seconds_per_batch, self.flow.tables[table].runtime
         return timedelta(seconds=seconds) if seconds is not None else declared.to_timedelta() if declared else _NOTHING
 
@@ -148,7 +148,7 @@ class RemainingTimes:
 
 
 def add_upstream(flow: Flow, names: Collection[str]) -> set[str]:
-    """Return some tables with all that they read, directly or indirectly."""
+    """Return the given tables and all tables upstream of them."""
     return {*names, *closure(names, parents_of(flow))}
 
 

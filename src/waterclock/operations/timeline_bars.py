@@ -65,7 +65,7 @@ class BarPiece:
 
 @dataclass(frozen=True, slots=True)
 class TimelineBar:
-    """One table over the axis. Columns without a piece have no label."""
+    """The timeline of one table, as pieces. It has no labels in columns without a piece."""
 
     table: str
     pieces: tuple[BarPiece, ...]

@@ -41,7 +41,7 @@ class Verdict:
 
 
 def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
-    """Summarize the state of the tables in `found`, by their planned batches."""
+    """Summarize the state of the tables in `found`, their freshness, by the batches in `plan`."""
     names = list(found)
     if not names:
         if flow.tables:

@@ -48,7 +48,7 @@ class WatermarkPosition:
         return self.watermark is not None and self.watermark >= instant
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values for scripts, the span in seconds."""
+        """Return the position as a dictionary for JSON, with the delay in seconds."""
         from waterclock.json_models.watching import WatermarkProgress
 
         return WatermarkProgress.model_validate(self).to_json()
@@ -101,7 +101,7 @@ def has_watermark(flow: Flow, name: str) -> bool:
 
 
 def parts_of(flow: Flow, table: Table) -> tuple[str, ...]:
-    """Return the columns that divide a table into parts, as its WATERMARK declares them."""
+    """Return the columns in the PER clause of a table's WATERMARK, which divide it into parts; () without one."""
     watermark = flow.tables[mark_of(table.name)].marks if has_watermark(flow, table.name) else None
     return watermark.per if watermark else ()
 

@@ -16,7 +16,7 @@ _MOST_NAMED = 3
 
 
 def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
-    """Return the requested batches that no runner has started, also those before START. Raises as `select`."""
+    """Return the requested batches that no runner has started, even before START. Raises the errors of `select`."""
     found, by_table = select_tables(at.flow, [selection], labels)
     requested = {}
     for name in found.tables:
@@ -43,7 +43,7 @@ def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> W
 
 
 def find_withdrawable_labels(facts: TableFacts) -> frozenset[datetime]:
-    """Return the labels that were requested to be made, or made again, and that no runner has started."""
+    """Return the labels of a table that were requested and that no runner has started."""
     return _list_requests(facts) - _list_claimed_labels(facts)
 
 

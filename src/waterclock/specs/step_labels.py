@@ -26,7 +26,7 @@ def place(meanings: Sequence[StepMeaning], flow: Flow) -> tuple[tuple[Action, ..
 
 
 def named_windows(text: str, table: Table) -> list[Window]:
-    """Return the windows of a table that a label or a range selects. Raises E513 if none; as `parse_labels`."""
+    """Return the windows of a table that a label or a range selects. Raises E512 to E514 if it is invalid."""
     cadence = table.cadence
     low, high = parse_labels(text).bounds(cadence)
     if low is not None and high is not None and low < high:

@@ -216,7 +216,7 @@ class Guard:
 
 
 class GuardedApplication:
-    """An application behind a guard. Every response has the security headers for browsers."""
+    """An ASGI application that passes only admitted requests on, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp, guard: Guard, people: People) -> None:
         self._app = app
@@ -224,12 +224,12 @@ class GuardedApplication:
         self._people = people
 
     def close(self) -> None:
-        """Write the accesses that are counted but not recorded yet."""
+        """Write the counted accesses that are not recorded yet. Call it before the server ends."""
         with suppress(WaterclockError):
             self._people.log.flush()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one ASGI request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -44,7 +44,7 @@ class PageQuery:
         return f"?{urlencode(kept)}" if kept else ""
 
     def tables(self, at: OpenedProject) -> tuple[tuple[Table, ...], Mapping[str, Labels]]:
-        """Return the selected tables, upstream first, and the labels by table. Raises as `selection.select`."""
+        """Return the selected tables, upstream first, and the labels by table. Raises E510 to E514 if invalid."""
         found, labels = select_tables(at.flow, [self.selection] if self.selection else None, self.labels or None)
         return tuple(at.flow.tables[name] for name in found.tables), labels
 

@@ -28,15 +28,15 @@ class KnowsPeers:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one ASGI request."""
         scope[_CONNECTION] = (scope.get("client"), scope.get("server"))
         await self._app(scope, receive, send)
 
 
 def peer_of(scope: Scope) -> str:
-    """Return the user of a local process that sent a request, or the address of another machine.
+    """Return `user ID` for a request of a process on this machine, or else the address of the client.
 
-    It is empty for a Unix socket. On other systems than Linux, it is always an address.
+    The result is empty for a Unix socket. On systems other than Linux, it is always an address.
     Cost: up to two reads of the list of the machine's connections, some milliseconds for 10,000 of them
     """
     client, server = scope.get(_CONNECTION) or (None, None)

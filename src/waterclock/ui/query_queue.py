@@ -39,7 +39,7 @@ def seconds_of_environment() -> float:
 
 @dataclass(slots=True, eq=False)
 class _Query:
-    """One query that waits for its turn or runs."""
+    """A query in the queue: it waits for its turn, or runs."""
 
     reader: Reader
     has_begun: bool = False
@@ -112,7 +112,7 @@ class Asker:
                     raise _too_many_queries_error(f"the queries before this one took {self.seconds:g} seconds")
 
     def _running_process(self) -> QueryProcess:
-        """Return the process that runs queries. Only the query whose turn it is may call this."""
+        """Return the process that runs queries, and start it if needed. Only the query at the head may call this."""
         if self._process is not None and self._process.has_ended:
             self._process.kill()  # its child processes and its connection
             self._process = None
@@ -139,7 +139,7 @@ class Asker:
         return None
 
     def _stop(self, process: QueryProcess, query: _Query) -> None:
-        """Cancel a query repeatedly until it ends, since new stages may start after a cancel, or kill the process."""
+        """Cancel a query until it ends, as Spark may start new stages after a cancel. Otherwise kill the process."""
         end, is_over = time.monotonic() + _SECONDS_TO_CANCEL, False
         try:
             while time.monotonic() < end and not is_over:

@@ -1,4 +1,4 @@
-"""The client that waits for the answer to a query, and may disconnect before it arrives."""
+"""Represents the client that waits for the answer to a query, and may disconnect before it arrives."""
 
 from __future__ import annotations
 

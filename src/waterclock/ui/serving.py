@@ -57,7 +57,7 @@ def _no_password() -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """The address of running pages, and the guard that controls access to them."""
+    """The address of a running server of pages, and the guard that controls access to it."""
 
     host: str
     port: int
@@ -66,7 +66,7 @@ class RunningServer:
 
     @property
     def address(self) -> str:
-        """The address of the first page, for users who have the token or a session."""
+        """The address of the first page. It requires a token or a session."""
         return address_at(self.host, self.port, is_tls=self.certificate is not None)
 
     def new_link(self) -> str:

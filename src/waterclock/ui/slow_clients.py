@@ -1,4 +1,4 @@
-"""Ends connections of slow clients, and the longest-waiting one if there are too many.
+"""Ends the connections of slow clients. If there are too many connections, it ends the longest-waiting one.
 
 uvicorn itself only limits the idle time between two requests. If it limits the number of connections, it rejects new
 ones. Here the connection that has waited longest for its client is ended instead.
@@ -54,7 +54,7 @@ class _LimitedConnection(H11Protocol):
             self._mark_busy()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Mark the connection as waiting for the next request."""
         super().on_response_complete()
         if not self.transport.is_closing() and self.cycle.response_complete:
             self.resting[self] = None
@@ -64,7 +64,7 @@ class _LimitedConnection(H11Protocol):
         self.resting.pop(self, None)
 
     def pause_writing(self) -> None:
-        """Wait for the client to read the response."""
+        """Start the time limit for the client to read more of the response."""
         super().pause_writing()
         self._check_later(self.transport.get_write_buffer_size())
 
@@ -80,12 +80,12 @@ class _LimitedConnection(H11Protocol):
             self._check_later(now)
 
     def resume_writing(self) -> None:
-        """Continue writing."""
+        """Continue writing, and end the time limit."""
         _cancel_timer(self._answer)
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection."""
+        """Remove the connection, and end its time limits."""
         self._mark_busy()
         _cancel_timer(self._request)
         _cancel_timer(self._answer)

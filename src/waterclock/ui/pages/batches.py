@@ -29,7 +29,7 @@ States = Mapping[str, Sequence[LabelState]]
 
 
 def batches(at: OpenedProject, parameters: PageQuery) -> Content:
-    """Return the states of the selected labels. Raises E512 without labels, E525 for too many; as `select`."""
+    """Return the states of the selected labels. Raises E510 to E514 without valid labels, E525 for too many."""
     if not parameters.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = parameters.tables(at)

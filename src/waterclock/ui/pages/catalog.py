@@ -18,7 +18,7 @@ _FACETS = ("layer", "owner", "tag", "kind", "state")
 
 
 def catalog(at: OpenedProject, parameters: PageQuery) -> Content:
-    """Return the selected tables, with counts for each filter value. Cost: as for the grid."""
+    """Return the selected tables, with counts for each filter value. The cost is that of `grid`."""
     tables, _ = parameters.tables(at)
     names = [table.name for table in tables]
     plan = plan_of_due(at, names)

@@ -1,4 +1,4 @@
-"""The lineage of one column: all upstream and downstream columns, each with its expression."""
+"""The page of a column's lineage: all upstream and downstream columns, each with its expression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZES = Sizes(width=196, height=56)
 
 
 def column_lineage(at: OpenedProject, parameters: PageQuery, table: str) -> Content:
-    """Return the drawing and lists of a column's lineage. Cost: a parse of each query on the way. Raises E517."""
+    """Return the drawing and lists of a column's lineage. Raises E517 if it is unknown. Cost: a parse of each query."""
     trees = column_trees(at.project, table, parameters.values["column"], ledger=at.ledger)
     column = trees.up.column.column
     found: dict[str, Branch] = {}

@@ -1,4 +1,4 @@
-"""The history of a table's statement: each version of its code, when it was declared, its batches and its changes."""
+"""The page of a statement's history: the versions of its code, with their dates, batches and changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINE_KINDS = {"+": "added", "-": "gone", "@": "soft"}
 
 
 def history(at: OpenedProject, declared: Table) -> list[Content]:
-    """Return the newest versions of a table's code, newest first, with changes. Cost: as `ledger.past.codes`."""
+    """Return the newest versions of a table's code, newest first, with their changes. Cost: a ledger query."""
     found = [] if at.ledger is None else at.ledger.past.codes(declared.name, _MOST + 1)
     before = [*found[1:], None]
     codes = [_describe_version(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]

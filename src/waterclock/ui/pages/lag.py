@@ -36,7 +36,7 @@ _NONE = "–"
 
 
 def lag(at: OpenedProject, parameters: PageQuery) -> Content:
-    """Return the content of the page for the selected tables. Cost: as `lag_content`."""
+    """Return the content of the page for the selected tables. `lag_content` states the cost."""
     tables, _ = parameters.tables(at)
     found = lag_content(at, tables)
     return {"title": title_of(found), "tabs": tabs("Lag", parameters), **found}

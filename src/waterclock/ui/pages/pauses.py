@@ -26,7 +26,7 @@ def describe_pause(at: OpenedProject, name: str | None) -> Content:
 
 
 def pause_content(pause: Pause, zone: str) -> Content:
-    """Return the fields of a pause for the pages, with a sentence about it."""
+    """Return the fields of a pause for a page, with a sentence that describes it."""
     return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
 
 

@@ -20,14 +20,14 @@ _MOST_LABELS = 200  # of a table, that are listed singly
 
 
 def plan(at: OpenedProject, parameters: PageQuery) -> Content:
-    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises as `proposals.propose`."""
+    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises the errors of `propose`."""
     return _describe_plan(at, parameters, _propose_plan(at, parameters))
 
 
 def carry_out_plan(at: OpenedProject, parameters: PageQuery, by: Person) -> tuple[Content, bool]:
     """Carry out the shown plan, unless it has changed. Return the current plan, and whether it was carried out.
 
-    Raises errors as `proposals.propose` and `proposals.decide`.
+    Raises the errors of `propose` and `decide`.
     """
     proposal = _propose_plan(at, parameters)
     content = _describe_plan(at, parameters, proposal)

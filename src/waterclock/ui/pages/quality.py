@@ -39,7 +39,7 @@ def quality(at: OpenedProject, parameters: PageQuery) -> Content:
 
 
 def tabs(here: str, parameters: PageQuery) -> list[Content]:
-    """Return the tabs of the quality pages."""
+    """Return the tabs of the quality pages, of which `here` is the current one."""
     every = (("Rules", "/quality"), ("Lag", "/lag"))
     return [
         {"name": name, "address": f"{address}{parameters.query_string}", "is_here": name == here}
@@ -48,7 +48,7 @@ def tabs(here: str, parameters: PageQuery) -> list[Content]:
 
 
 def store_note(at: OpenedProject, parameters: PageQuery, by: Person) -> None:
-    """Store the note in a form (`table`, `rule`, `text`); an empty text removes it. Raises as `store_rule_note`."""
+    """Store the note in a form, or remove it if its text is empty. Raises the errors of `store_rule_note`."""
     table, rule = (
         parameters.values.get(name, "") for name in ("table", "rule")
     )  # as they are declared, with their spaces
@@ -92,7 +92,7 @@ def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
 
 
 def _join_results(answers: tuple[LabelResult, ...]) -> list[Content]:
-    """Join adjacent batches with equal results."""
+    """Join adjacent batches with the same result into pieces of a strip."""
     pieces: list[Content] = []
     for column, answer in enumerate(answers, NEWEST - len(answers)):
         if pieces and pieces[-1]["state"] == str(answer.state):

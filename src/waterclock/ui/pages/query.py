@@ -86,7 +86,7 @@ def _escape_formula(text: str) -> str:
 
 
 def _format_csv_value(value: Any) -> str:
-    """Return a value as other programs read it: instants with `T` and `Z`."""
+    """Format a value for CSV, with instants as `2013-01-05T05:00:00Z`."""
     return str(plain_value(value)) if isinstance(value, datetime) else value_words(value)
 
 

@@ -16,7 +16,7 @@ _NOTABLE_FACTOR = 1.5
 
 
 def find_earlier_run(ledger: Ledger, run: RunRecord, most: int) -> tuple[RunRecord, list[RunClaim]] | None:
-    """Find the newest earlier ended run of the same command, with its claims. Cost: some queries."""
+    """Find the newest earlier run of the same command that ended and claimed batches. Cost: some queries."""
     runs = ledger.past.runs(_EARLIER_RUNS)
     earlier = [
         other
@@ -47,7 +47,7 @@ def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list
 
 @dataclass(frozen=True, slots=True)
 class _TableWork:
-    """The batches of a table in a run."""
+    """The done batches of one table in one run: their number, rows, total seconds and code versions."""
 
     batches: int
     rows: int
@@ -56,7 +56,7 @@ class _TableWork:
 
     @property
     def each(self) -> float:
-        """Seconds per batch."""
+        """The mean duration of a batch in seconds."""
         return self.seconds / self.batches
 
 

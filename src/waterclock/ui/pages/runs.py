@@ -50,7 +50,7 @@ def runs(at: OpenedProject, _: PageQuery) -> Content:
 
 
 def runner_content(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Content:
-    """Return one runner for the page: whether it is alive, and its claims."""
+    """Return the fields of a runner for the page: whether it is active, and its open claims."""
     return {
         "runner": runner.runner,
         "who": runner.who,
@@ -72,11 +72,11 @@ def runner_content(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Cont
 
 
 def run(at: OpenedProject, parameters: PageQuery) -> Content:
-    """Return the batches of a run, when it made them, which are still running, and a comparison with another run.
+    """Return the batches of a run with their times, its running batches, and a comparison with another run.
 
-    The other run is the one that `against` names, or else the previous one of the same command.
+    The other run is the one that the parameter `against` names, or else the previous run of the same command.
     Raises E524 for an unknown run.
-    Cost: as `ledger.past.claims_of_run`, for both
+    Cost: the ledger queries for the claims of both runs
     """
     if at.ledger is None:
         raise _unknown_run_error(parameters.values["run"])

@@ -162,7 +162,7 @@ def _describe_next_window(at: OpenedProject, declared: Table) -> str:
 
 
 def _describe_states(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> list[Content]:
-    """Describe the most severe states of the table first, then how many labels are fresh."""
+    """Return sentences about the labels of a table: the most severe states first, then how many are fresh."""
     loud = {State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.STALE, State.PAUSED, State.RUNNING}
     by_state: dict[State, list[LabelState]] = {}
     for one in states:

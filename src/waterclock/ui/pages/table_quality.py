@@ -71,7 +71,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
 
 
 def _summarize_rules(rules: Sequence[RuleResults], batches: int) -> list[Content]:
-    """Describe how many rules fail, or that all pass."""
+    """Return a sentence about how many rules of the table fail, or that all pass."""
     if not rules:
         return [{"text": "No rule is declared. ", "mark": None}]
     if not batches:
@@ -215,7 +215,7 @@ def _newest_words(point: MeasurePoint, words: str) -> str:
 
 
 def _usual_words(point: MeasurePoint) -> str:
-    """Format the bounds, or the usual value if there are none."""
+    """Format the bounds of the usual range, or the usual value if there are none."""
     if point.low is not None and point.high is not None:
         return f"{point.low:.6g} to {point.high:.6g}"
     if point.low is not None:
@@ -226,7 +226,7 @@ def _usual_words(point: MeasurePoint) -> str:
 
 
 def _describe_series(series: MeasureSeries, words: Mapping[datetime, str], broken: int) -> str:
-    """Describe in a sentence what the drawing shows."""
+    """Return a sentence that describes the drawing of a measure, for readers who do not see it."""
     if not series.points:
         return f"{series.name}: nothing yet"
     spans = f"{words[series.points[0].label]} to {words[series.points[-1].label]}"
@@ -275,7 +275,7 @@ def _build_drawing(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> 
 
 
 def _build_scale(low: float, high: float) -> Callable[[float], float]:
-    """Return a function that maps a number to its distance from the top."""
+    """Return a function that maps a value to its distance from the top of the drawing."""
     span = high - low
 
     def place(value: float) -> float:

@@ -1,4 +1,4 @@
-"""The page Today, a short form of the grid for mails and phones; and the page of all current errors, grouped."""
+"""The page Today, a short summary for mails and phones, and the page of all current errors, grouped by cause."""
 
 from __future__ import annotations
 

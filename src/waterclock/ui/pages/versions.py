@@ -1,4 +1,4 @@
-"""The schema versions of a table and of its source: the changes of each, and its first label."""
+"""The list of schema versions of a table and of its source: the changes and the first label of each."""
 
 from __future__ import annotations
 
