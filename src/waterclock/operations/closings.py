@@ -76,7 +76,7 @@ def read_closing(at: OpenedProject, table: Table, label: datetime) -> Closing | 
 
 
 def books_words(closing: Closing, zone: str) -> str:
-    """Describe when and why books closed, or how far an open window was checked."""
+    """Describe when and why the books of a window closed, or how far an open window was checked."""
     if closing.tick is not None:
         return closed_words(closing, zone, instant_words).removeprefix("books ")
     checked = "" if closing.looked is None else f"checked up to {instant_words(closing.looked, zone)}"

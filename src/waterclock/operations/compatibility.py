@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compatibility_errors(project: Project, *, connect: bool = False) -> list[WaterclockError]:
-    """Return the errors of declared columns that break a COMPATIBLE promise, each at its column.
+    """Return an error for each declared column whose change is not allowed by COMPATIBLE, with its place.
 
     A ledger on a server is read only with `connect`. No ledger is written. Cost: one ledger query for each table with
     COMPATIBLE. The ledger is not opened if there are no such tables

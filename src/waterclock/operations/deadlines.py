@@ -260,7 +260,7 @@ def long_ones(
     work: Iterable[RunningClaim],
     clock: datetime,
 ) -> Iterator[DeadlineWindow]:
-    """Yield the batches that take longer than RUNTIME: running ones, or the newest done one of a table.
+    """Yield the batches that exceed RUNTIME: running batches, or else the newest done batch of a table.
 
     A running claim of several labels may take RUNTIME for each.
     """

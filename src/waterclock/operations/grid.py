@@ -42,7 +42,7 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The grid of `waterclock status`. Its rows are sorted upstream first by schema. `columns` are the columns' starts."""
+    """The grid of `waterclock status`. Rows are sorted upstream first by schema. `columns` are the columns' starts."""
 
     cadence: Cadence
     columns: tuple[datetime, ...]

@@ -103,7 +103,7 @@ def lag_of(
     missing: int,
     reached: Sequence[WatermarkPosition] = (),
 ) -> Lag:
-    """Return how far a table is behind, by the newest labels of it and its inputs; pure."""
+    """Return how far a table is behind, by the newest labels of it and its inputs. Pure."""
     table = flow.tables[name]
     to = fresh_to(table, snapshot)
     inputs = [flow.tables[each] for each in inputs_of(table) if each in flow.tables]

@@ -23,7 +23,7 @@ class RowMark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckedRow:
-    """One row as expected, as found, or both; `wrong` are the positions of the columns that differ."""
+    """A row as expected, as found, or both. `wrong`: the indexes of the columns that differ."""
 
     mark: RowMark
     expected: Values | None
@@ -49,7 +49,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs."""
+        """Whether all rows are as expected."""
         return all(line.mark is RowMark.SAME for line in self.lines)
 
     def summary(self) -> str:

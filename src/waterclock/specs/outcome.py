@@ -64,13 +64,13 @@ class ScenarioOutcome:
 
     @property
     def verdict(self) -> ScenarioVerdict:
-        """Failed if a step failed."""
+        """FAILED if a step failed, otherwise PASSED."""
         is_failed = any(step.verdict is ScenarioVerdict.FAILED for step in self.steps)
         return ScenarioVerdict.FAILED if is_failed else ScenarioVerdict.PASSED
 
     @property
     def failed(self) -> StepOutcome | None:
-        """The first step that failed."""
+        """The first step that failed, or None."""
         return next((step for step in self.steps if step.verdict is ScenarioVerdict.FAILED), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class ScenarioOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRule:
-    """The source text of a declaration in the project."""
+    """The source text that declares a table or view of the project, with its place and language."""
 
     table: str
     place: str

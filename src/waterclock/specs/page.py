@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"-?\d[\d_]*(\.\d+)?(e[+-]?\d+)?")
 
 
 def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
-    """Return the HTML page of rules, examples and results. `made` is its time, by default now."""
+    """Return the HTML page of rules, examples and results. `made` is the time that it shows, by default now."""
     at = made or datetime.now(UTC)
     style = files("waterclock.specs").joinpath("page.css").read_text(encoding="utf-8")
     title = f"{outcome.project}: specification"
@@ -45,7 +45,7 @@ def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
 
 
 def render_frame(outcome: SpecOutcome) -> str:
-    """Return the page for a notebook's cell, in a frame that separates the styles of both."""
+    """Return the page in an iframe for a notebook's cell, so that the styles of page and notebook do not mix."""
     height = min(900, 260 + 220 * len(outcome.scenarios))
     page = escape(outcome.html(), quote=True)
     return f'<iframe title="Specification" srcdoc="{page}" style="width:100%;height:{height}px;border:0"></iframe>'

@@ -95,7 +95,7 @@ class _StepReader:
         return tables[name]
 
     def check_order(self) -> None:
-        """Collect errors for steps that cannot run in this order."""
+        """Check the order of the steps, and collect an error for each step that cannot run where it is."""
         given: set[tuple[str, datetime]] = set()
         ran: set[str] = set()
         for action in self.actions:

@@ -116,7 +116,7 @@ class ScenarioRunner:
     # Running tables
 
     def _run(self, at: int, action: ScriptRun) -> WaterclockError | str:
-        """Update the table to the end of each window. Return an unexpected failure, or an empty text."""
+        """Run a table to the end of each window. Return an unexpected failure, why it did not run, or an empty text."""
         name = action.table.name
         made = upstream(self.derived.flow, name, frozenset())
         for window in action.windows:

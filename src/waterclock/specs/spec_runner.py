@@ -29,7 +29,7 @@ _CONFS = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotP
 
 @dataclass(frozen=True, slots=True)
 class ReadyScenarios:
-    """Scenarios without errors, and the resources to run them."""
+    """Checked scenarios without errors, and the resources to run them: Spark sessions and a temporary folder."""
 
     project: Project
     scenarios: tuple[TypedScript, ...]
@@ -120,7 +120,7 @@ def _position(where: str) -> tuple[str, int, int]:
 
 
 def run_one(at: ReadyScenarios, scenario: TypedScript, number: int) -> ScenarioOutcome:
-    """Run one scenario in a folder of its own."""
+    """Run one scenario in a folder of its own. The steps after a failed step are skipped."""
     begun = time.perf_counter()
     script = scenario.script
     outcomes: list[StepOutcome] = []

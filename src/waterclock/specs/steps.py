@@ -13,7 +13,7 @@ from waterclock.specs.document import SpecStep
 
 
 class StepAction(StrEnum):
-    """The action of a step."""
+    """The kinds of steps: they give rows, run a table, or expect a result."""
 
     HAS = "the table T has"  # rows of a label's batch
     IS_EMPTY = "the table T is empty"

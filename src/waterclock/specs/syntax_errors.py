@@ -17,7 +17,7 @@ _KEYWORDS = (
 
 
 def unreadable(error: Any, text: str, file: str) -> WaterclockError:
-    """Build the error E350 from an error of the Gherkin parser at one place."""
+    """Convert an error of the Gherkin parser to the error E350."""
     line, column = error.location["line"], error.location.get("column") or 1
     message = _POSITION_PREFIX.sub("", str(error))
     lines = text.splitlines()

@@ -209,7 +209,7 @@ async def _answer_table_with_suffix(
 
 
 async def _respond_svg(live: LiveProject, request: Request) -> Response:
-    """Return only the drawing of the lineage, as a standalone file."""
+    """Return the drawing of the lineage as a standalone SVG file."""
     parameters = _read_query(request)
 
     def render_svg() -> Response:

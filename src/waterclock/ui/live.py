@@ -135,7 +135,7 @@ class LiveProject:
 
 
 def _file_identity(url: str) -> tuple[int, int] | None:
-    """Return the identity of a ledger's file, to detect a replacement. None for a server or a missing file."""
+    """Return device and inode of a ledger's file, to detect a replacement; None for a server or a missing file."""
     if not url.startswith("sqlite:"):
         return None
     try:

@@ -90,12 +90,12 @@ class _TableLabels:
 
     @property
     def listed_labels(self) -> Sequence[LabelState]:
-        """The labels listed one by one."""
+        """The labels that are listed one by one: those before START, then the others."""
         return (*self.older.listed, *self.states.listed)
 
     @property
     def state_counts(self) -> Counter[State]:
-        """The counts by displayed state."""
+        """The number of selected labels in each displayed state."""
         counted = Counter(self.look_of(one) for one in self.listed_labels)
         for status, count in (*self.older.counts.items(), *self.states.counts.items()):
             counted[state_of(status)] += count

@@ -88,7 +88,7 @@ def _parse_claim(parameters: PageQuery, name: str, label: datetime) -> int | Non
 
 
 def _describe_revisions(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Content:
-    """Return the available and the chosen revisions."""
+    """Return the fields about the revisions of a label, of which `known` is the chosen claim."""
     last = len(revisions)
     return {
         "label": label_of(audit.cell.label),

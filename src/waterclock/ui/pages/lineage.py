@@ -22,7 +22,7 @@ from waterclock.ui.pages.lineage_scene import Scene
 
 
 def lineage(at: OpenedProject, parameters: PageQuery) -> Content:
-    """Return the drawing and the list of the selected tables. Cost: a plan, the layout, and as the catalog.
+    """Return the drawing and the list of the selected tables. Cost: a plan, the layout, and three ledger queries.
 
     Raises E510 and E511 for unknown tables, E517 for an unknown column, E910 for an invalid depth.
     """
@@ -98,7 +98,7 @@ def _sentence_part(text: str, mark: State | None = None) -> Content:
 
 
 def _describe_freshness(scene: Scene, name: str) -> list[Content]:
-    """Describe the freshness of a table, and what it waits for."""
+    """Return a sentence about the freshness of a table, and the tables that block it."""
     fresh = scene.found[name]
     words = fresh_words(scene.at.flow.tables[name], fresh, scene.at.now)
     parts = [_sentence_part("No batch of it was made yet" if fresh.label is None else f"Fresh to {words}")]

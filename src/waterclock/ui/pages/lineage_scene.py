@@ -61,7 +61,7 @@ class Scene:
 
     @property
     def is_far(self) -> bool:
-        """True if there is only room for names and states."""
+        """Whether there are so many tables that a box has only room for a name and a state."""
         return len(self.names) > _FAR_FROM
 
     def is_bad(self, source: str, target: str) -> bool:

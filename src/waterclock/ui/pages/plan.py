@@ -120,7 +120,7 @@ def _title(at: OpenedProject, proposal: Proposal) -> str:
 
 
 def _title_with_following(proposal: Proposal, what: str, following: int) -> str:
-    """Return the title of a plan that affects `following` other batches, too."""
+    """Return the title of a plan that also affects `following` batches that were not requested."""
     if proposal.verb is Verb.SKIP:
         freed = count_words(following, "batch", "batches")
         return f"Skip {what}; {freed} no longer {'waits' if following == 1 else 'wait'} for it"
