@@ -50,14 +50,14 @@ _TRUTHS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How time values are parsed: those without a zone are in `zone`, and numbers count `epoch` units since 1970."""
+    """Rules for parsing time values. A time without a zone is in `zone`; a number counts `epoch` units since 1970."""
 
     zone: str = "UTC"
     epoch: str = "seconds"
 
 
 def arrow_type(type_name: str) -> pa.DataType:
-    """Return the Arrow type of a plain Spark type. Raises  E815 for a nested type and for any other type."""
+    """Return the Arrow type of a scalar Spark type. Raises E815 for a nested or unknown type."""
     import pyarrow as pa
 
     kind = type_name.strip().lower()
@@ -81,7 +81,7 @@ def arrow_type(type_name: str) -> pa.DataType:
 
 
 def is_plain(type_name: str) -> bool:
-    """Return whether `arrow_type` supports a Spark type."""
+    """Return whether a Spark type is a scalar that `arrow_type` supports: no array, struct, map or VARIANT."""
     kind = type_name.strip().lower()
     is_time = kind in ("timestamp", "timestamp_ltz", "timestamp_ntz")
     return is_time or kind in _SIMPLE or bool(_TEXT.fullmatch(kind) or _DECIMAL.fullmatch(kind))
@@ -90,7 +90,7 @@ def is_plain(type_name: str) -> bool:
 def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
     """Convert Python values to an Arrow column of a Spark type.
 
-    Raises  TypeMismatch for the first value that does not fit the type
+    Raises TypeMismatch for the first value that does not fit the type.
     """
     import pyarrow as pa
 
@@ -113,7 +113,7 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
 
 
 def instant_of(value: object, times: Times) -> datetime | None:
-    """Convert a value to an instant; None if it is not a time."""
+    """Convert a time, date, text or number to an instant in UTC; None if it is not a valid time."""
     try:
         if isinstance(value, datetime):
             return _to_utc(value, times)
@@ -167,7 +167,7 @@ def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
     except pa.ArrowInvalid:
         if not pa.types.is_timestamp(wanted) or not wanted.tz:
             raise
-        return instants_in(texts.cast(pa.timestamp("us")), times.zone)  # none of them has a zone
+        return instants_in(texts.cast(pa.timestamp("us")), times.zone)  # this cast fails if a text has a zone
 
 
 def _is_in_calendar(read: pa.Array) -> bool:
@@ -181,7 +181,7 @@ def _is_in_calendar(read: pa.Array) -> bool:
 
 
 def _to_utc(value: datetime, times: Times) -> datetime:
-    """Return the instant in UTC. Raises  OverflowError if it is beyond the years 1 to 9999."""
+    """Return the instant in UTC. Raises OverflowError if it is beyond the years 1 to 9999."""
     aware = value if value.tzinfo is not None else value.replace(tzinfo=nominal_zone(times.zone), fold=0)
     return aware.astimezone(UTC)
 
@@ -208,7 +208,7 @@ def _find_refused_value(values: Sequence[Any], converted: Sequence[Any], wanted:
 
 
 def _converter(wanted: pa.DataType, times: Times) -> Callable[[Any], Any] | None:
-    """Return the function that converts each value to the Arrow type; None if Arrow accepts most values unchanged."""
+    """Return the function that converts a value for an Arrow type; None if Arrow accepts most values unchanged."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(wanted):
@@ -237,7 +237,7 @@ def _exact(wanted: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _integer(value: object) -> int:
-    if isinstance(value, str) and "_" in value:  # Python's own notation of a number
+    if isinstance(value, str) and "_" in value:  # only Python reads 1_000 as a number
         raise ValueError(value)
     number = int(value) if isinstance(value, str) else Decimal(str(value))
     if number != int(number):
@@ -246,7 +246,7 @@ def _integer(value: object) -> int:
 
 
 def _float(value: Any) -> float:
-    if isinstance(value, str) and "_" in value:  # Python's own notation of a number
+    if isinstance(value, str) and "_" in value:  # only Python reads 1_000 as a number
         raise ValueError(value)
     return float(value)
 

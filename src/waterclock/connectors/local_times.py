@@ -24,7 +24,7 @@ _MICROS = 1_000_000
 
 
 def instants_in(local: pa.Array, zone: str) -> pa.Array:
-    """Convert an Arrow column of local times of a zone to instants, as `instants_of`; NULL stays NULL."""
+    """Convert an Arrow column of local times of a zone to instants, as `instants_of` does; NULL stays NULL."""
     import pyarrow as pa
 
     is_known = local.is_valid()
@@ -39,7 +39,7 @@ def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64
     The result is that of `resolve_local`: a time in a repeated hour is in the first one, and a skipped time is shifted
     by the length of the gap.
     Cost: some milliseconds for each year that occurs, once per process; then some nanoseconds for each time.
-    Raises  TypeMismatch for a time whose instant is not between the years 1 and 9999
+    Raises TypeMismatch for a time whose instant is not between the years 1 and 9999.
     """
     import numpy as np
 

@@ -33,7 +33,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 def connector(type_name: str) -> Connector:
     """Return the connector of a type.
 
-    Raises  E801 for an unknown type, E802 if a connector cannot be loaded or two packages register the type
+    Raises E801 for an unknown type, E802 if a connector cannot be loaded or two packages register the type.
     """
     points = _points()
     if type_name not in points:

@@ -1,4 +1,4 @@
-"""Finds Spark's metadata column, which has the file of each row, even if the files have a column of the same name."""
+"""Adds Spark's column `_metadata`, which has the file of each row, even if the files have a column of that name."""
 
 from __future__ import annotations
 

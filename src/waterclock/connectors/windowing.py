@@ -29,9 +29,9 @@ def assign_windows(
 ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
     """Keep only the rows of the windows, and replace the columns `TIME` and `FILE_KEY` by the label.
 
-    Return the frame, and a function that counts rows without a data time. The files `abroad` have an arrival stamp in
-    other windows. Their rows are not counted, so a file that several batches read counts once. The count is collected
-    while the frame is evaluated: call the function after that.
+    Return the frame, and a function that counts rows without a data time. Rows of the files `uncounted` are not
+    counted: batches of other windows, in which these files arrived, count them. The count is collected while the frame
+    is evaluated, so call the function after that.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
@@ -55,7 +55,7 @@ def assign_windows(
 
 
 def file_key_of(path: str) -> str:
-    """Return the value of the column `FILE_KEY` in the rows of a file."""
+    """Return a file's value in the column `FILE_KEY`: its URI, without `file:` if it is on this machine."""
     uri = file_uri_of(path)
     return uri if is_remote(path) else uri.removeprefix("file:").lstrip("/")
 
@@ -95,7 +95,7 @@ def instant(value: str, type_name: str, zone: str) -> str:
 
     Values without a zone are in `zone`; a text may have its own offset. The result is NULL for a text that is not a
     time.
-    Raises  E815 for a type that is not a time
+    Raises E815 for a type that is not a time.
     """
     kind = type_name.lower()
     if kind == "timestamp":

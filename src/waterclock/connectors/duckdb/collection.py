@@ -39,12 +39,12 @@ class DuckdbRequestedColumn(RequestedExpression[DuckdbColumn]):
 
     @property
     def is_as_it_is(self) -> bool:
-        """Whether the declared type is also the column's default type, so that Python converts no value."""
+        """True if the type in the table is the column's default Spark type, so that Python converts no value."""
         return self.column.spark is not None and _kind(self.taken.type) == _kind(self.column.spark)
 
     @property
     def is_text(self) -> bool:
-        """Whether the column is read as text, because it is declared STRING and has another type."""
+        """True if the column is read as text, because it is declared STRING and has another type."""
         return _kind(self.taken.type) == "string" and not self.is_as_it_is
 
 
@@ -58,7 +58,7 @@ def batches(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches of up to `BATCH_ROWS`, with labels if they are read by window.
 
-    Raises  E812 for type mismatches
+    Raises E812 for type mismatches.
     """
     for batch in connection.sql(extract.query(DIALECT)).to_arrow_reader(BATCH_ROWS):
         if came is not None:
@@ -83,7 +83,7 @@ def _build_batch(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatc
 
 
 def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract) -> pa.Array:
-    """Convert values to the column's type. Raises  E812 for a value that does not fit."""
+    """Convert values to the column's type. Raises E812 for a value that does not fit."""
     import pyarrow as pa
 
     try:
@@ -103,7 +103,7 @@ def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract)
 
 
 def _require_calendar(days: pa.Array) -> pa.Array:
-    """Raise TypeMismatch for infinite dates, which Arrow has as numbers, and for those beyond the years 1 to 9999."""
+    """Return the dates. Raises TypeMismatch for an infinite date, or one outside of the years 1 to 9999."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -107,7 +107,7 @@ class DuckdbDatabase:
 
 
 def database_of(setting: Setting) -> DuckdbDatabase:
-    """Build the database of a connection. A relative path is below the project's folder. Raises  E803 without one."""
+    """Build the database of a connection. A relative path is below the project's folder. Raises E803 without a path."""
     path, timeout, may_create = file_of(setting, "duckdb")
     return DuckdbDatabase(path, timeout, may_create)
 

@@ -1,10 +1,10 @@
 """Delivers sealed slices to a DuckDB database as Arrow tables, in one transaction, once per claim.
 
-`sql/database_delivery` describes the modes. Only one process can write to a file at a time. If two threads of it
-deliver the same claim, the primary key of the record of deliveries makes one of them fail.
+`sql/database_delivery` describes the modes. Only one process can write to a file at a time. If two threads of a process
+deliver the same claim, one of them fails at the primary key of the record of deliveries.
 
-`destination` creates or alters the table first. A value that the destination's type would round or truncate is refused:
-values are cast to that type and back, to compare them.
+`destination` creates or alters the table first. A value that the destination's type would round or truncate is refused.
+To find such values, each is cast to that type and back, and compared.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _put(
 
 
 def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice with their labels and whether they are deleted. Nested values are JSON or lists."""
+    """Yield the rows of a slice, with their labels if there are any, and with whether each row is deleted."""
     import pyarrow as pa
 
     names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)
@@ -215,7 +215,7 @@ def _refuse_cut(
 ) -> None:
     """Raise E812 for the first value that a type of the destination would not store exactly."""
     for name, kind, spelt, kept in _other_types(delivery, there):
-        if kept == "VARCHAR" or kept in _BITS:  # a text stores all; binary fractions were checked before
+        if kept == "VARCHAR" or kept in _BITS:  # a text stores every value; `_batches` has checked binary fractions
             continue
         value = quote_identifier(name)
         back = f"TRY_CAST(TRY_CAST({value} AS {kept}) AS {kind})"

@@ -54,7 +54,7 @@ def stored_name(name: str) -> str:
 
 
 def columns_of(connection: FirebirdConnection, unit: Unit) -> list[FirebirdColumn]:
-    """Return the columns of a table or query, as the server describes them. Raises  E804 for a missing table."""
+    """Return the columns of a table or query, as the server describes them. Raises E804 for a missing table."""
     if unit.query is None and not kind_at(connection, unit):
         sql = "SELECT TRIM(RDB$RELATION_NAME) FROM RDB$RELATIONS WHERE RDB$SYSTEM_FLAG = 0 ORDER BY 1 ROWS 500"
         names = [_own_name(row[0]) for row in connection.in_session().rows_of(sql)]

@@ -1,8 +1,8 @@
 """Delivers sealed slices to a Firebird database in one transaction, once per claim.
 
 `sql/database_delivery` describes the modes, and `sql/delivery_after_ddl` the steps. Deliveries of a publish run one
-after another: each inserts the same key in a second transaction, which is never committed, so that the next delivery
-waits. Killing a claim first ends the connection that delivers it.
+after another: each inserts a row with the same key in a second transaction that is never committed, so that the next
+delivery must wait. Killing a claim first ends the connection that delivers it.
 
 New columns are whole numbers, FLOAT, DOUBLE PRECISION, NUMERIC up to 18 digits, BOOLEAN, DATE, TIMESTAMP (instants in
 UTC), BLOB SUB_TYPE BINARY, and BLOB SUB_TYPE TEXT for all others. Texts of a key are VARCHAR. A MERGE stages its rows
@@ -227,12 +227,13 @@ def _prepare_table(
     connection: FirebirdConnection,
     unit: Unit,
     delivery: Delivery,
-    is_ours: bool,  # noqa: FBT001 - as all of them are called
+    is_ours: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
     comment: str,
 ) -> _There:
     """Create or alter the destination for a delivery. Return its columns by lower-case name.
 
-    Raises  E813, E820, E875.
+    Raises E813 for names that are too long, E820 for a table with rows of other owners, or to which other tables refer,
+    and E875 for a view.
     """
     longest = 31 if connection.attachment.info.engine_version < 4 else 63
     refuse_long_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
@@ -272,7 +273,7 @@ def _put(
     table: str,
     delivery: Delivery,
     there: _There,
-    with_marks: bool,  # noqa: FBT001 - as all of them are called
+    with_marks: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
 ) -> int:
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(DIALECT.quote_identifier, names))}) VALUES"

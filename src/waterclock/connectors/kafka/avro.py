@@ -59,10 +59,10 @@ class _ParsedSchema:
 
 @dataclass(slots=True)
 class Decoder:
-    """Decodes the Avro values of a topic. It is sent to Spark's workers, each of which requests a schema only once.
+    """Decodes the Avro values of a topic, in Spark's workers. Each worker requests a schema only once.
 
     `reader` is the schema to which values are converted, as JSON; `registry` has the registry's address, user and
-    password.
+    password. `known` are writers' schemas by id.
     """
 
     topic: str
@@ -77,7 +77,7 @@ class Decoder:
         return Decoder, (self.topic, self.where, self.reader, dict(self.registry))
 
     def json_of(self, value: bytes | None, partition: int, offset: int) -> bytes | None:
-        """Decode a value to JSON; None for a tombstone. Raises  E857, with partition and offset, if it is invalid."""
+        """Decode a value to JSON; None for a tombstone. Raises E857, with partition and offset, if it is invalid."""
         from fastavro.read import SchemaResolutionError
         from fastavro.schema import SchemaParseException
 
@@ -120,7 +120,7 @@ class Decoder:
 def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path | None) -> Decoder:
     """Build the decoder of a topic's values, with the schema of a file or the newest one of the registry.
 
-    Raises  E857 if there is no schema, or it cannot be read
+    Raises E857 if there is no schema, or it cannot be read.
     """
     if file is not None:
         try:
@@ -144,9 +144,9 @@ def _parse(text: str) -> _ParsedSchema:
 
 
 def _require_schema(text: Any, where: str, origin: str) -> str:
-    """Check that a schema is a record that can be decoded, and return its text. Raises  E857 otherwise.
+    """Check that a schema is a record whose values can be decoded, and return its text. Raises E857 otherwise.
 
-    `origin` is where the schema comes from, for the error.
+    `origin` is the file or registry with the schema, for the error.
     """
     from fastavro.schema import SchemaParseException
 
@@ -233,7 +233,7 @@ def _spark_type(kind: Any) -> str:
 def _decimal(precision: Any, scale: Any) -> str:
     """Return the Spark type of an Avro decimal, or STRING if its precision or scale is invalid or too large.
 
-    Precision and scale come from a foreign schema and become part of a query, so they are checked.
+    They come from a schema of another system and become part of a query, so they are checked.
     """
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
         return "STRING"

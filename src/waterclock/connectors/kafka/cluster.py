@@ -48,7 +48,7 @@ _SETTINGS = {
     "key_password": "ssl.key.password",
 }
 _FILES = frozenset({"ca", "certificate", "key"})
-_LOOKS = 0.05
+_POLL_SECONDS = 0.05
 _TOKEN_SECONDS = 300.0
 _REFUSALS = frozenset({"_INVALID_ARG", "MSG_SIZE_TOO_LARGE"})
 _ABSENT = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
@@ -104,7 +104,10 @@ class Cluster:
         return AdminClient(self._client(heard, {}), logger=_silent_logger())
 
     def log_of(self, topic: str, where: str) -> Log:
-        """Return the identity and the offsets of a topic. Cost: three requests. Raises  E854 to E856, E864."""
+        """Return the id and the offset bounds of a topic. Cost: three requests.
+
+        Raises E854 without a valid response, E855 or E864 for a refused client, and E856 for an unknown topic.
+        """
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
@@ -129,7 +132,7 @@ class Cluster:
                 for one in asked
             )
             for part in partitions:
-                # the client library treats a negative offset as a place, such as -1 as the end
+                # the client library treats a negative offset as a position, such as -1 as the end
                 if not 0 <= starts[part] <= ends[part]:
                     said = f"partition {part} of {topic} has the offsets {starts[part]} to {ends[part]}"
                     raise self._impossible_answer_error(where, said)
@@ -138,7 +141,7 @@ class Cluster:
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
         """Map each partition to the offset of its first record at or after `at`, or else to its end.
 
-        Raises  E854 to E856.
+        Raises E854 without a response, E855 or E864 for a refused client, and E856 for an unknown topic.
         """
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -287,14 +290,14 @@ class Cluster:
     def _client(self, heard: ErrorListener, more: Mapping[str, Any]) -> dict[str, Any]:
         own = {"bootstrap.servers": self.servers, "client.id": "waterclock", "error_cb": heard, **self.settings, **more}
         if self.token_file:
-            self._token("")  # the client would wait, and only report that it has no token
+            self._token("")  # raises an error for an invalid token, for which the client would only wait
             own["oauth_cb"] = self._token
         return own
 
     def _token(self, _: str) -> tuple[str, float]:
         """Read the current token from its file. Return it with its expiry time, by default in five minutes.
 
-        Raises  E855 if there is no file or no valid token in it
+        Raises E855 if there is no file or no valid token in it.
         """
         try:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
@@ -316,10 +319,13 @@ class Cluster:
 
 
 def _wait_for_results(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-    """Wait for responses and return their results. Raises the refusal as soon as all brokers refuse the client."""
+    """Wait for the responses to `asked` and return their results by key.
+
+    Raises KafkaException as soon as all brokers refuse the client.
+    """
     from confluent_kafka import KafkaException
 
-    while wait(asked.values(), _LOOKS).not_done:
+    while wait(asked.values(), _POLL_SECONDS).not_done:
         admin.poll(0)
         heard.raise_if_refused()
     try:
@@ -348,7 +354,7 @@ def _permission_error(name: str, why: str, where: str, topic: str) -> Waterclock
 
 
 def cluster_of(setting: Setting) -> Cluster:
-    """Build the cluster of a connection from its options. Raises  E803 without an address."""
+    """Build the cluster of a connection from its options. Raises E803 without an address."""
     options = setting.options
     servers = options.get("servers")
     if not servers:
@@ -372,7 +378,7 @@ def cluster_of(setting: Setting) -> Cluster:
 
 
 def _silent_logger() -> logging.Logger:
-    """Return a silent logger, as the library also logs events that are not errors. Errors are raised."""
+    """Return a logger without output, as the library also logs events that are not errors. Errors are raised."""
     logger = logging.getLogger("waterclock.kafka")
     logger.propagate = False
     if not logger.handlers:

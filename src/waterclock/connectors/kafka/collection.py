@@ -46,7 +46,7 @@ def collect_records(
 
 
 def find_worker_error(error: BaseException, where: str, topic: str) -> WaterclockError | None:
-    """Return the error of a worker or of an unreadable record in an error of Spark; None if it has another cause."""
+    """Return the Waterclock error that a Spark error contains, of a worker or an unreadable record; None if none."""
     if decoded := worker_errors.decode_error(error):
         return decoded
     said = str(error)
@@ -56,10 +56,10 @@ def find_worker_error(error: BaseException, where: str, topic: str) -> Watercloc
 
 
 class TopicShape:
-    """Maps records to columns: the record's own columns (`raw`), one text (`text`), or the fields of an object."""
+    """Maps records to columns: all columns of the record (`raw`), its value (`text`), or the fields of its value."""
 
     def __init__(self, kind: str, *, has_metadata: bool, typed: Mapping[str, str] | None = None) -> None:
-        """Set the format of values. `typed` are the fields of a schema, if there is one."""
+        """Set the format of values. `typed` are the fields of the schema with their types; None without a schema."""
         self.kind = kind
         self.has_metadata = has_metadata
         self.typed = typed
@@ -119,8 +119,8 @@ class TopicShape:
 def _type_to_read(kind: str, digits: str) -> str:
     """Return the type with which a field is parsed: `digits` for a DECIMAL, STRING for other scalar types.
 
-    Scalar values are cast later. Spark converts numbers to text through a double; a VARIANT preserves their digits, and
-    is then cast to text.
+    Scalar values are cast later. Spark would convert a number to a STRING through a double. A VARIANT preserves its
+    digits, and is then cast to a STRING.
     """
     if kind.upper().startswith(_EXACT):
         return digits

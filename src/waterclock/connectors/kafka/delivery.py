@@ -1,15 +1,16 @@
 """Delivers sealed slices to a topic, each claim in one transaction.
 
-1. `init_transactions` of `waterclock.<project>.<publish>` fences every older runner, and ends a transaction that an
-   older runner left open. Only then is the record of deliveries read.
-2. The record is the committed offset of the consumer group of that name, at partition 0 of the topic: a claim's number,
-   far beyond the log's end. Its metadata contain the newest claims. The first outcome of a claim is final.
+1. `init_transactions` with the id `waterclock.<project>.<publish>` fences every older runner, and ends a transaction
+   that an older runner left open. Only then is the record of deliveries read.
+2. The record is an offset that the consumer group of that name has committed for partition 0 of the topic. The offset
+   is a claim's number, far beyond the log's end. Its metadata contains the newest claims. The first outcome of a claim
+   is final.
 3. Messages and record are one transaction, so a reader of committed messages sees all messages of a claim or none, and
    never twice.
 
-Kafka removes the offsets of a group without members after some days. A claim that is older than that and has no record
-is searched for in the topic, by the header of its messages: see `old_claim_search`. If the topic cannot show it, its
-outcome is unknown. This is reported, and no message is sent.
+Kafka removes the offsets of a group without members after some days. If a claim is older than that and has no record,
+its messages are searched for in the topic, by their headers (`old_claim_search`). If the topic cannot show whether they
+were sent, the delivery fails with E859 and sends nothing.
 
 With the option `ends`, each partition gets a record without a value after the records of a label. Its headers are the
 label, the claim, and the number of the label's records in the partition. So a reader can detect a label that has no
@@ -49,7 +50,7 @@ _QUEUE_KBYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The record of a publish: the outcomes of the newest claims, oldest first, and the newest label's delivery."""
+    """The record of a publish: the outcomes of the newest claims, in order, and the delivery of the newest label."""
 
     topic_id: str
     claims: tuple[Delivered, ...] = ()
@@ -65,7 +66,7 @@ class Records:
         return None
 
     def with_claim(self, found: Delivered) -> Records:
-        """Return the record with the outcome of a claim added. Beyond a limit, the oldest claim is removed."""
+        """Return the record with the outcome of a claim added. If it has too many claims, the oldest is removed."""
         others = (one for one in self.claims if one.claim != found.claim)  # one entry per claim: its newest label
         claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
         is_newest = found.outcome is DeliveryOutcome.DELIVERED and (
@@ -100,7 +101,7 @@ class _OpenDelivery:
     consumer: Consumer
 
     def records(self) -> Records:
-        """Read the record. Other runners are fenced by the producer, so they can no longer change it."""
+        """Read the record of the publish. No other runner can change it, as `init_transactions` has fenced them."""
         return _read_records(self.consumer, self.unit, self.cluster)
 
     def put(self, claim: int, records: Records, patience: float) -> None:
@@ -121,7 +122,8 @@ class KafkaDeliverer:
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Send the slices of one claim in one transaction, once (see the module docstring).
 
-        Raises  E854 to E856 as the cluster, E858 if another runner has taken over, E859 for an unknown outcome
+        Raises E854 to E856 for errors of the cluster, E858 if another runner has taken over, and E859 if it is unknown
+        whether the claim was sent before.
         """
         first = deliveries[0]
         with self._open_transaction(unit, first.project, first.publish, unit.options.get("in_flight")) as held:
@@ -274,7 +276,7 @@ class KafkaDeliverer:
                 producer.init_transactions(self._patience)
                 yield _OpenDelivery(self.cluster, unit, log, producer, consumer)
             except BaseException as error:
-                # an open transaction blocks readers; one that cannot be aborted now is ended by the next runner
+                # an open transaction blocks readers; if it cannot be aborted here, the next runner ends it
                 producer.purge()
                 with suppress(KafkaException):
                     producer.abort_transaction(_ABORT_PATIENCE)
@@ -300,7 +302,7 @@ class KafkaDeliverer:
     ) -> Delivered | None:
         """Search the topic for an old claim whose record Kafka may have removed; None if it was never sent.
 
-        Raises  E859 if the topic cannot show it
+        Raises E859 if the topic may no longer have the messages of that time.
         """
         if records.claims or not self._may_be_forgotten(claim):
             return None
@@ -327,7 +329,7 @@ class KafkaDeliverer:
 
     @staticmethod
     def _require_partitions(unit: Unit, there: set[int], deliveries: Sequence[Delivery]) -> None:
-        """Check that the topic has all partitions to which the rows belong. Raises  E856."""
+        """Raise E856 if the topic does not have all partitions to which the rows belong."""
         from waterclock.connectors.slice_rows import batches_of
 
         wanted: set[int] = set()

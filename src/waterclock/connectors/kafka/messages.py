@@ -101,7 +101,7 @@ def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMess
 def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
     """Build the message format of a delivery from the unit's options and the columns.
 
-    Raises  E856 for missing columns, and for columns that do not fit the format
+    Raises E856 for missing columns, and for columns that do not fit the format.
     """
     columns = dict(delivery.columns)
     kind = str(unit.options.get("format", "json"))
@@ -127,7 +127,7 @@ def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
 
 
 def _by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:
-    """Yield rows ordered by offset within each partition. Rows that have this order are not sorted again."""
+    """Yield the rows in the order of offsets within each partition. They are sorted only if they are not in order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -169,7 +169,7 @@ def _plain(column: pa.Array, kind: str) -> list[Any]:
 
 
 def _own_headers(delivery: Delivery) -> tuple[Header, ...]:
-    """Return the headers with label and claim. A reader recognizes a label that is sent again by the claim."""
+    """Return the headers with label and claim. By the claim, a reader recognizes a label that is sent again."""
     return (LABEL, delivery.label_text.encode()), (CLAIM, str(delivery.claim).encode())
 
 

@@ -1,7 +1,7 @@
 """Computes the next range of a topic's offsets: from the end of the last range to the end of committed records.
 
-Pure functions. Offsets do not count records: transaction markers, aborted records and compacted ones leave gaps between
-them. A range ends at the last stable offset, so that it contains no open transaction.
+Pure functions. A range may have fewer records than offsets, as transaction markers, aborted records and compacted ones
+leave gaps. A range ends at the last stable offset, so that it contains no open transaction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OffsetSpan:
 
 
 def first_range(log: Log, begins: Mapping[int, int]) -> Positions:
-    """Return the first range of a topic: from the offsets `begins`, but at most its end, to its end."""
+    """Return the first range of a topic, from the offsets `begins` (limited to the topic's end) to its end."""
     parts = {str(part): (min(begins[part], end), end) for part, end in sorted(log.ends.items())}
     return Positions(log.identity, parts)
 
@@ -55,9 +55,9 @@ def first_range(log: Log, begins: Mapping[int, int]) -> Positions:
 def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -> Positions | None:
     """Return the range after `reached`; None if the topic has no new records. A new partition is read from offset 0.
 
-    Missing offsets raise an error, unless `without` names exactly these.
-    Raises  E852 for records that were never read and no longer exist, with their offsets; E853 if the topic was
-            replaced by another one, or lost records that were already read
+    `without` has the lost offsets, or the replaced topic, that the collect may skip, exactly as the error writes them.
+    Raises E852 for records that were never read and no longer exist, and E853 if the topic was replaced by another one,
+    or ends before records that were already read.
     """
     if log.identity != reached.of:
         if without.strip() != f"topic {reached.of.split()[-1]}":
@@ -80,7 +80,7 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
 
 
 def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
-    """Return the span of each partition in a range, without offsets that were missing when the range was determined."""
+    """Return the span of each partition in a range, without the lost offsets in `Positions.gone`."""
     found = []
     for part, (low, high) in positions.parts.items():
         begins = positions.gone.get(part, (low, low))[1]
@@ -92,8 +92,8 @@ def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
 def require_readable(log: Log, positions: Positions, *, where: str) -> None:
     """Check that the records in a label's range can still be read.
 
-    Raises  E852 if some of its records no longer exist, E853 if the topic was replaced by another one or ends within
-            the range
+    Raises E852 if some of its records no longer exist, E853 if the topic was replaced by another one or ends within the
+    range.
     """
     if log.identity != positions.of:
         raise _replaced_topic_error(log, positions, where, is_owned=True)

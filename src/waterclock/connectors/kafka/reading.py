@@ -1,7 +1,7 @@
 """Reads ranges of offsets as Arrow batches, in bounded memory: exactly the committed records in them.
 
-A range is complete when the client returns an offset at or after its end: a record, or the end of the log. So a reader
-never waits for the offset of a transaction marker or of a compacted record. All partitions are read concurrently.
+The read of a range is complete when the client returns an offset at or after its end, of a record or of the end of the
+log. So it never waits for a transaction marker or a compacted record. All partitions are read concurrently.
 """
 
 from __future__ import annotations
@@ -100,7 +100,11 @@ def schema() -> pa.Schema:
 
 
 def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the committed records of the spans, in the order of offsets. Raises  E852, E854 to E857, E864."""
+    """Yield the committed records of the spans, in the order of offsets within each partition.
+
+    Raises E852 for records that no longer exist, E857 for an unreadable record, and E854 to E856 and E864 for errors of
+    the cluster.
+    """
     with (
         extract.cluster.translate_errors(extract.where, extract.topic),
         extract.cluster.open_consumer() as (consumer, heard),
@@ -228,7 +232,7 @@ def _raise_permanent(error: KafkaError, extract: KafkaExtract, span: OffsetSpan 
         return error.str()  # a broker that has just become the partition's leader may not know yet: it is retried
     if error.code() in _DAMAGED:
         raise _damaged_batch_error(extract, error.str())
-    # each look for the reason of a silent cluster takes seconds, and there may be thousands of errors
+    # the reason for a timeout is not determined here: this takes seconds, and there may be thousands of errors
     permanent = extract.cluster.translate_permanent_error(error, extract.where, extract.topic)
     if permanent is not None:
         raise permanent
@@ -292,8 +296,8 @@ def _batch(records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract)
 def _headers_of(message: Message, extract: KafkaExtract) -> list[dict[str, str | bytes | None]] | None:
     """Return the headers of a record; None if they cannot be read.
 
-    For such headers the library returns an incomplete list and sets an error that Python's optimized calls do not
-    notice, but `methodcaller` does. So the headers are read through it, and only once.
+    For invalid headers, the library returns an incomplete list and also sets an error. Python's optimized calls do not
+    notice this error, but `methodcaller` does. So the headers are read through it, and only once.
     """
     try:
         found: list[tuple[str, bytes | None]] | None = methodcaller("headers")(message)

@@ -1,8 +1,8 @@
-"""Translates refusals of a Kafka cluster to errors that name the cause.
+"""Builds the errors for logins and certificates that a Kafka cluster or its client refuses.
 
 After a refused login the client waits until its timeout, and reports the refusal only to its error callback. For a
-certificate it only reports that the verification failed. So the handshake is repeated with Python's TLS, which reports
-the reason. No secret is shown.
+certificate it reports no reason, only that the verification failed. So the TLS handshake is repeated in Python, which
+reports the reason. Errors contain no secret.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def is_of_login(error: KafkaError) -> bool:
 def is_of_tls(error: KafkaError) -> bool:
     """Return whether an error is about a certificate of a broker or of the client.
 
-    A broken handshake alone does not count, as the broker may be shutting down.
+    A handshake that was cut off does not count, as the broker may be shutting down.
     """
     said = error.str()
     is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(f"{name} failed" in said for name in _FILES.values())
@@ -146,7 +146,7 @@ def speaks_tls(server: str) -> bool:
 
 
 def client_context(ca: str | None) -> ssl.SSLContext:
-    """Return a TLS context that verifies a broker's certificate exactly as strictly as Kafka's client does."""
+    """Return a TLS context that verifies a broker's certificate by the same rules as Kafka's client."""
     context = ssl.create_default_context(cafile=ca)
     # Python 3.13 sets both by default; Kafka's client sets neither
     context.verify_flags &= ~(ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN)

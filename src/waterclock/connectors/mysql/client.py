@@ -1,7 +1,7 @@
 """Opens PyMySQL connections that send no password to servers that are not verified, and that never wait without end.
 
-PyMySQL itself would send the password to any server that requests it: in plain text over TLS, whoever answers, or
-encrypted with a key that the same server sends.
+PyMySQL itself would send the password to any server that requests it: over TLS in plain text, to an unverified server,
+or encrypted with a key that the same server sends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10
 _LOGIN_SECONDS = 30
 _SILENT_SECONDS = 6 * 3600  # a server sends nothing while it sorts
-_MOST_BYTES = 256 << 20  # of an answer that is not read row by row
+_MOST_BYTES = 256 << 20  # of a result that is not read row by row
 # detects a lost server within a minute; an operating system may not have all of these options
 _KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 LACKS_PACKAGE = "package is required"
@@ -69,10 +69,10 @@ def _client_type() -> Any:
 def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) -> Connection:
     """Connect to a server. The caller closes the connection.
 
-    Unless the server `is_trusted`, the password is sent only in a form from which it cannot be read. This is sufficient
-    for mysql_native_password, ed25519, and caching_sha2_password once the server has cached the login.
+    Unless the server `is_trusted`, the password is sent only as a hash with a random value of the server. This is
+    sufficient for mysql_native_password, ed25519, and caching_sha2_password once the server has cached the login.
 
-    Raises  OperationalError for a server that requests more, InternalError for answers that cannot be parsed
+    Raises OperationalError for a server that requests more, InternalError for answers that cannot be parsed.
     """
     from pymysql import OperationalError
 

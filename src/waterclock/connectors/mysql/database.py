@@ -136,7 +136,7 @@ class MysqlDatabase:
 
 
 def database_of(setting: Setting) -> MysqlDatabase:
-    """Build the database of a connection. Raises  E803 for an invalid url, or a certificate without its key."""
+    """Build the database of a connection. Raises E803 for an invalid url, or a certificate without its key."""
     at = parse_address(setting, ("mysql", "mariadb"), 3306, frozenset({"unix_socket"}))
     if "/" in at.database:
         raise unreadable_url(setting, "it names no database", "mysql://user@host:3306/database")

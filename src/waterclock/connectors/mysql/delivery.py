@@ -94,7 +94,7 @@ class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
         return _name_of("claim", self.database.address["database"], project, claim)
 
     def _lock(self, connection: Connection, name: str, where: str) -> None:
-        """Take a named lock of the server until the connection ends. Raises  E811 after the timeout."""
+        """Take a named lock of the server until the connection ends. Raises E811 after the timeout."""
         row = run_statement(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
         if row is None or row[0] != 1:
             raise WaterclockError(

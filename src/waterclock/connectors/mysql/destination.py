@@ -74,7 +74,7 @@ class MysqlDestinationColumn:
 
     @property
     def is_indexable(self) -> bool:
-        """Whether an index can contain the complete values."""
+        """True if an index can contain the complete values."""
         return self.kind not in _LONG
 
 
@@ -82,13 +82,13 @@ def prepare_table(
     connection: Connection,
     unit: Unit,
     delivery: Delivery,
-    is_ours: bool,  # noqa: FBT001 - as all of them are called
+    is_ours: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
     comment: str,
 ) -> Mapping[str, MysqlDestinationColumn]:
     """Create or alter the destination for a delivery's columns. Return its columns by lower-case name.
 
-    Raises  E813 for names that are too long; E820 for a table with rows of other owners, or to which other tables
-            refer; E875 for a table without transactions
+    Raises E813 for names that are too long; E820 for a table with rows of other owners, or to which other tables refer;
+    E875 for a table without transactions.
     """
     refuse_long_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")
     session, known = session_in(connection), read_stored_columns(connection, unit)

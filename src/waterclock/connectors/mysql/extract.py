@@ -1,8 +1,8 @@
 """Splits a big read of a MariaDB or MySQL database into parts, and counts rows without a data time.
 
 These servers cannot share a transaction's snapshot with other connections. So a digest of each part is computed in the
-first transaction, and again in the transaction that reads the part. If both are equal, the part has the rows of the
-first moment.
+first transaction, and again in the transaction that reads the part. If both are equal, the part has not changed
+between them.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ class MysqlExtract(PartialExtract[MysqlDatabase, MysqlRequestedColumn]):
 def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitions: int) -> list[MysqlExtract]:
     """Return an extract for each part to read in parallel, with its digest.
 
-    Parts are ranges of time or of the primary key.
-
-    Cost: all rows once
+    Parts are ranges of time or of the primary key. Cost: one read of all rows, if there are several parts.
     """
     conditions: list[str] = []
     if partitions > 1 and extract.by_window:

@@ -43,7 +43,7 @@ def batches(
 
     `came` counts the rows that the server sent, including those that belong to no window.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     from pymysql.cursors import SSCursor
 
@@ -69,7 +69,7 @@ def batches(
 
 @contextmanager
 def _receive_bytes(connection: Connection) -> Iterator[None]:
-    """Within the block, return values as the bytes that the server sends, for Arrow to parse."""
+    """Within the block, let the driver return values as the bytes that the server sends, which Arrow parses."""
     before = connection.use_unicode, connection.decoders
     connection.use_unicode, connection.decoders = False, {}
     try:
@@ -95,7 +95,7 @@ def _build_batch(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract
 def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]:
     """Return the label of each row, and whether the row is in any window.
 
-    Raises  E812 for an invalid date such as 2013-00-00.
+    Raises E812 for an invalid date such as 2013-00-00.
     """
     import pyarrow as pa
 
@@ -117,7 +117,7 @@ def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]
 def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -> pa.Array:
     """Convert values to the column's type. Only zeros at the end of a fraction may be dropped.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
 """Writes the rows of a slice to a MariaDB or MySQL table, and merges them by their keys.
 
 Rows are written in statements of some hundred kilobytes. The server rounds some values with a warning and others
-silently; an error is raised in both cases.
+without one. An error is raised in both cases.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def put(
     table: str,
     delivery: Delivery,
     there: Mapping[str, MysqlDestinationColumn],
-    with_marks: bool,  # noqa: FBT001 - as all of them are called
+    with_marks: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
 ) -> int:
     """Write the slice's rows to a table, and return their number. `with_marks` adds whether a row is deleted.
 
-    Raises  E812 for a value that its column would not store exactly
+    Raises E812 for a value that its column would not store exactly.
     """
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "

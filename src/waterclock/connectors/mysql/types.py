@@ -1,6 +1,6 @@
 """Maps the types of MariaDB and MySQL columns to Spark types, and defines the SQL that reads them.
 
-Source  https://mariadb.com/kb/en/result-set-packets/ (types and flags of a column)
+Source: https://mariadb.com/kb/en/result-set-packets/ (types and flags of a column)
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ _FLOATS = frozenset({"float4", "float8"})
 
 
 def json_of_array(text: str, kind: str) -> str:
-    """Convert the text of an array to JSON; `kind` is its elements' type. Raises  ValueError for an invalid text."""
-    begin = text.find("{")  # in [0:2]={…} the bounds, which differ from 1, are not values
+    """Convert an array's text to JSON. `kind` is the database type of its elements. Raises ValueError if invalid."""
+    begin = text.find("{")  # the text of an array that does not start at index 1 begins with its bounds: [0:2]={…}
     items, end = _items(text, begin, kind) if begin >= 0 else ([], -1)
     if end != len(text):
         raise ValueError(f"{text!r} is not an array")

@@ -34,7 +34,7 @@ _SET = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres';"
     " SET bytea_output = 'hex'; SET extra_float_digits = 1"
 )
-_MOST_BYTES = 256 << 20  # of an answer that is not read row by row
+_MOST_BYTES = 256 << 20  # of a result that is not read row by row
 _KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _NO_RIGHT = "42501"
@@ -48,7 +48,10 @@ _AWAY = ("08", "57P", "53300", "25P03")
 
 @dataclass(frozen=True, slots=True)
 class PostgresDatabase:
-    """The address and login of a database. `name` is the address without a password, `connection` the declared name."""
+    """The address and login of a database. `name` is the address without a password, `connection` the declared name.
+
+    `is_trusted`: the password may be sent to the server although the server is not verified.
+    """
 
     conninfo: str = field(repr=False)
     name: str
@@ -139,7 +142,7 @@ class PostgresDatabase:
 def database_of(setting: Setting) -> PostgresDatabase:
     """Build the database of a connection from its options.
 
-    Raises  E803 for a missing or invalid url, or a certificate without its key
+    Raises E803 for a missing or invalid url, or a certificate without its key.
     """
     url = url_of(setting, "postgres", "postgresql://user@host/database")
     from psycopg import ProgrammingError
@@ -216,5 +219,5 @@ def missing_table_error(connection: Connection, unit: Unit) -> WaterclockError:
     known = [str(row[0]) for row in rows if not str(row[0]).rpartition(".")[2].startswith("waterclock_")]
     schema, _, name = unit.path.rpartition(".")
     within = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == schema]
-    # compares names within the schema only: a long schema name would make all of them similar
+    # names are compared without their schema, as a long common schema would make all of them similar
     return refusals.missing_table_error(unit, known, (name, within) if within else (unit.path, known))

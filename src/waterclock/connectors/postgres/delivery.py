@@ -119,8 +119,5 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
 
 
 def _format_application_name(project: str, claim: int) -> str:
-    """Return the application_name of a delivering connection.
-
-    It has the project too, as claims are numbered per project.
-    """
+    """Return the `application_name` of a connection that delivers a claim. Claims are numbered per project."""
     return f"waterclock {claim} {project}"[:63]

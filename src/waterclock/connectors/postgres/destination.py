@@ -52,8 +52,8 @@ def prepare_table(
 ) -> Mapping[str, PostgresDestinationColumn]:
     """Create or alter the destination for a delivery's columns. Return its columns by lower-case name.
 
-    Raises  E813 for names that are too long or differ only by case; E820 for a table with rows of other owners, or to
-            which other tables refer
+    Raises E813 for names that are too long or differ only by case; E820 for a table with rows of other owners, or to
+    which other tables refer.
     """
     why = f"PostgreSQL names have up to {_LONGEST_NAME} bytes"
     refuse_long_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)

@@ -1,7 +1,8 @@
 """Collects a PostgreSQL table by its changes: first all rows as of the creation of a slot, then changes from the log.
 
-Each collect has its own slot. The log keeps the changes of a batch until this batch, after its commit, or the next one
-confirms them. The rows and the position after them are committed together, so each change is collected once.
+Each collect has its own replication slot. The server keeps the changes of a batch in its log until the batch confirms
+them after its commit, or the next batch does. The rows and the position after them are committed together, so each
+change is collected once.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ _TROUBLED = frozenset({"extended", "unreserved"})
 
 @dataclass(frozen=True, slots=True)
 class TableFollower:
-    """Reads the rows and the changes of one table for one collect."""
+    """Reads the rows and the logged changes of one table, for one collect."""
 
     database: PostgresDatabase
     unit: Unit
@@ -148,7 +149,7 @@ class TableFollower:
         return ChangesRead(whole, noted, name, (start.position, start.at), said=self._warn_unbounded_log(state))
 
     def _plugins(self, there: Sequence[PostgresColumn], matched: ColumnMatch) -> list[str]:
-        """Return the output plugins to try: pgoutput, then wal2json unless it would lose numbers."""
+        """Return the declared output plugin, or those to try: pgoutput, and wal2json unless it would lose numbers."""
         said = self.unit.options.get("decoder")
         if said is not None:
             return [str(said)]
@@ -167,7 +168,7 @@ class TableFollower:
     ) -> SlotStart:
         """Create the first of the slots that the server accepts. If it accepts none, raise the error of the first one.
 
-        Raises  E861, E862
+        The error is E861 or E862.
         """
         refused: list[UnfitDecoder] = []
         for slot in slots:
@@ -200,7 +201,7 @@ class TableFollower:
             there, matched = self._columns(connection)
             place = read_log_end(
                 connection, self.where
-            )  # after every change of the table's definition that was seen above
+            )  # this end is after all changes of the table's definition that were read above
             taken = [each.source for each in matched.taken]
             require_same(facts, since, self.unit, taken, slot.plugin)
             self._require(facts, matched, request.keys, slot.plugin)
@@ -261,7 +262,7 @@ class TableFollower:
             rows = pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract))
             return spark.createDataFrame(rows), seen
         settled = replace(span, high=seen.high)
-        # persisted: a slot has one reader at a time, and each pass over it costs a pass over the log
+        # persisted, as a slot has one reader at a time, and each read decodes the log again
         return read_by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
 
     def _warn_slot_status(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
@@ -305,7 +306,7 @@ class TableFollower:
         since: Mapping[str, Any] | None,
         end: int = 0,
     ) -> dict[str, Any]:
-        """Return the facts by which the next batch verifies the slot and the table. `end` is the end of the log."""
+        """Return the facts by which the next batch checks the slot and the table. `end` is the end of the log."""
         noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._requested_snapshot}
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
@@ -344,7 +345,7 @@ def _read_log_range(
 ) -> tuple[list[LogRow], LogScanSummary]:
     """Read a range of the log up to the window's end.
 
-    Returns  the first rows, at most DIRECT_ROWS + 1, and a summary of the range
+    Return its first rows, at most DIRECT_ROWS + 1, and a summary of the range.
     """
     for end in ends_of(span, until, datetime.now(UTC)):
         seen = LogScanSummary()
@@ -359,7 +360,7 @@ def _read_log_range(
 
 
 def _log_rows(followed: FollowedTable, span: Range) -> Iterator[pa.RecordBatch]:
-    """Yield the changes in a range of the log with a known end. Raises  E866, transient, if the slot is in use."""
+    """Yield the changes in a range of the log with a known end. Raises E866, transient, if the slot is in use."""
     with (
         followed.extract.database.open_connection(followed.extract.where) as connection,
         _LogErrorTranslator(followed),

@@ -1,9 +1,9 @@
 """Checks that each column has the same name in the log as in the table now. Pure functions.
 
-A column that was renamed and then renamed back has the temporary name in a part of the log. Its values would be lost,
-or assigned to another column. wal2json writes the number of each column, which never changes. pgoutput writes names in
-the order of these numbers, without dropped and generated columns. So its names are matched with the columns that may
-have existed at that time.
+If a column was renamed and then renamed back, a part of the log has the temporary name. The column's values would be
+lost, or assigned to another column. wal2json also writes the number of each column, which never changes. pgoutput
+writes only names, in the order of these numbers, without dropped and generated columns. So its names are matched with
+the columns that may have existed at that time.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class KnownColumn:
 
 @dataclass(frozen=True, slots=True)
 class LoggedColumns:
-    """All columns that a table may have had while a range of the log was written, also dropped ones, by `attnum`.
+    """All columns that a table may have had while a range of the log was written, including dropped ones.
 
-    `wanted`: the names of the collected columns.
+    They are in the order of their numbers (`attnum`). `wanted` are the names of the collected columns.
     """
 
     columns: tuple[KnownColumn, ...]
@@ -68,7 +68,7 @@ class LoggedColumns:
         return found == sorted(found)
 
     def _can_match(self, names: Sequence[str]) -> bool:
-        """Return whether columns that existed at that time, in the order of their numbers, can have just these names.
+        """Return whether exactly these names, in this order, can be those of the columns at the time of the log.
 
         A new wanted name is refused if it follows a column that was added and dropped between two batches, as the name
         may have been that column's.
@@ -104,10 +104,10 @@ class LoggedColumns:
 
 @dataclass(frozen=True, slots=True)
 class _PartialMatch:
-    """A match of the first columns with names in the log, and facts about columns without a name in it.
+    """A match of a table's first columns with the first `count` names in the log. Some columns have no name in it.
 
-    `count`: number of matched names. `is_before_added`: a column without a name was not added yet. `has_skipped`: a
-    column without a name was added and dropped between two batches.
+    `is_before_added`: one of these was added later. `has_skipped`: one of these was added and dropped between two
+    batches.
     """
 
     count: int

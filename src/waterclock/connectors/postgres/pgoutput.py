@@ -17,7 +17,7 @@ _OPS = {b"I": Op.INSERT, b"U": Op.UPDATE, b"D": Op.DELETE}
 class Relation:
     """The description of a table in pgoutput's messages: its columns, and those of its replica identity.
 
-    `named` are the columns with None as their number, as in `LogChange.columns`.
+    `named` are the columns in the form of `LogChange.columns`, with None as their number.
     """
 
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class Relation:
 
 
 def options(publication: str) -> dict[str, str]:
-    """Return the options with which pgoutput reads a publication."""
+    """Return the plugin options of pgoutput for reading a publication."""
     return {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
 
 
@@ -36,7 +36,7 @@ def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
     `table` is the table's oid, which does not change if the table is renamed. `messages` are complete transactions from
     one read of a slot. In each read, the server describes a table before its first change.
 
-    Raises  ValueError for invalid messages
+    Raises ValueError for invalid messages.
     """
     relations: dict[int, Relation] = {}
     begin: Begin | None = None
@@ -133,10 +133,7 @@ def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
 
 
 def _size(said: int) -> int:
-    """Return a size from a message.
-
-    Raises  ValueError if it is negative, as the reader would then go back and never end.
-    """
+    """Return a size from a message. Raises ValueError if it is negative, as the reader would then never end."""
     if said < 0:
         raise ValueError(f"a size of {said}")
     return said

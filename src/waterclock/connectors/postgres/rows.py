@@ -1,6 +1,6 @@
 """Parses rows that a PostgreSQL server sends as text into declared types, and adds the labels of their windows.
 
-Rows are sent by COPY as CSV, which Arrow parses: both sides run in C.
+The server sends rows by COPY as CSV, which Arrow parses. This is fast, as both are implemented in C.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def batches(
 
     `came` counts the rows that the server sent, including those that belong to no window.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     schema = schema_of(extract)
     with connection.cursor().copy(f"COPY ({query_of(extract)}) TO STDOUT (FORMAT csv)") as copy:
@@ -60,7 +60,7 @@ def parse_texts(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) 
 
     Texts are in the server's format, but arrays are JSON.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     lines = (",".join("" if text is None else f'"{text.replace(_QUOTE, _QUOTES)}"' for text in row) for row in rows)
     return _parse_batch(("\n".join(lines) + "\n").encode(), extract, schema_of(extract), None)
@@ -119,9 +119,9 @@ def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came:
 
 
 def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
-    """Parse CSV into the columns' types, if Arrow can.
+    """Parse CSV into the types in which Arrow can parse the columns.
 
-    Raises  ArrowInvalid, after which the caller tries again with `decimals_as_text`; then E812
+    Raises ArrowInvalid for a value that does not fit, or E812 with `decimals_as_text`, the caller's second attempt.
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -152,7 +152,7 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
 
 
 def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
-    """Return the Arrow type with which Arrow first parses a column: the declared type, or a similar one."""
+    """Return the type in which Arrow parses a column: that of the table, or one that is converted to it later."""
     import pyarrow as pa
 
     kind = one.taken.type.strip().lower()
@@ -169,7 +169,7 @@ def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
 
 
 def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
-    """Convert values that Arrow could not parse as the column's type to that type."""
+    """Convert values that Arrow parsed to the column's type in the table, unless they have it."""
     import pyarrow as pa
 
     wanted = _arrow_type(one)
@@ -201,9 +201,9 @@ def _decode_hex(text: Any) -> Any:
 
 
 def _check_digits(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
-    """Raise E812 for decimals with more digits than their type, and return the values.
+    """Raise E812 for decimals with more digits than their type, else return the values.
 
-    Arrow accepts such decimals, but Spark fails.
+    Arrow accepts such decimals, but Spark fails on them.
     """
     import pyarrow as pa
 
@@ -216,7 +216,10 @@ def _check_digits(values: pa.Array, one: PostgresRequestedColumn, extract: Postg
 
 
 def _parse_exactly(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Parse numbers without rounding; only zeros at the end of a fraction are dropped. Raises  TypeMismatch."""
+    """Parse numbers without rounding; only zeros at the end of a fraction are dropped.
+
+    Raises TypeMismatch for the first text that does not fit.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
 """Checks that a server's log continues the one that was read before, and is not another log with the same positions.
 
 A restored server or a promoted standby starts a new timeline, at the position where it left the previous one. Changes
-that a batch has collected from after that position do not exist on this server.
+that a batch has collected from the old timeline after that position do not exist on this server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LogEnd:
 
 
 def read_log_end(connection: Connection, where: str) -> LogEnd:
-    """Return the end of the log that is flushed to disk, and the timeline. Raises  E861 (transient) at a standby."""
+    """Return the end of the log that is flushed to disk, and the timeline. Raises E861 (transient) at a standby."""
     row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
     if row is None or row[0]:
         raise WaterclockError(
@@ -53,7 +53,7 @@ def read_log_end(connection: Connection, where: str) -> LogEnd:
 
 
 def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place: LogEnd, where: str) -> None:
-    """Check that this server's log contains all collected changes. Raises  E860 after a restore or a promotion."""
+    """Check that this server's log contains all collected changes. Raises E860 after a restore or a promotion."""
     low = int(since["to"])
     if place.end < low:
         raise _restored_server_error(where, low, f"its log ends at {position_text(place.end)}")

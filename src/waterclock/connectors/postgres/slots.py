@@ -88,7 +88,8 @@ def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) 
 
     The server first waits for the end of all open transactions. `table` is the quoted name of the table.
 
-    Raises  E861 if the server is not configured for slots, or denies it; as UnfitDecoder if another plugin may work
+    Raises E861 if the server is not configured for slots or denies permission. If another plugin may work, the error is
+    an UnfitDecoder.
     """
     with ExitStack() as held:
         connection = held.enter_context(database.open_connection(where))
@@ -198,11 +199,11 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
 
 
 def require_as_of(connection: Connection, table: str, where: str) -> None:
-    """Check that a snapshot still sees the table's rows, and lock the table for the transaction.
+    """Check that a snapshot sees the rows that the table had at its time, and lock the table for the transaction.
 
-    TRUNCATE and rewrites of a table are visible to older snapshots. `table` is the quoted name of the table.
+    It may not, as TRUNCATE and rewrites of a table also affect older snapshots. `table` is the table's quoted name.
 
-    Raises  E867 (transient) if the table was truncated or rewritten since
+    Raises E867 (transient) if the table was truncated or rewritten since.
     """
     connection.execute(f"SELECT FROM {table} LIMIT 0")
     row = connection.execute(
@@ -239,7 +240,7 @@ def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping
 def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
     """Check that a slot can still return all changes after a position.
 
-    Raises  E860 if the slot was dropped, lost its log, or was advanced further
+    Raises E860 if the slot was dropped, lost its log, or was advanced beyond the position.
     """
     if state is None:
         what, why = "is gone", "it was dropped, or the server was restored or replaced"

@@ -1,7 +1,7 @@
 """Maps the types of PostgreSQL columns to Spark types, and refuses types without a counterpart.
 
-For a type without a counterpart, a type must be declared. Every type has a text form, so a column that is declared
-STRING can have any type.
+If a column has such a type, the statement must declare a Spark type for it. STRING works for every column, as every
+type has a text form.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decodes the output of PostgreSQL's plugin wal2json, format version 2: a JSON object per begin, change and commit.
 
-JSON has no NaN and Infinity, so wal2json writes these values of a float or numeric as null. So a table with such
-columns is decoded by pgoutput, unless the statement declares wal2json.
+JSON has no NaN and Infinity, so wal2json writes these values of a float or numeric column as null. A table with such
+columns is therefore decoded by pgoutput, unless the statement declares wal2json.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IGNORED = frozenset({"C", "M"})  # commits and messages
 
 
 def options(schema: str, table: str) -> dict[str, str]:
-    """Return the options with which wal2json reads one table, with positions and times, and without messages."""
+    """Return the plugin options of wal2json for reading one table, with positions and times."""
     return {
         "format-version": "2",
         "include-lsn": "1",
@@ -45,7 +45,7 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
 
     `lines` are complete transactions.
 
-    Raises  ValueError for a line that wal2json does not write
+    Raises ValueError for a line that wal2json does not write.
     """
     begin: Begin | None = None
     number = 0
@@ -111,7 +111,7 @@ def _values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None
 
 
 def _list_column_numbers(*rows: Iterable[Mapping[str, Any]] | None) -> tuple[tuple[str, int | None], ...]:
-    """Return the names of columns with their numbers; columns of a replica identity have None as their number."""
+    """Return the names of columns with their numbers, which are None for the columns of a replica identity."""
     return tuple((each["name"], int(each.get("position", 0)) or None) for row in rows for each in row or ())
 
 

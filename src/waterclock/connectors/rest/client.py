@@ -1,11 +1,11 @@
 """Sends requests to an API with credentials, within its rate limit, with retries, and in bounded memory.
 
 A request is retried after 408, 425, 429 and 5xx (except 501 and 505), and if there is no connection, no response in
-time, or a response that was cut off. The wait before a retry grows, or is the one that the server asks for. Any other
-4xx is final.
-Redirects are not followed, and no request leaves the connection's url (`addresses`), because the credentials would go
-with it. Every response has a size limit, also that for a token (`http.client`). No secret and no parameter appears in
-an error message.
+time, or a response that was cut off. The wait before a retry grows, and is at least the one that the server asks for.
+Any other 4xx is final.
+Redirects are not followed, and no request is sent to an address that is not below the connection's url (`addresses`),
+because it would contain the credentials. Every response has a size limit, also that for a token (`http.client`). No
+secret and no parameter appears in an error message.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 MOST_BYTES = 256 * 1024 * 1024
-"""The maximum size of a response, unpacked, as a page is kept in memory as a whole."""
+"""The maximum size of an unpacked response. A response is in memory as a whole."""
 MOST_BYTES_OF_TOKEN = 1024 * 1024
 _TOLD = 300
 _LONGEST_WAIT = 30.0
 _SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
-"""Matches header values that all servers read alike: ASCII without control characters or surrounding blanks."""
+"""Matches header values that are safe to send: ASCII without control characters or surrounding blanks."""
 
 
 _CODES = {HttpFailure.NO_CONNECTION: "E840", HttpFailure.LATE: "E841", HttpFailure.CUT_OFF: "E842"}
 
 
 class TransientFailure(Exception):
-    """Raised if an attempt fails that may succeed later. It has the error code, the reason, and the wait in seconds.
+    """Raised if a request fails that may succeed later, with the error code and the reason.
 
-    The wait is None unless the server asks for one.
+    `after` are the seconds that the server asks to wait; None if it does not ask.
     """
 
     def __init__(self, code: str, why: str, after: float | None = None) -> None:
@@ -73,7 +73,7 @@ class TransientFailure(Exception):
 class ApiRequest:
     """A request for a path with parameters, or for `link`, the address of a next page.
 
-    `may_lack`: 404 and 410 are valid responses. `kind` is the media type of the content.
+    `may_lack`: 404 and 410 are valid responses, and not errors. `kind` is the media type of the content.
     """
 
     method: str
@@ -113,9 +113,9 @@ class Api:
         """Send a request, with retries. Return the successful response, or the result of `read` for it.
 
         `read` raises ValueError for a response that was cut off.
-        Raises  E840 if the server does not respond, E841 if it stays busy or fails, E842 if the response is incomplete:
-                all three are transient
-                E844 if the credentials are refused, E845 for any other refusal
+        Raises E840 if the server does not respond, E841 if it stays busy or fails, and E842 if the response is
+        incomplete. These are transient. Raises E842 for a response that is too large, E844 if the credentials are
+        refused, E845 for any other refusal, and E877 for an address that is not below the url.
         """
         from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
@@ -161,7 +161,7 @@ class Api:
     def reach(self, path: str) -> None:
         """Send a HEAD request for a path, to check that the API responds and accepts the credentials.
 
-        Raises  E840 without a response, E844 for refused credentials
+        Raises E840 without a response, E844 for refused credentials.
         """
         request = ApiRequest("HEAD", path, {})
         try:
@@ -181,7 +181,7 @@ class Api:
         """Resolve a link to the next page to a complete address, without the parameter that contains the key.
 
         The link may be relative to the address of the request.
-        Raises  OutsideApi for a link that is not below the API's url
+        Raises OutsideApiError for a link that is not below the API's url.
         """
         whole = resolve_link(self._base_address(request), link, without=self._option_text("auth.param"))
         parse_below(self._url, whole)
@@ -286,7 +286,7 @@ class Api:
         return {}
 
     def _fetch_token(self) -> bytes:
-        """Request a token, and return the body of the response. The caller must have the lock of the tokens."""
+        """Request a token, and return the body of the response. `Tokens` calls this while it holds its lock."""
         form = {"grant_type": "client_credentials"}
         if self._has_option("auth.scope"):
             form["scope"] = self._option_text("auth.scope")
@@ -343,7 +343,7 @@ class Api:
         return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
 
     def _no_json(self, answer: Response, error: ValueError) -> str:
-        if answer.content.lstrip()[:1] == b"<":  # a login, proxy or app page: another page_size does not help
+        if answer.content.lstrip()[:1] == b"<":  # the page of a login, a proxy or an app
             return f"the response is HTML or XML, and not JSON: {self._describe_answer(answer)}"
         return f"the response is not complete JSON: {error}"
 

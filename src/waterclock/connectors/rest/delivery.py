@@ -1,6 +1,6 @@
 """Sends the rows of sealed slices to an API, and never sends rows again that it accepted.
 
-1. The slices of the claim are checked. If one is missing, the delivery stops and nothing was sent.
+1. The slices of the claim are checked. If one is missing, the delivery stops before anything is sent.
 2. The claim's record is created, unless it exists. It names the slices and how they are split. From then on the claim
    can only be completed: every process that handles it, to deliver, to kill or to check, sends the remaining rows.
 3. Each chunk is sent with its idempotency key, and recorded once it is accepted (`journal`).
@@ -53,7 +53,7 @@ _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "row": "
 
 @dataclass(slots=True)
 class _Refusals:
-    """What the API refused of a claim: the first error, the number of requests, and descriptions of the rows.
+    """The refusals of a claim: the first error, the number of refused requests, and descriptions of the refused rows.
 
     `entities` are the values of PER in refused rows. Later rows with these values are not sent.
     """
@@ -78,8 +78,8 @@ class RestDeliverer:
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Send the slices of a claim, or only the remaining rows if the claim was begun before.
 
-        Raises  E822 for a missing slice, E847 if the API refuses rows; E848, transient, if it accepted only a part so
-                far; E840, E841, E844 if nothing was accepted
+        Raises E822 for a missing slice, E847 if the API refuses rows, E848 (transient) if it accepted only a part so
+        far, and E840, E841 or E844 if nothing was accepted.
         """
         one = deliveries[0]
         journal = self._journal(one.project, one.publish)
@@ -97,9 +97,9 @@ class RestDeliverer:
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record a claim as killed. If it was begun before, send its remaining rows instead, as accepted rows remain.
+        """Record a claim as killed. If it was begun before, send its remaining rows instead, to complete it.
 
-        Raises  as `deliver` if the remaining rows cannot be sent now; the claim then stays open
+        Accepted rows cannot be undone. Raises the errors of `deliver` if rows cannot be sent now; the claim stays open.
         """
         journal = self._journal(project, publish)
         if journal.latch(claim, {"outcome": KILLED}):
@@ -116,7 +116,7 @@ class RestDeliverer:
     def reach(self, unit: Unit) -> None:
         """Check that the API responds and accepts the connection's credentials; no rows are sent.
 
-        Raises  E840, E844.
+        Raises E840 without a response, E844 for refused credentials.
         """
         del unit
         self.api.reach("")
@@ -130,7 +130,7 @@ class RestDeliverer:
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label; None before the first delivery.
 
-        Each completed claim records the newest delivery at the time of its own end.
+        The record of the newest completed claim contains it.
         """
         del unit
         journal = self._journal(project, publish)
@@ -141,7 +141,7 @@ class RestDeliverer:
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return a message if a completed claim has no record; else None. The content of an API cannot be checked."""
+        """Return a message if the journal has no record of a completed claim; else None. The API is not checked."""
         del unit
         if self._journal(project, publish).read_completion(claim) is None:
             return f"the journal of {self.setting.name} has no record of claim {claim}"
@@ -205,7 +205,7 @@ class _Sender:
     def send(self, each: dict[str, Any], record: dict[str, Any]) -> None:
         """Send the remaining rows of a label.
 
-        Raises  E848 if some requests were accepted already; otherwise the original error
+        Raises E848 if some requests were accepted already; otherwise the original error.
         """
         per, is_ordered = each["per"], bool(each["order_by"])
         chunks: Iterable[tuple[Chunk, str]] = self._find_pending_chunks(each, record)
@@ -300,7 +300,7 @@ class _Sender:
         label = each["label"]
         where = f"{each['publish']}@{label}, request {chunk.number + 1}"
         with self._lock:
-            # rows after a refused row with the same PER value wait for it; other rows of the chunk are sent
+            # rows with the PER values of a refused row are not sent, so that they keep their order
             rows = tuple(row for row in chunk.rows if row.entity not in self.refusals.entities)
         if chunk.rows and not rows:
             return
@@ -314,7 +314,7 @@ class _Sender:
             return
         if len(rows) < len(chunk.rows):
             key = key_of((key,), rows, 0)
-        # rows carried over from refused claims belong to the same delivery as the rows those claims sent
+        # all claims that send rows of one delivery, after refusals, name the first of them
         begun = min(each["carried"], default=self.claim)
         headers = {"Waterclock-Label": label, "Waterclock-Delivery": str(begun)}
         if self.sending.idempotency:
@@ -378,7 +378,7 @@ def _describe_row(row: ChunkRow, keys: Sequence[str]) -> str:
 
 
 def _path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
-    """Build the path of a request. Raises  OutsideApi for a value that leads to another path."""
+    """Build the path of a request. Raises OutsideApiError for a value that leads to another path."""
     values = {name: [str(value)] for name, value in ((rows[0].values or {}) if rows else {}).items()}
     return fill_path(template, {**values, TIMELABEL: [label]})
 
@@ -410,7 +410,7 @@ def _outside_path_error(why: str, where: str) -> WaterclockError:
 
 
 def _readable(delivery: Delivery) -> int:
-    """Count the rows of a slice. Raises  E822 if one of its files is missing or damaged."""
+    """Read a slice, and return its number of rows. Raises E822 if one of its files is missing or damaged."""
     return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
 
 

@@ -1,7 +1,8 @@
-"""Requests an API FOR EACH row of a table that has no stored response, with concurrent requests.
+"""Collects the response of an API for each row of a table (FOR EACH). Rows with a stored response are not requested.
 
-The keys to request are first written to a temporary file, so that no Spark job waits for the API. Responses are stored
-page by page (`response_store`), and Spark reads these pages. Only the requests in flight are in memory.
+The keys to request are first written to a temporary file, so that no Spark job waits for the API. Requests are
+concurrent. Responses are stored page by page (`response_store`), and Spark reads these pages. Only the requests in
+flight are in memory.
 """
 
 from __future__ import annotations
@@ -60,12 +61,16 @@ class _EachContext:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """Maps each requested column to the JSON member of a stored line that contains the requested value."""
+        """By requested column, the JSON member of a stored line that contains the requested value."""
         return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
 
 
 def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, columns: Columns, zone: str) -> Collected:
-    """Collect the responses of an API for each row of each window. Raises  E392, E840 to E845, E868, E869, E879."""
+    """Collect the responses of an API for each row of each window.
+
+    Raises E392 for a column that is missing or not a scalar, E840 to E845 for failed requests, E868 for a record that
+    matches no requested row, E869 for a 404, E877 for a value that leads to another path, and E879 for a damaged page.
+    """
     resource = reading.resource
     folder = page_store.unit_folder(entry_path(reading.setting.archive), reading.setting.name, reading.unit.path)
     spans = [resource.asked.since, resource.asked.until, resource.asked.format, resource.asked.zone]
@@ -110,9 +115,9 @@ def _keys(rows: DataFrame, asking: _EachContext, window: Window) -> DataFrame:
 
 
 def _text(value: str, kind: str, asking: _EachContext, name: str) -> str:
-    """Return SQL that converts a value to the text for a request; an instant is in UTC.
+    """Return SQL that converts a value to text for a request; instants are in UTC.
 
-    Raises  E392 for a nested or binary value.
+    Raises E392 for a nested or binary value.
     """
     if kind.startswith(_NOT_ASKED_FOR):
         raise WaterclockError(
@@ -130,8 +135,8 @@ def _text(value: str, kind: str, asking: _EachContext, name: str) -> str:
 def _fetch_answers(spark: SparkSession, asking: _EachContext, window: Window, keys: DataFrame) -> tuple[Series, int]:
     """Request and store the responses for all keys of a window that have none yet.
 
-    Returns  the series that contains all responses, and the number of keys that were requested
-    Raises  the first failure, after the other requests in flight are answered and stored
+    Return the series that contains all responses, and the number of keys that were requested.
+    Raises the first failure, after the responses to the other requests in flight are stored.
     """
     now = datetime.now(UTC)
     series = asking.answers.series(
@@ -166,7 +171,7 @@ def _fetch_answers(spark: SparkSession, asking: _EachContext, window: Window, ke
 def _open_keys(
     spark: SparkSession, asking: _EachContext, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
 ) -> Iterator[tuple[str, StoredResponse | None]]:
-    """Yield the keys without a response in the window's series, with a cached response of an earlier label or None."""
+    """Yield the keys without a response in the window's series. The response of an earlier label, or None, follows."""
     if known:
         stored = _lines_in(spark, [series.path_of(page) for page in known], KEY)
         keys = keys.join(stored.select(KEY).distinct(), KEY, "left_anti")
@@ -248,7 +253,7 @@ def _request_keys(asking: _EachContext, window: Window, keys: Sequence[str]) -> 
     try:
         bodies = list(_bodies(asking, window, keys))
     except (NotFound, OutsideApiError) as error:
-        if len(keys) > 1:  # some or all keys do not exist: a request for each one finds out which
+        if len(keys) > 1:  # some or all keys do not exist; a request for each shows which
             return {key: answer for one in keys for key, answer in _request_keys(asking, window, [one]).items()}
         if not asking.details.skips_not_found:
             outside = isinstance(error, OutsideApiError)
@@ -270,7 +275,7 @@ def _request_keys(asking: _EachContext, window: Window, keys: Sequence[str]) -> 
 
 
 def _bodies(asking: _EachContext, window: Window, keys: Sequence[str]) -> Iterator[Body]:
-    """Yield the pages of the response for these keys. Raises  E843 if they do not end."""
+    """Yield the pages of the response for these keys. Raises E843 if they do not end."""
     values = [json.loads(key) for key in keys]
     resource = _resource_for(asking, values)
     reading = replace(asking.reading, resource=resource)
@@ -292,7 +297,7 @@ def _bodies(asking: _EachContext, window: Window, keys: Sequence[str]) -> Iterat
 def _resource_for(asking: _EachContext, values: Sequence[Sequence[str]]) -> Resource:
     """Replace the column names in a resource's path and parameters by values, joined by commas in a batch.
 
-    Raises  OutsideApi for a value that leads to another path
+    Raises OutsideApiError for a value that leads to another path.
     """
     resource = asking.reading.resource
     by_name = {name: [each[at] for each in values] for at, name in enumerate(asking.request.parameters)}
@@ -316,7 +321,7 @@ def _adapt_request(
 
 
 def _value_of(asking: _EachContext, window: Window, line: str) -> str:
-    """Return the requested value to which a record belongs. Raises  E868 if it does not contain one."""
+    """Return the value in a record that identifies the row that was requested. Raises E868 if it has none."""
     path = asking.details.match
     found = value_at(json.loads(line, parse_int=str, parse_float=str), path)
     if isinstance(found, bool):
@@ -383,7 +388,7 @@ def _collect_records(
     zone: str,
     count: int,
 ) -> Collected:
-    """Build the result of the collect: the records for all current keys, with labels and requested values."""
+    """Build the result of the collect: the records for all keys in the table now, with labels and requested values."""
     all_pages = [(series, page) for series, of_one in kept for page in of_one]
     paths = [series.path_of(page) for series, page in all_pages if page.rows]
     archive = str(entry_path(asking.reading.setting.archive))
@@ -427,7 +432,7 @@ def _filter_requested_lines(keys: DataFrame, lines: DataFrame) -> DataFrame:
 
 
 def _types(asking: _EachContext) -> Iterator[tuple[str, str]]:
-    """Yield the requested columns with their types in the FOR EACH table."""
+    """Yield the columns whose values are requested, with their types in the FOR EACH table."""
     rows = next(iter(asking.request.rows.values()))
     names = {name.lower(): name for name in rows.columns}
     for name in asking.request.parameters:

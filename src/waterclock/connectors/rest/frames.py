@@ -50,11 +50,11 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     inside: Mapping[str, str] | None = None,
     chosen: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
-    """Return the records of stored pages. It adds the data time `TIME` if `time` names its column.
+    """Return the records of stored pages as a frame. If `time` is a column, its instants are added as `TIME`.
 
-    `by_window` adds `ASKED_BY`, the label of the window that requested the record. `inside` maps columns to the names
-    of their members in the pages, where these differ. `chosen` filters records before their values are parsed; its
-    input has those members and `ASKED_BY`. Cost: one scan, and no job before it
+    `by_window` adds `ASKED_BY`, the label of the window that requested the record. `inside` maps columns to their JSON
+    members in the pages, if the names differ. `chosen` filters records before their values are parsed; its input has
+    these members and `ASKED_BY`. Cost: one scan when the frame is evaluated, and no job before.
     """
     inside = inside or {}
     by_source = {one.source: one for one in taken}
@@ -84,10 +84,7 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
 
 
 def keep_own_window(labelled: DataFrame) -> DataFrame:
-    """Keep the rows that are in the window that requested them, and drop `ASKED_BY`.
-
-    Other windows request the others.
-    """
+    """Keep the rows that are in the window that requested them, and drop `ASKED_BY`."""
     return labelled.where(f"{ASKED_BY} = {TIMELABEL}").drop(ASKED_BY)
 
 
@@ -146,7 +143,7 @@ def _sql(text: str) -> Column:
 
 
 def _type_to_read(taken: CollectedColumn | None, epoch: str) -> str:
-    """Return the type for Spark's JSON reader. Scalar types are read as text, because a number may be in quotes."""
+    """Return the type for Spark's JSON reader: text for numbers and booleans, because a value may be in quotes."""
     if taken is None:
         return "STRING"
     kind = taken.type.lower().partition("(")[0].strip()

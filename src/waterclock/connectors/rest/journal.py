@@ -5,7 +5,7 @@
         <claim>.accepted      a line for each accepted request, flushed at once; in an object store a folder with an
                               object for each; removed once all requests were accepted
         <claim>.done.json     all requests were accepted
-        <claim>.refused.json  the API refuses some of them for good: accepted ones stay accepted
+        <claim>.refused.json  the API refused some requests for good; the others were accepted
         labels/<label>/done-<claim>, refused-<claim>
 
 All files except `<claim>.accepted` are created only if they do not exist, so the first of two runners wins.
@@ -52,7 +52,7 @@ class AcceptedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The record of the requests of one publish."""
+    """The record of the requests that a publish sent to an API."""
 
     folder: Path
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
@@ -131,14 +131,14 @@ class Journal:
         return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 
     def generation(self, label: str) -> tuple[int, tuple[int, ...]]:
-        """Return the last claim that delivered a label completely (0 for none), and the refused claims since then."""
+        """Return the newest claim that delivered a label completely (0 if none), and the claims refused since then."""
         names = names_in(self._label(label), "")
         done = max((int(name.removeprefix("done-")) for name in names if name.startswith("done-")), default=0)
         refused = sorted(int(name.removeprefix("refused-")) for name in names if name.startswith("refused-"))
         return done, tuple(claim for claim in refused if claim > done)
 
     def count_carried(self, label: str, claims: Sequence[int]) -> Counter[str]:
-        """Count, by digest, the rows of a label that the API accepted under these claims, which it refused in part."""
+        """Count the rows of a label, by digest, that the API accepted from claims that it then refused in part."""
         counted: Counter[str] = Counter()
         for claim in claims:
             for one in self.read_accepted(claim):

@@ -40,7 +40,7 @@ _OF_EACH = ("batch", "match", "in_flight", "cache", "not_found")
 def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iterator[InvalidOption]:
     """Yield errors for invalid or contradictory options of a `connection`, a `collect` or a `publish`.
 
-    A collect is checked once more: as `each` if it has FOR EACH, as `whole` if it does not.
+    `what` is one of these words. For a collect, a second call has `each` if it has FOR EACH, else `whole`.
     """
     if what in {"each", "whole"}:
         yield from _wrong_each(options, path) if what == "each" else _only_of_each(options, path)
@@ -164,7 +164,10 @@ def _wrong_params(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
 
 
 def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[InvalidOption]:
-    """Yield errors for options that contradict the paging. Those of a connection may be incomplete."""
+    """Yield errors for options that contradict the paging. With `is_whole`, also for a missing option.
+
+    A connection need not have all options, as a collect can add them.
+    """
     style = options.get("paging")
     if style is None:
         return

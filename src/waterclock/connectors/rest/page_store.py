@@ -3,14 +3,14 @@
     <archive>/<connection>/<unit>/w=<label>/<request digest>/000001/
         page-000001.json                metadata: number of records, columns, time, and the position of the next page
         page-000001-<random>.ndjson.gz  the records, each on a line, as the source wrote them
-        closed.json                     the collect is over: the next read of the window starts a new series
+        closed.json                     exists once the collect is over: the next one starts a new series (folder)
     <archive>/<connection>/<unit>/columns/<digest>/columns.json     the columns that were seen, by request and rows
 
-A page exists once its JSON file does, which names the file of its records. The JSON file is flushed, and created only
-if it does not exist. If two runners write the same page, the first wins, and both continue with its content. So a
-series is one chain of pages, even with several writers. A series continues at the page that its last page names as the
-next, unless it is closed or its last page is older than `resume` seconds. It contains no secret: the key is removed
-from links. Pages are originals: they are never changed or removed.
+A page is valid once its JSON file exists, which names the file of its records. The JSON file is flushed, and created
+only if it does not exist. If two runners write the same page, the first wins, and both continue with its content. So a
+series is one chain of pages, even with several writers. A collect continues a series after its last page, unless the
+series is closed or that page is older than `resume` seconds. A series contains no secret: the key is removed from
+links. Pages are originals: they are never changed or removed.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Series:
             number += 1
 
     def keep(self, page: Page, content: bytes) -> Page:
-        """Store a page with its records.
+        """Store a page with its records, unless another runner has stored a page with that number.
 
-        Return the page with that number, which another runner may have stored first.
+        Return the stored page with that number.
         """
         make_folder(self.folder)
         name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
@@ -97,9 +97,9 @@ class Series:
         return stands
 
     def require_whole(self, page: Page, where: str) -> None:
-        """Check that the stored records of a page are those that the API sent. Cost: its file is read.
+        """Check that the stored records of a page are those that the API sent, by their digest. Reads the file.
 
-        Raises  E879 for a missing or changed file
+        Raises E879 for a missing or changed file.
         """
         path = self.folder / page.file
         try:
@@ -148,7 +148,7 @@ class Series:
 def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> Series:
     """Return the newest series of a request if it can be continued, else a new one.
 
-    Without `goes_on_whole`, a series that is complete is not continued, so that a new one reads the current content.
+    `reuses_complete`: a series that has its last page is returned too, so that no page is requested again.
     """
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
@@ -159,7 +159,7 @@ def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> S
 
 
 def folder_of(archive: Path, connection: str, unit: str, label: str, asked: Any) -> Path:
-    """Return the folder of the series of a window. `label` is empty if one collect is for all windows."""
+    """Return the folder of the series for a request of a window. `label` is empty for a request without a window."""
     return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / _digest_of(asked)
 
 

@@ -1,4 +1,4 @@
-"""Extracts the records of a response as they were written, with all digits and the order of members.
+"""Extracts the records of a JSON response as text, unchanged: with all digits and the order of members.
 
 Pure functions. The text of the records is parsed once; the remaining response is parsed separately.
 """
@@ -52,7 +52,7 @@ class Body:
 def body_of(content: bytes, path: Sequence[str]) -> Body:
     """Parse a response. Its records are the array at `path`, or the single object there.
 
-    Raises  NoRecords if there is neither; ValueError for a text that is not JSON
+    Raises NoRecords if there is neither, or if it is too large or too deep, and ValueError for invalid JSON.
     """
     if content.count(b",") > _MOST_VALUES:
         raise NoRecords(f"it has more than {_MOST_VALUES} values: request smaller pages")
@@ -89,7 +89,7 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
 
 
 def _without_records(text: str, path: Sequence[str]) -> Body:
-    """Return an empty body if the value at the path is null. Raises  NoRecords for another value or a missing path."""
+    """Return an empty body if the value at the path is null. Raises NoRecords for another value or a missing path."""
     whole = found = json.loads(text, parse_constant=_no_number)
     for at, step in enumerate(path):
         if not isinstance(found, dict) or step not in found:

@@ -42,7 +42,7 @@ class Response(HttpResponse):
     def seconds_to_wait(self, now: datetime) -> float | None:
         """Return the seconds to wait according to Retry-After; None if the header is missing or invalid.
 
-        A date in Retry-After is compared with the header Date, since both are from the server's clock, which may be
+        If Retry-After is a date, it is compared with the header Date, as both are from the server's clock, which may be
         wrong.
         """
         said = self.headers.get("retry-after", "").strip()

@@ -1,13 +1,13 @@
-"""Stores the responses of an API FOR EACH row of a table, in pages, and finds stored responses.
+"""Stores the responses of an API for each row of a table (FOR EACH), in pages, and finds stored responses.
 
     <archive>/<connection>/<unit>/each=<table>/
         w=<label>/<request digest>/000001/  a series of pages, as in `page_store`; `closed.json`: it is complete
-        asked/<request digest>/<day>/       an empty file for each series that was written to that day, by its name
+        asked/<request digest>/<day>/       a file named after each series to which pages were added on that day
         columns.json                        the columns that were seen
 
 Each line of a page is a record as the source wrote it, preceded by the requested values and the time of the response. A
-response without records is a line without a record. A page is stored once it has 8 MiB or after a second, or a
-hundredth of the time that the collect has taken so far if that is longer. After a kill, the next run repeats the
+response without records is a line without a record. A page is stored once it has 8 MiB, or after a second or a
+hundredth of the collect's duration so far, whichever is longer. If the process is killed, the next run repeats the
 requests since the last page.
 """
 
@@ -95,9 +95,9 @@ class ResponseStore:
 
 @dataclass(slots=True)
 class ResponseWriter:
-    """Writes the responses of one series, page by page. The pages of several writers form one chain with distinct keys.
+    """Writes the responses of one series, page by page. Several runners may write to a series at the same time.
 
-    If two writers request the same key, the response that is stored first is valid.
+    If two of them request the same key, only the response that is stored first is valid.
     """
 
     answers: ResponseStore
@@ -123,7 +123,7 @@ class ResponseWriter:
     def flush(self) -> None:
         """Store the added responses as a page.
 
-        If another writer stored the page with that number first, responses for the keys in it are dropped.
+        If another runner stored a page with that number first, added responses for its keys are discarded.
         """
         while self._kept:
             now = datetime.now(UTC)
@@ -149,10 +149,10 @@ class ResponseWriter:
 def answer_of(
     key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime
 ) -> StoredResponse:
-    """Build a stored response of one JSON line for each record, which begins with the request's time and its values.
+    """Build a stored response: a JSON line for each record, preceded by the key, the time and the requested values.
 
-    `key` is a JSON array with the values of the request, and `names` are their names. A response without records has
-    one line, with the member `NOTHING`.
+    `key` is a JSON array of the requested values, `names` are their members in a line, and `now` is the time of the
+    response. A response without records has one line, with the member `NOTHING`.
     """
     asked = zip(names, json.loads(key), strict=True)
     head = json.dumps({KEY: key, ANSWERED_AT: now.isoformat(timespec="microseconds"), **dict(asked)})[:-1]

@@ -1,4 +1,4 @@
-"""Manages the OAuth token of a client: requested when needed, cached until it expires, never written to disk."""
+"""Manages the OAuth token of a client, which is cached in memory until it expires, and never written to disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tokens:
     def get(self) -> str:
         """Return a token that remains valid for some time; request a new one if necessary.
 
-        Raises  ValueError for a response without a token; as `fetch`
+        Raises ValueError for a response without a token, and the errors of the function that requests it.
         """
         with self._lock:
             if not self._token or time.monotonic() >= self._until:

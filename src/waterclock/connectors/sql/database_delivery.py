@@ -1,4 +1,4 @@
-"""Base classes that deliver to databases, with a record of deliveries and, as an option, tables behind a view.
+"""Base classes that deliver to databases, with a record of deliveries and, optionally, tables behind a view.
 
 The table `waterclock_deliveries` in the destination's own database has a row for each claim and label, written in the
 transaction that delivers the rows. It shows the outcome of each claim, and a claim with a row is not delivered again.
@@ -83,7 +83,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     ) -> AbstractContextManager[_Connection]:
         """Open for writing, in a transaction that commits if the block succeeds.
 
-        `called` is the project and the claim.
+        `called` is the project and the claim, by which another process can find the connection.
         """
         del called
         return self._destination.open_for_writing(where)
@@ -124,7 +124,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Describe the part of a claim's delivery that is missing in the database; None if it is intact.
 
-        It checks the claim's row in `waterclock_deliveries`, the destination table, and the newest label's rows in it.
+        Checks the claim's row in `waterclock_deliveries`, the destination table, and the newest label's rows in it.
         """
         missing = self._find_missing_database()
         if missing:
@@ -139,7 +139,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, ask, otherwise=no_record(claim))
 
     def _clean(self, unit: Unit, delivery: Delivery) -> None:
-        """Drop tables of versions that were replaced longer ago than the option `keep` allows.
+        """Drop tables of versions that were replaced longer ago than the option `keep`.
 
         A table that a reader has locked is dropped by a later delivery.
         """
@@ -175,8 +175,8 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the slices of a claim and their records in `waterclock_deliveries`, in one transaction.
 
-        Raises  E820 for a table with rows that the project did not publish, E811 (transient) for a locked database,
-                E810, E812, E813, E821; nothing has changed then
+        Raises E820 for a table with rows that the project did not publish, E811 (transient) for a locked database,
+        E810, E812, E813 and E821. An error leaves the database unchanged.
         """
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]

@@ -43,7 +43,7 @@ class DeliveryRecord:
 
     @property
     def place(self) -> str:
-        """The placeholder of a value."""
+        """The placeholder of a value in a statement."""
         return self.dialect.place
 
     @property
@@ -116,9 +116,10 @@ class DeliveryRecord:
         return None if holds_some or not brought else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
-        """Return another project that delivered a publish with the same name; None if there is none.
+        """Return another project that delivered a publish of this name to the database; None if there is none.
 
-        Two projects may share a destination if both use REPLACE WHERE: each replaces the rows of its own condition.
+        Projects that use REPLACE WHERE may share a destination, as each replaces only the rows of its own condition.
+        Then None is returned.
         """
         at = self.place
         row = self.execute(

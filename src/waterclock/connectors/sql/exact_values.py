@@ -1,8 +1,9 @@
 """Refuses values that a destination's column would not store exactly, as databases round, cut and convert silently.
 
-A connector describes each column from its catalog (`StoredColumn`). The check runs on the Arrow columns before they are
-sent. It costs nothing for a column whose type can store every value. Fractions are compared as they are written: 0.1 as
-a DECIMAL equals 0.1 as a DOUBLE. Whole numbers, and a DOUBLE in a column of FLOAT, must be equal to the last bit.
+A connector describes each column from the database's catalog (`StoredColumn`). The check runs on the Arrow columns
+before they are sent. It costs nothing for a column whose type can store every value. Fractions are compared by their
+decimal notation: 0.1 as a DECIMAL equals 0.1 as a DOUBLE. Whole numbers, and a DOUBLE in a FLOAT column, must be equal
+to the last bit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _CLOCK = re.compile(r"(?:[0-9]T|[0-9]\s+)([0-9]+(?::[0-9:.]+)?)")
 
 
 class ValueKind(StrEnum):
-    """The kind of values that a column stores; it selects the check."""
+    """The kind of values that a column stores, which determines how values are checked."""
 
     DECIMAL = "decimal"
     FLOAT = "binary fraction"
@@ -54,8 +55,8 @@ class StoredColumn:
     """A column of a destination, as its catalog describes it. `type_name` is the type as the database writes it.
 
     - `holds`: the kind of values to check. None: the column stores every value exactly, or the database refuses it.
-    - `is_array`: all other attributes describe the elements.
-    - `places`: digits after the point, of a number or of a second (None: no limit).
+    - `is_array`: the column has arrays, and all other attributes describe their elements.
+    - `places`: the number of digits after the point, of a number or of a second; None without a limit.
     - `bits`: the bits of a binary fraction's significand, 24 or 53.
     - `has_zone`: a time keeps the offset of its text.
     - `length`: the maximum length of a text, in characters or in bytes (`is_in_bytes`); longer texts are cut.
@@ -255,7 +256,7 @@ def _number(value: Any) -> Decimal | None:
 def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
     """Return the first number that would be written to a column of times, with the reason for refusing it, or None.
 
-    Databases read 1.005 as a day of the year 1.
+    Databases would convert it without an error: 1.005 to a day of the year 1.
     """
     import pyarrow as pa
 
@@ -372,7 +373,7 @@ def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
-    """Return the first value that a column would change which converts texts of numbers to numbers, or None."""
+    """Return the first value that a column would change, if it converts texts of numbers to numbers; else None."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -388,7 +389,7 @@ def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _texts_of(value: str, *, is_float: bool) -> Iterable[str]:
-    """Yield the texts that the database may return for a number that it converted from a text."""
+    """Yield the texts that the database may return after it has converted the text of a number to a number."""
     number = Decimal(value.strip())
     is_whole = number == number.to_integral_value()
     if is_whole and not is_float and abs(number) < _MOST_WHOLE:

@@ -12,9 +12,9 @@ from waterclock.errors import WaterclockError
 
 
 def require_option(setting: Setting, name: str, kind: str, fix: str) -> str:
-    """Return a required option of a connection, `url` or `path`. Raises  E803 if it is missing.
+    """Return a required option of a connection, such as `url`. Raises E803 if it is missing.
 
-    `kind` describes what such a connection is, `fix` is an example of the option.
+    The error shows `kind`, a sentence about this type of connection, and `fix`, an example of the option.
     """
     value = setting.options.get(name)
     if not value:
@@ -33,7 +33,7 @@ def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
 
     A relative path is below the project's folder.
 
-    Raises  E803 without a path
+    Raises E803 without a path.
     """
     kind = f"a connection of type {type_name} is a database file"
     path = require_option(setting, "path", kind, f"data/{setting.name}.{type_name}")
@@ -42,7 +42,7 @@ def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
 
 
 def url_of(setting: Setting, type_name: str, example: str) -> str:
-    """Return the URL of a database on a server. Raises  E803 if it is missing."""
+    """Return the URL of a database on a server. Raises E803 if it is missing."""
     return require_option(setting, "url", f"a connection of type {type_name} is a database on a server", example)
 
 
@@ -61,7 +61,7 @@ class ServerAddress:
 def parse_address(
     setting: Setting, schemes: tuple[str, ...], port: int, parameters: frozenset[str] = frozenset()
 ) -> ServerAddress:
-    """Parse the URL of a connection. Raises  E803 if it is missing or invalid."""
+    """Parse the URL of a connection. Raises E803 if it is missing or invalid."""
     example = f"{schemes[0]}://user@host:{port}/database"
     url = url_of(setting, schemes[0], example.replace(f":{port}", ""))
     if has_separator_in_password(url):
@@ -83,7 +83,7 @@ def parse_address(
 
 
 def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
-    """Build the error for a URL that cannot be parsed. `why` contains no part of a password."""
+    """Build the error for a URL that cannot be parsed. `why` must not contain any part of a password."""
     return WaterclockError(
         "E803",
         f"the url of the connection {setting.name} cannot be read",
@@ -96,7 +96,7 @@ def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
 def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, str]:
     """Return the paths of the certificate, its key and the CAs, by the names of the driver's parameters.
 
-    Raises  E803 for a certificate without its key, and for a key without its certificate
+    Raises E803 for a certificate without its key, and for a key without its certificate.
     """
     said = {key: str(value) for key, value in setting.options.items()}
     if ("certificate" in said) != ("key" in said):

@@ -17,8 +17,8 @@ def rows_of_slice(
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows as tuples of the columns' values.
 
-    If the destination stores labels, the label follows; with `with_marks`, so does whether the row is deleted.
-    `convert` takes a column, its name in lower case and its Spark type, and returns its values.
+    If the destination stores labels, the row's label follows. `with_marks` adds whether the row is deleted. `convert`
+    takes a column, its name in lower case and its Spark type, and returns its values.
     """
     names = [name for name, _ in delivery.columns]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]

@@ -38,7 +38,7 @@ class SqlViewTables(ABC):
         return [(claim, self._instant(at)) for claim, at in self.session.record.versions(project, publish)]
 
     def show(self, unit: Unit, parts: Mapping[str, ViewPart]) -> None:
-        """Replace the unit's view by one over these tables, by label ("" for a version).
+        """Replace the unit's view by one over the tables `parts`, keyed by label ("" for a version).
 
         Without tables, drop the view.
         """

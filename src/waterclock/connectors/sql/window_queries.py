@@ -31,7 +31,7 @@ class RequestedExpression(SqlRequestedColumn[_Column]):
 
     @property
     def is_text(self) -> bool:
-        """Whether the column is read as text, because its declared type is one."""
+        """True if the column is read as text, because its declared type is a text type."""
         kind = self.taken.type.strip().lower()
         return kind == "string" or kind.startswith(("char", "varchar"))
 

@@ -74,8 +74,8 @@ def collect_rows(
 def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
     """Return whether a table seems to have too many rows to be read in this process.
 
-    Queries are not counted, as that would run them twice. Times are compared as they are written, in the table's zone,
-    which is accurate enough and costs a tenth of parsing them.
+    Rows of a query are not counted, as it would run twice. Times are compared as texts in the table's zone, which is
+    accurate enough and takes a tenth of the time for parsing them.
     """
     if extract.source.startswith("("):
         return False
@@ -128,7 +128,7 @@ def _rowid_ranges(
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches, with labels if they are read by window.
 
-    Raises  E812 for type mismatches.
+    Raises E812 for type mismatches.
     """
     names = [one.taken.source for one in extract.wanted]
     names += [extract.by_window.time_column] if extract.by_window else []
@@ -140,7 +140,7 @@ def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator
 
 
 def _labels(values: Sequence[Any], windows: Sequence[Window], times: Times) -> tuple[pa.Array, pa.Array]:
-    """Return the label of each row by its time, and whether the row is in any window."""
+    """Return the label of each row by its data time, and whether the row is in any window."""
     import pyarrow as pa
 
     micros = instants(values, times).cast(pa.int64()).fill_null(FIRST_MICROS - 1)
@@ -165,8 +165,8 @@ def window_conditions(time_column: str, windows: Sequence[Window], times: Times)
     return f"({_NUMBERS} OR {_TEXTS})".format(t=quote_identifier(time_column)), _bounds(windows, times)
 
 
-# The database may leave out only rows that are certainly outside; the exact instants are compared here, row by row. The
-# plain comparisons can use an index. The dates bound every spelling of an instant, in any zone.
+# These conditions leave out only rows that are certainly outside of the windows. This process then compares the exact
+# instants, row by row. Plain comparisons can use an index. The dates bound all notations of an instant, in any zone.
 _NUMBERS = "(typeof({t}) IN ('integer', 'real') AND {t} >= :low_number AND {t} < :high_number)"
 _TEXTS = (
     "(typeof({t}) = 'text' AND {t} >= :low_text AND {t} < :high_text AND"

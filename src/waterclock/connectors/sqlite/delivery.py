@@ -88,7 +88,7 @@ class SqliteDeliverer(SingleTransactionDeliverer[sqlite3.Connection, Mapping[str
             sql, values = replaced_rows("DELETE", unit, delivery, DIALECT, {})
             deleted = connection.execute(sql, values).rowcount
         put = _insert_sql(table, delivery)
-        # a MERGE skips rows with newer labels, and changes nothing for a known key without other columns
+        # a MERGE writes fewer rows if some have newer labels, or if a key exists and there are no other columns
         must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))
         is_coarse = delivery.mode is Mode.MERGE and is_key_coarse(connection, unit, delivery)
         kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
@@ -131,8 +131,8 @@ def _refuse_equal_keys(
 def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:
     """Create a temporary table for the keys of the slice. Return the SQL that inserts keys into it.
 
-    Its columns have the affinities of the destination's columns. Otherwise SQLite could not use its index, and would
-    scan all its rows for each row of the destination.
+    Its columns have the affinities of the destination's columns. Otherwise SQLite could not use the table's index, and
+    would scan all its rows for each row of the destination.
     """
     listed = ", ".join(quote_identifier(key) for key in delivery.keys)
     connection.execute(f"CREATE TEMP TABLE {_KEPT} AS SELECT {listed} FROM {table} WHERE false")

@@ -36,7 +36,7 @@ def prepare_table(
     """Create the destination, or add missing columns, and create the index that it needs.
 
     Return its columns by lower-case name.
-    Raises  E820 for a table with rows of other owners
+    Raises E820 for a table with rows of other owners.
     """
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
     known = read_stored_columns(connection, unit)
@@ -75,7 +75,7 @@ def _resolve_stored_column(name: str, declared: str) -> StoredColumn:
 
 
 def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> bool:
-    """Return whether an index has a collation that treats different keys as equal, as NOCASE does with `a` and `A`."""
+    """Return whether an index on a key has a collation that treats different texts as equal, such as NOCASE."""
     prefix, table = split_table_name(unit)
     keys = {key.lower() for key in delivery.keys}
     for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quote_identifier(table)})").fetchall():
