@@ -21,21 +21,21 @@ DECIMAL = "waterclock-decimal"
 _PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
 MOST_TYPES = 10_000
 """The maximum number of types in a schema, once its named types are expanded."""
-_OWN = frozenset({"__fastavro_parsed", "__named_schemas"})
+_FASTAVRO_MARKS = frozenset({"__fastavro_parsed", "__named_schemas"})
 _SIZES = {"null": 0, "float": 4, "double": 8}
 _MOST_DIGITS = 1_000
-_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_EXACT_CONTEXT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def parse_schema(text: str) -> Any:
     """Parse an Avro schema with fastavro. Marks by which a file could claim that it is already parsed are removed."""
     import fastavro
 
-    return fastavro.parse_schema(json.loads(text, object_hook=_drop_marks))
+    return fastavro.parse_schema(json.loads(text, object_hook=_remove_fastavro_marks))
 
 
-def _drop_marks(read: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in read.items() if key not in _OWN}
+def _remove_fastavro_marks(read: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in read.items() if key not in _FASTAVRO_MARKS}
 
 
 def is_recursive(schema: Any, known: set[str] | None = None) -> bool:
@@ -109,7 +109,7 @@ def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: objec
     if is_long or abs(unscaled) >= _bound_of(min(precision, _MOST_DIGITS)):
         most = f"; at most {_MOST_DIGITS} are read" if precision > _MOST_DIGITS else ""
         raise ValueError(f"a decimal has more digits than its precision of {precision}{most}")
-    value = Decimal(unscaled).scaleb(-scale, _EXACT)
+    value = Decimal(unscaled).scaleb(-scale, _EXACT_CONTEXT)
     if isinstance(read_as, Mapping) and read_as.get("logicalType") == DECIMAL:
         _check_fit(value, *digits_of(read_as))
     return value
@@ -123,7 +123,7 @@ def _without_padding(data: bytes) -> bytes:
 
 def _check_fit(value: Decimal, precision: int, scale: int) -> None:
     """Raise ValueError for a decimal that does not fit a precision and a scale without rounding."""
-    unscaled = value.scaleb(scale, _EXACT)
+    unscaled = value.scaleb(scale, _EXACT_CONTEXT)
     if unscaled and (unscaled.adjusted() >= precision or unscaled != unscaled.to_integral_value()):
         raise ValueError(f"the decimal {value} does not fit DECIMAL({precision}, {scale}) of the schema that reads it")
 

@@ -64,14 +64,14 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Col
     for column in (column for column in columns.named if column.tells is None):
         _, source = by_lower.pop(column.name.lower(), (None, None))
         if source is not None:
-            taken.append(_take_column(source, column.name, column.type, columns))
+            taken.append(_collected_column(source, column.name, column.type, columns))
         elif not is_optional(column, columns):
             missing.append(column.name)
     if missing:
         raise _missing_columns_error(missing, clean, where)
     rest = [(name, column) for name, column in clean.items() if name.lower() in by_lower]
     if columns.is_open:
-        taken.extend(_take_column(column, name, None, columns) for name, column in rest)
+        taken.extend(_collected_column(column, name, None, columns) for name, column in rest)
         return ColumnMatch(tuple(taken), ())
     return ColumnMatch(tuple(taken), tuple(column.name for _, column in rest))
 
@@ -117,10 +117,10 @@ def is_optional(column: Column, columns: Columns) -> bool:
     return columns.on_change not in {None, OnSchemaChange.FAIL} and not is_needed
 
 
-def _take_column(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> CollectedColumn:
+def _collected_column(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> CollectedColumn:
     is_text = columns.on_change is OnSchemaChange.TEXT and (source.type or "").upper() != "BINARY"
-    said = declared or ("STRING" if is_text else None)
-    return CollectedColumn(source.name, name, said or source.type or "STRING", is_typed=said is not None)
+    fixed_type = declared or ("STRING" if is_text else None)
+    return CollectedColumn(source.name, name, fixed_type or source.type or "STRING", is_typed=fixed_type is not None)
 
 
 def missing_time_column_error(time_column: str, known: Sequence[str], *, where: str) -> WaterclockError:

@@ -64,9 +64,11 @@ class Delivery:
     places: Callable[[Collection[str]], Mapping[str, str]] | None = None
 
     def __post_init__(self) -> None:
-        spelt = {name.lower(): name for name, _ in self.columns}
-        for said in ("keys", "order_by", "per"):
-            object.__setattr__(self, said, tuple(spelt.get(name.lower(), name) for name in getattr(self, said)))
+        spelling = {name.lower(): name for name, _ in self.columns}
+        for attribute in ("keys", "order_by", "per"):
+            object.__setattr__(
+                self, attribute, tuple(spelling.get(name.lower(), name) for name in getattr(self, attribute))
+            )
 
     @property
     def mode_words(self) -> str:

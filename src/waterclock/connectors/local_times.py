@@ -65,28 +65,28 @@ def _offsets_in(year: int, zone: str) -> tuple[tuple[int, ...], tuple[int, ...]]
     occurrence, and a skipped time is shifted forward.
     """
     rules = nominal_zone(zone)
-    at = _seconds(datetime(year - 1, 12, 30, tzinfo=UTC) if year > 1 else datetime(1, 1, 3, tzinfo=UTC))
-    end = _seconds(datetime(year + 1, 1, 3, tzinfo=UTC) if year < 9999 else datetime(9999, 12, 29, tzinfo=UTC))
-    bounds, offsets = [], [_offset(at, rules)]
+    at = _epoch_seconds(datetime(year - 1, 12, 30, tzinfo=UTC) if year > 1 else datetime(1, 1, 3, tzinfo=UTC))
+    end = _epoch_seconds(datetime(year + 1, 1, 3, tzinfo=UTC) if year < 9999 else datetime(9999, 12, 29, tzinfo=UTC))
+    bounds, offsets = [], [_offset_at(at, rules)]
     while at < end:
         after = min(at + _STEP, end)
-        offset = _offset(after, rules)
+        offset = _offset_at(after, rules)
         if offset != offsets[-1]:
             low, high = at, after
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (middle, high) if _offset(middle, rules) == offsets[-1] else (low, middle)
+                low, high = (middle, high) if _offset_at(middle, rules) == offsets[-1] else (low, middle)
             bounds.append((high + max(offsets[-1], offset)) * _MICROS)
             offsets.append(offset)
         at = after
     return tuple(bounds), tuple(offset * _MICROS for offset in offsets)
 
 
-def _offset(at: int, rules: tzinfo) -> int:
+def _offset_at(at: int, rules: tzinfo) -> int:
     """Return a zone's offset at an instant, both in seconds."""
     offset = (EPOCH + timedelta(seconds=at)).astimezone(rules).utcoffset()
     return 0 if offset is None else offset // timedelta(seconds=1)
 
 
-def _seconds(at: datetime) -> int:
+def _epoch_seconds(at: datetime) -> int:
     return (at - EPOCH) // timedelta(seconds=1)

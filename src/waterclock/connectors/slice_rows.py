@@ -34,9 +34,9 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
     for path in files:
         try:
             with pq.ParquetFile(readable(path)) as file:
-                lacking = [name for name in names if name not in file.schema_arrow.names]
-                if lacking:
-                    raise _unreadable_slice_error(path, f"it has no column {', '.join(lacking)}")
+                missing = [name for name in names if name not in file.schema_arrow.names]
+                if missing:
+                    raise _unreadable_slice_error(path, f"it has no column {', '.join(missing)}")
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(names)):
                     yield batch.select(list(names))
         except (OSError, pa.ArrowInvalid) as error:
@@ -122,7 +122,7 @@ def plain_text(value: Any) -> str:
     try:
         return _ENCODER.encode(value)
     except ValueError:
-        return json.dumps(without_nan(value), default=_plain, ensure_ascii=False)
+        return json.dumps(without_nan(value), default=_json_default, ensure_ascii=False)
 
 
 def base64_text(value: bytes) -> str:
@@ -139,7 +139,7 @@ def instant_text(value: datetime) -> str:
     return zoneless.isoformat(sep=" ")
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     if isinstance(value, datetime):
         return instant_text(value) + ("Z" if value.tzinfo else "")
     if isinstance(value, date):
@@ -152,7 +152,7 @@ def _plain(value: object) -> object:
 
 
 # one encoder for all calls: json.dumps would create one for each, in a quarter of the time for a small row
-_ENCODER = json.JSONEncoder(default=_plain, ensure_ascii=False, allow_nan=False)
+_ENCODER = json.JSONEncoder(default=_json_default, ensure_ascii=False, allow_nan=False)
 
 
 def without_nan(value: object) -> object:

@@ -63,10 +63,10 @@ def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[Duckdb
     """Return the columns of a table or query. Raises E804 for a table that does not exist."""
     require_table(connection, unit)
     relation = connection.sql(f"SELECT * FROM {source_of(unit)} LIMIT 0")
-    return [_column(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    return [_describe_column(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
-def _column(name: str, kind: Any) -> DuckdbColumn:
+def _describe_column(name: str, kind: Any) -> DuckdbColumn:
     sql, of = quote_identifier(name), str(kind).lower()
     text = f"CAST({sql} AS VARCHAR)"
     base = of.partition("(")[0]

@@ -57,19 +57,19 @@ def columns_of(connection: FirebirdConnection, unit: Unit) -> list[FirebirdColum
     """Return the columns of a table or query, as the server describes them. Raises E804 for a missing table."""
     if unit.query is None and not kind_at(connection, unit):
         sql = "SELECT TRIM(RDB$RELATION_NAME) FROM RDB$RELATIONS WHERE RDB$SYSTEM_FLAG = 0 ORDER BY 1 ROWS 500"
-        names = [_own_name(row[0]) for row in connection.in_session().rows_of(sql)]
+        names = [_declared_name(row[0]) for row in connection.in_session().rows_of(sql)]
         known = [name for name in names if not name.startswith("waterclock_")]
         raise missing_table_error(unit, known, (unit.path, known))
-    return [_column(each, unit) for each in connection.describe(f"SELECT * FROM {DIALECT.source_of(unit)}")]
+    return [_describe_column(each, unit) for each in connection.describe(f"SELECT * FROM {DIALECT.source_of(unit)}")]
 
 
-def _own_name(name: str) -> str:
+def _declared_name(name: str) -> str:
     """Return a name from the catalog as a declaration spells it: in lower case if it is all in upper case."""
     return name.lower() if name == name.upper() else name
 
 
-def _column(meta: Any, unit: Unit) -> FirebirdColumn:
-    name = _own_name(meta.alias)
+def _describe_column(meta: Any, unit: Unit) -> FirebirdColumn:
+    name = _declared_name(meta.alias)
     if name == meta.alias and name == name.lower() != name.upper():
         fix = f'rename the column, or use a QUERY: SELECT "{name}" AS {name}_ …'
         raise refused_statement_error(str(unit), f'its column "{name}" was created with quotes in lower case', fix)

@@ -52,13 +52,13 @@ DIALECT = SqlDialect(
         f"NUMERIC({digits},{scale})" if digits <= 18 else "BLOB SUB_TYPE TEXT CHARACTER SET UTF8"
     ),
 )
-_NO_RIGHT, _READ_ONLY, _NO_FILE = 335544352, 335544765, 335544344
+_NO_PERMISSION, _READ_ONLY, _NO_FILE = 335544352, 335544765, 335544344
 _LOGINS = frozenset({335544472, 335545106})
 _LOCKED = frozenset({335544345, 335544336, 335544510, 335544451, 335544453, 335544878})
 _CONNECT_SECONDS = 10
 _MOST_BYTES = 256 << 20  # of a result that is not read row by row
-_FIX_OF_RIGHTS = "the database denies permission", "grant the permission to the connection's user"
-_FIX_OF_WRITING = "the database cannot be written", "allow writing to it on the server"
+_PERMISSION_FIX = "the database denies permission", "grant the permission to the connection's user"
+_WRITING_FIX = "the database cannot be written", "allow writing to it on the server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +218,6 @@ def translate_error(error: DatabaseError, database: FirebirdDatabase, where: str
         return unreachable_server_error(database.name, where, why.removeprefix(f"{database.name}: "))
     if codes & _LOCKED:
         return lock_timeout_error(where, why, by="transaction")
-    if codes & {_NO_RIGHT, _READ_ONLY, _NO_FILE}:
-        return unwritable_database_error(where, why, *(_FIX_OF_RIGHTS if _NO_RIGHT in codes else _FIX_OF_WRITING))
+    if codes & {_NO_PERMISSION, _READ_ONLY, _NO_FILE}:
+        return unwritable_database_error(where, why, *(_PERMISSION_FIX if _NO_PERMISSION in codes else _WRITING_FIX))
     return refused_statement_error(where, why)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 _DAY_MINUTES = 24 * 60
-_KEPT_MINUTES = 7 * _DAY_MINUTES
+_DEFAULT_RETENTION_MINUTES = 7 * _DAY_MINUTES
 # options of a connection, and their names in the client library
 _SETTINGS = {
     "security": "security.protocol",
@@ -51,7 +51,7 @@ _FILES = frozenset({"ca", "certificate", "key"})
 _POLL_SECONDS = 0.05
 _TOKEN_SECONDS = 300.0
 _REFUSALS = frozenset({"_INVALID_ARG", "MSG_SIZE_TOO_LARGE"})
-_ABSENT = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+_MISSING = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Cluster:
     token_file: str = ""
     timeout: float = PATIENCE
 
-    def consumer(self, heard: ErrorListener, **more: Any) -> Consumer:
+    def consumer(self, listener: ErrorListener, **more: Any) -> Consumer:
         """Open a consumer that joins no group, reads only committed records, and commits no offsets.
 
-        `heard` receives the client's errors; `more` are additional client settings.
+        `listener` receives the client's errors; `more` are additional client settings.
         """
         from confluent_kafka import Consumer
 
@@ -86,22 +86,22 @@ class Cluster:
             "fetch.max.bytes": 16 * 1024 * 1024,  # in one response, of all partitions
             "fetch.wait.max.ms": 20,  # the records exist: a request that waits for more delays the next partition
         }
-        return Consumer(self._client(heard, {**own, **more}), logger=_silent_logger())
+        return Consumer(self._client(listener, {**own, **more}), logger=_silent_logger())
 
-    def producer(self, heard: ErrorListener, **more: Any) -> Producer:
-        """Open a producer. `heard` receives the client's errors; `more` are additional client settings."""
+    def producer(self, listener: ErrorListener, **more: Any) -> Producer:
+        """Open a producer. `listener` receives the client's errors; `more` are additional client settings."""
         from confluent_kafka import Producer
 
-        return Producer(self._client(heard, more), logger=_silent_logger())
+        return Producer(self._client(listener, more), logger=_silent_logger())
 
-    def admin(self, heard: ErrorListener) -> AdminClient:
+    def admin(self, listener: ErrorListener) -> AdminClient:
         """Open an admin client.
 
         The caller must keep a reference to it: without one, its pending responses are lost.
         """
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient(self._client(heard, {}), logger=_silent_logger())
+        return AdminClient(self._client(listener, {}), logger=_silent_logger())
 
     def log_of(self, topic: str, where: str) -> Log:
         """Return the id and the offset bounds of a topic. Cost: three requests.
@@ -112,10 +112,10 @@ class Cluster:
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
         with self.translate_errors(where, topic):
-            heard = ErrorListener()
-            admin = self.admin(heard)
+            listener = ErrorListener()
+            admin = self.admin(listener)
             described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
-            [found] = _wait_for_results(admin, heard, described).values()
+            [found] = _wait_for_results(admin, listener, described).values()
             partitions = [part.id for part in found.partitions]
             if not partitions:
                 raise self._impossible_answer_error(where, f"{topic} has no partitions")
@@ -128,7 +128,7 @@ class Cluster:
                 for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
             ]
             starts, ends = (
-                {part.partition: answer.offset for part, answer in _wait_for_results(admin, heard, one).items()}
+                {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, one).items()}
                 for one in asked
             )
             for part in partitions:
@@ -163,17 +163,17 @@ class Cluster:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
-        heard = ErrorListener()
+        listener = ErrorListener()
         try:
-            admin = self.admin(heard)
+            admin = self.admin(listener)
             broker = next(iter(admin.list_topics(timeout=self.timeout).brokers))
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=self.timeout
             )
-            [answer] = _wait_for_results(admin, heard, asked).values()
+            [answer] = _wait_for_results(admin, listener, asked).values()
             return int(answer["offsets.retention.minutes"].value)
         except (KafkaException, KeyError, StopIteration, ValueError):
-            return _KEPT_MINUTES
+            return _DEFAULT_RETENTION_MINUTES
 
     def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
         """Return the configuration of a topic, and the end of each partition including uncommitted records.
@@ -184,8 +184,8 @@ class Cluster:
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
         with self.translate_errors(where, topic):
-            heard = ErrorListener()
-            admin = self.admin(heard)
+            listener = ErrorListener()
+            admin = self.admin(listener)
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=self.timeout
             )
@@ -193,8 +193,8 @@ class Cluster:
                 {TopicPartition(topic, part): OffsetSpec.latest() for part in log.ends},  # type: ignore[no-untyped-call]
                 request_timeout=self.timeout,
             )
-            [config] = _wait_for_results(admin, heard, asked).values()
-            found = {part.partition: answer.offset for part, answer in _wait_for_results(admin, heard, ends).items()}
+            [config] = _wait_for_results(admin, listener, asked).values()
+            found = {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, ends).items()}
             return {name: str(entry.value) for name, entry in config.items()}, found
 
     @contextmanager
@@ -202,12 +202,12 @@ class Cluster:
         """Open a consumer for the block. Yield it with the listener that receives its errors."""
         from confluent_kafka import KafkaException
 
-        heard = ErrorListener()
-        consumer = self.consumer(heard, **more)
+        listener = ErrorListener()
+        consumer = self.consumer(listener, **more)
         try:
-            yield consumer, heard
+            yield consumer, listener
         except KafkaException as error:
-            raise heard.choose_error(error) from error
+            raise listener.choose_error(error) from error
         finally:
             consumer.close()
 
@@ -224,13 +224,13 @@ class Cluster:
     def translate_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError:
         """Translate an error of the client library to a Waterclock error; it is `transient` if a retry can help."""
         permanent = self.translate_permanent_error(error, where, topic)
-        return permanent or self._silent_cluster(f"{self.servers}: {error.str()}", where)
+        return permanent or self._no_answer_error(f"{self.servers}: {error.str()}", where)
 
     def translate_permanent_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError | None:
         """Translate an error of the client library that a retry cannot fix; None for any other."""
         name, why = error.name(), f"{self.servers}: {error.str()}"
-        if name in _ABSENT:
-            return self._no_topic(topic, where)
+        if name in _MISSING:
+            return self._missing_topic_error(topic, where)
         if is_of_login(error):
             return refused_login_error(error, self.settings, where)
         if is_of_tls(error):
@@ -249,7 +249,7 @@ class Cluster:
             transient=True,
         )
 
-    def _silent_cluster(self, why: str, where: str) -> WaterclockError:
+    def _no_answer_error(self, why: str, where: str) -> WaterclockError:
         first = self.servers.split(",")[0].strip()
         if "ssl" not in self.settings.get("security.protocol", "") and speaks_tls(first):
             return WaterclockError(
@@ -268,7 +268,7 @@ class Cluster:
             transient=True,
         )
 
-    def _no_topic(self, topic: str, where: str) -> WaterclockError:
+    def _missing_topic_error(self, topic: str, where: str) -> WaterclockError:
         from confluent_kafka import KafkaException
 
         try:
@@ -287,8 +287,14 @@ class Cluster:
             fix=did_you_mean(topic, known, otherwise="create the topic, or correct its name"),
         )
 
-    def _client(self, heard: ErrorListener, more: Mapping[str, Any]) -> dict[str, Any]:
-        own = {"bootstrap.servers": self.servers, "client.id": "waterclock", "error_cb": heard, **self.settings, **more}
+    def _client(self, listener: ErrorListener, more: Mapping[str, Any]) -> dict[str, Any]:
+        own = {
+            "bootstrap.servers": self.servers,
+            "client.id": "waterclock",
+            "error_cb": listener,
+            **self.settings,
+            **more,
+        }
         if self.token_file:
             self._token("")  # raises an error for an invalid token, for which the client would only wait
             own["oauth_cb"] = self._token
@@ -318,7 +324,7 @@ class Cluster:
         return token, ends if math.isfinite(ends) else now + _TOKEN_SECONDS
 
 
-def _wait_for_results(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+def _wait_for_results(admin: AdminClient, listener: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
     """Wait for the responses to `asked` and return their results by key.
 
     Raises KafkaException as soon as all brokers refuse the client.
@@ -327,11 +333,11 @@ def _wait_for_results(admin: AdminClient, heard: ErrorListener, asked: Mapping[A
 
     while wait(asked.values(), _POLL_SECONDS).not_done:
         admin.poll(0)
-        heard.raise_if_refused()
+        listener.raise_if_refused()
     try:
         return {key: answer.result() for key, answer in asked.items()}
     except KafkaException as error:
-        raise heard.choose_error(error) from error
+        raise listener.choose_error(error) from error
 
 
 def _permission_error(name: str, why: str, where: str, topic: str) -> WaterclockError:

@@ -40,8 +40,8 @@ from waterclock.flow.declarations import Unit
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaException, Message, Producer
 
-_MOST_KEPT = 12
-_AT_ONCE = 1_000
+_MOST_CLAIMS = 12
+_POLL_EVERY = 1_000
 _LEAST_PATIENCE = 60.0
 _ABORT_PATIENCE = 10.0
 _DAY = 86_400
@@ -68,7 +68,7 @@ class Records:
     def with_claim(self, found: Delivered) -> Records:
         """Return the record with the outcome of a claim added. If it has too many claims, the oldest is removed."""
         others = (one for one in self.claims if one.claim != found.claim)  # one entry per claim: its newest label
-        claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
+        claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_CLAIMS:]
         is_newest = found.outcome is DeliveryOutcome.DELIVERED and (
             self.last is None or found.label_text >= self.last.label_text
         )
@@ -128,12 +128,12 @@ class KafkaDeliverer:
         first = deliveries[0]
         with self._open_transaction(unit, first.project, first.publish, unit.options.get("in_flight")) as held:
             producer, records = held.producer, held.records()
-            stands = records.find(first.claim)
-            if stands is not None:
-                return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
-            stands = self._search_topic(held, records, first.claim, [one.label_text for one in deliveries])
-            if stands is not None:
-                return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
+            recorded = records.find(first.claim)
+            if recorded is not None:
+                return tuple(replace(recorded, label_text=one.label_text, is_repeat=True) for one in deliveries)
+            recorded = self._search_topic(held, records, first.claim, [one.label_text for one in deliveries])
+            if recorded is not None:
+                return tuple(replace(recorded, label_text=one.label_text, is_repeat=True) for one in deliveries)
             if unit.options.get("keep") == "all":
                 self._require_partitions(unit, set(held.log.ends), deliveries)
             producer.begin_transaction()
@@ -153,12 +153,12 @@ class KafkaDeliverer:
         """Record the claim as killed, unless it has an outcome. Return the recorded outcome."""
         with self._open_transaction(unit, project, publish, None) as held:
             producer, records = held.producer, held.records()
-            stands = records.find(claim)
-            if stands is not None:
-                return replace(stands, is_repeat=True)
-            stands = self._search_topic(held, records, claim, [])
-            if stands is not None:
-                return replace(stands, is_repeat=True)
+            recorded = records.find(claim)
+            if recorded is not None:
+                return replace(recorded, is_repeat=True)
+            recorded = self._search_topic(held, records, claim, [])
+            if recorded is not None:
+                return replace(recorded, is_repeat=True)
             killed = Delivered(claim, DeliveryOutcome.KILLED, "", 0)
             producer.begin_transaction()
             held.put(claim, records.with_claim(killed), self._patience)
@@ -212,7 +212,7 @@ class KafkaDeliverer:
             self._produce(producer, unit, message, record_delivery)
             gone += message.is_gone
             rows += not message.is_gone
-            if (rows + gone) % _AT_ONCE == 0:
+            if (rows + gone) % _POLL_EVERY == 0:
                 producer.poll(0)
         if producer.flush(self._patience) or failed:
             raise self._make_exception(failed)
@@ -223,7 +223,7 @@ class KafkaDeliverer:
                 raise self._make_exception(failed)
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, gone, delivery.note)
 
-    def _produce(self, producer: Producer, unit: Unit, message: SentMessage, heard: Any) -> None:
+    def _produce(self, producer: Producer, unit: Unit, message: SentMessage, listener: Any) -> None:
         more: dict[str, Any] = {} if message.partition is None else {"partition": message.partition}
         if message.milliseconds is not None:
             more["timestamp"] = message.milliseconds
@@ -231,7 +231,7 @@ class KafkaDeliverer:
         while True:
             try:
                 producer.produce(
-                    unit.path, message.value, message.key, headers=list(message.headers), on_delivery=heard, **more
+                    unit.path, message.value, message.key, headers=list(message.headers), on_delivery=listener, **more
                 )
             except BufferError:  # the client's queue is full: wait until some messages are sent
                 if time.monotonic() > end:
@@ -247,11 +247,11 @@ class KafkaDeliverer:
         return KafkaException(errors[0] if errors else KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its public name
 
     def _records(self, unit: Unit, project: str, publish: str) -> Records:
-        with self._group(project, publish) as consumer:
+        with self._open_group(project, publish) as consumer:
             return _read_records(consumer, unit, self.cluster)
 
     @contextmanager
-    def _group(self, project: str, publish: str) -> Iterator[Consumer]:
+    def _open_group(self, project: str, publish: str) -> Iterator[Consumer]:
         with self.cluster.open_consumer(**{"group.id": name_of(project, publish)}) as (consumer, _):
             yield consumer
 
@@ -268,10 +268,10 @@ class KafkaDeliverer:
         if in_flight is not None:
             config["max.in.flight.requests.per.connection"] = int(str(in_flight))
         where = str(unit)
-        with self.cluster.translate_errors(where, unit.path), self._group(project, publish) as consumer:
+        with self.cluster.translate_errors(where, unit.path), self._open_group(project, publish) as consumer:
             log = self.cluster.log_of(unit.path, where)
-            heard = ErrorListener()
-            producer = self.cluster.producer(heard, **config)
+            listener = ErrorListener()
+            producer = self.cluster.producer(listener, **config)
             try:
                 producer.init_transactions(self._patience)
                 yield _OpenDelivery(self.cluster, unit, log, producer, consumer)
@@ -281,12 +281,12 @@ class KafkaDeliverer:
                 with suppress(KafkaException):
                     producer.abort_transaction(_ABORT_PATIENCE)
                 if isinstance(error, KafkaException):
-                    raise self._translate_producer_error(heard.choose_error(error), unit) from None
+                    raise self._translate_producer_error(listener.choose_error(error), unit) from None
                 raise
 
     def _translate_producer_error(self, error: KafkaException, unit: Unit) -> WaterclockError:
-        said = error.args[0]
-        if said.name() in {"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}:
+        cause = error.args[0]
+        if cause.name() in {"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}:
             return WaterclockError(
                 "E858",
                 f"another runner delivers to {unit.path}",
@@ -295,7 +295,7 @@ class KafkaDeliverer:
                 fix="nothing to fix: the other runner delivers",
                 transient=True,
             )
-        return self.cluster.translate_error(said, str(unit), unit.path)
+        return self.cluster.translate_error(cause, str(unit), unit.path)
 
     def _search_topic(
         self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]

@@ -18,8 +18,8 @@ from waterclock.connectors.kafka.ranges import Log, first_range, spans_of
 from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, batches
 from waterclock.flow.declarations import Unit
 
-_CLOCKS = 3600.0  # seconds by which the clocks of a ledger and of a runner may differ
-_EVER = -1
+_CLOCK_MARGIN = 3600.0  # seconds by which the clocks of a ledger and of a runner may differ
+_UNLIMITED = -1
 
 
 def describe_gap(config: Mapping[str, str], log: Log, ends: Mapping[int, int], age: timedelta) -> str:
@@ -32,7 +32,7 @@ def describe_gap(config: Mapping[str, str], log: Log, ends: Mapping[int, int], a
     if dict(ends) != dict(log.ends):
         return "an open transaction hides the end of the topic; it is checked again when that has ended"
     keeps, bytes_kept = int(config.get("retention.ms", 0)), int(config.get("retention.bytes", 0))
-    is_long = (keeps == _EVER or timedelta(milliseconds=keeps) > age) and bytes_kept == _EVER
+    is_long = (keeps == _UNLIMITED or timedelta(milliseconds=keeps) > age) and bytes_kept == _UNLIMITED
     if any(log.starts.values()) and not is_long:
         return "the topic has dropped records, perhaps those of that time (retention.ms, retention.bytes)"
     return ""
@@ -51,7 +51,7 @@ def find_sent_messages(
     """
     if unit.options.get("keep") == "all":
         return "records that are sent as they were collected have no header claim"
-    where, at = str(unit), datetime.fromtimestamp(max(0.0, claim / 1000 - _CLOCKS), UTC)
+    where, at = str(unit), datetime.fromtimestamp(max(0.0, claim / 1000 - _CLOCK_MARGIN), UTC)
     config, ends = cluster.describe_topic(unit.path, log, where)
     if why := describe_gap(config, log, ends, datetime.now(UTC) - at):
         return why

@@ -13,7 +13,7 @@ from waterclock.connectors.interface import Positions
 from waterclock.errors import WaterclockError
 
 WITHOUT = "without"
-_LEAVE_OUT = (
+_SKIP_FIX = (
     "if the label was done before, it keeps its rows; if not, leave it out with waterclock skip, with all its records"
 )
 
@@ -114,7 +114,7 @@ def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_
     """Build the error for records that the brokers dropped."""
     named = ",".join(map(str, gone))
     fix = (
-        _LEAVE_OUT
+        _SKIP_FIX
         if is_owned
         else f"keep them longer (retention.ms); to continue without them: OPTIONS ({WITHOUT} '{named}') on the collect"
     )
@@ -137,7 +137,7 @@ def _replaced_topic_error(log: Log, reached: Positions, where: str, *, is_owned:
         f"{log.name} is not the topic that was read before",
         where=where,
         why=f"it was deleted and created again: its id is {log.id}, and was {old}; the old one was read up to {read}",
-        fix=_LEAVE_OUT
+        fix=_SKIP_FIX
         if is_owned
         else f"to continue with the new one, from its beginning: OPTIONS ({WITHOUT} 'topic {old}') on the collect",
     )
@@ -150,6 +150,6 @@ def _shortened_log_error(log: Log, cut: list[str], where: str, *, is_owned: bool
         where=where,
         why=f"by partition, end < offset of the label: {', '.join(cut)}; the brokers lost records or partitions",
         fix="it is tried again, as a new leader may still be catching up; collected rows are kept. If the"
-        f" records are lost for good: {_LEAVE_OUT if is_owned else 'collect the topic into a table of another name'}",
+        f" records are lost for good: {_SKIP_FIX if is_owned else 'collect the topic into a table of another name'}",
         transient=True,
     )

@@ -50,14 +50,14 @@ def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitio
     """
     conditions: list[str] = []
     if partitions > 1 and extract.by_window:
-        conditions = list(_spans(extract.by_window, extract.times, partitions))
+        conditions = list(_time_conditions(extract.by_window, extract.times, partitions))
     elif partitions > 1:
-        conditions = list(_ranges(connection, unit, partitions))
+        conditions = list(_key_conditions(connection, unit, partitions))
     parts = [replace(extract, part=condition) for condition in conditions]
     return [replace(part, digest=digest_of(connection, part)) for part in parts] or [extract]
 
 
-def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
+def _time_conditions(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     cuts = cuts_of(by_window, times, count)
     literals = dict.fromkeys(
         local_literal(cut, DIALECT) if by_window.is_local else format_bound(cut, by_window, times, DIALECT)
@@ -66,7 +66,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     yield from part_conditions(quote_identifier(by_window.time_column), list(literals))
 
 
-def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
+def _key_conditions(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
     """Yield SQL conditions that split a table by its primary key; nothing unless the key is one whole number."""
     if unit.query is not None:
         return

@@ -75,8 +75,8 @@ def parts_of(connection: Connection, extract: PostgresExtract, partitions: int |
     if count <= 1:
         return [None]
     if extract.by_window:
-        return list(_spans(extract.by_window, extract.times, count))
-    return list(_blocks(connection, extract.source, count))
+        return list(_time_conditions(extract.by_window, extract.times, count))
+    return list(_block_conditions(connection, extract.source, count))
 
 
 def estimate_size(connection: Connection, extract: PostgresExtract) -> tuple[int, int]:
@@ -86,20 +86,20 @@ def estimate_size(connection: Connection, extract: PostgresExtract) -> tuple[int
     return int(plan["Plan Rows"]), int(plan["Plan Rows"]) * int(plan["Plan Width"])
 
 
-def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
+def _time_conditions(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     cuts = cuts_of(by_window, times, count)
     write = local_literal if by_window.is_local else partial(format_time_literal, kind=by_window.kind, times=times)
     literals = dict.fromkeys(write(cut) for cut in cuts)
     yield from part_conditions(quote_identifier(by_window.time_column), list(literals))
 
 
-def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:
+def _block_conditions(connection: Connection, source: str, count: int) -> Iterator[str | None]:
     """Yield SQL conditions that split a table into ranges of blocks, or one None if it cannot be split or is small.
 
     Within one snapshot, no row moves to another block.
     """
-    asked = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = to_regclass(%s)"
-    row = None if source.startswith("(") else connection.execute(asked, (source,)).fetchone()
+    query = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = to_regclass(%s)"
+    row = None if source.startswith("(") else connection.execute(query, (source,)).fetchone()
     if row is None or row[0] not in {"r", "m"} or row[1] < count:
         yield None
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _HEXADECIMAL = 16
-_LEFT = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
+_HISTORY_LINE = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,10 @@ def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place
     before = int(since.get("timeline", place.timeline))
     if before == place.timeline:
         return
-    left = {int(number): position_of(at) for number, at in _LEFT.findall(_history(database, place.timeline, where))}
+    left = {
+        int(number): position_of(at)
+        for number, at in _HISTORY_LINE.findall(_read_timeline_history(database, place.timeline, where))
+    }
     if before not in left:
         raise _restored_server_error(where, low, f"its timeline {place.timeline} does not come from {before}")
     if left[before] < low:
@@ -69,7 +72,7 @@ def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place
         )
 
 
-def _history(database: PostgresDatabase, timeline: int, where: str) -> str:
+def _read_timeline_history(database: PostgresDatabase, timeline: int, where: str) -> str:
     from psycopg.pq import ExecStatus
 
     with database.connect_for_replication(where) as connection:

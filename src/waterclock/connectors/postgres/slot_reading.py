@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _ROWS_A_BATCH = 10_000
-_SHORT = 64 << 20  # bytes of a log that are decoded in one pass
-_MORE = 1.25
+_SHORTEST_READ = 64 << 20  # bytes of a log that are decoded in one pass
+_MARGIN = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
     """
     length = span.high - span.low
     share = (until - span.newest) / (now - span.newest) if now > span.newest else 1.0
-    reach = max(_SHORT, int(length * max(share, 0.0) * _MORE))
+    reach = max(_SHORTEST_READ, int(length * max(share, 0.0) * _MARGIN))
     while reach < length:
         yield span.low + reach
         reach *= 2
@@ -196,10 +196,10 @@ def rows_in(
         if event.columns and event.columns not in checked:
             _require_own_names(event, followed)
             checked.add(event.columns)
-        for op, values, is_moved in _parts(event, followed):
+        for op, values, is_moved in _split_key_update(event, followed):
             # an insert from before a column was added does not contain the column, which was NULL then
-            is_all_told = op is Op.TRUNCATE or (op is Op.INSERT and not is_moved)
-            missing = () if is_all_told else tuple(name for name in names if name not in values)
+            has_all_columns = op is Op.TRUNCATE or (op is Op.INSERT and not is_moved)
+            missing = () if has_all_columns else tuple(name for name in names if name not in values)
             seen.rows += 1
             if op is Op.TRUNCATE:
                 seen.has_truncates, seen.truncated_by = True, begin.xid
@@ -226,16 +226,16 @@ def _require_own_names(change: LogChange, followed: FollowedTable) -> None:
     )
 
 
-def _parts(change: LogChange, followed: FollowedTable) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
+def _split_key_update(
+    change: LogChange, followed: FollowedTable
+) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
     """Yield operation, values and False for a change. An update of the key is a delete, and an insert with True."""
     before, after = change.before or {}, change.after or {}
     if change.op in {Op.INSERT, Op.TRUNCATE}:
         yield change.op, after, False
         return
-    if lacking := [key for key in followed.keys if key not in before]:
-        why = (
-            f"its log identified rows by {', '.join(before) or 'nothing'} for a while, and not by {', '.join(lacking)}"
-        )
+    if absent := [key for key in followed.keys if key not in before]:
+        why = f"its log identified rows by {', '.join(before) or 'nothing'} for a while, and not by {', '.join(absent)}"
         raise _incomplete_log_error(followed, why)
     if change.op is Op.DELETE:
         yield change.op, before, False
@@ -254,14 +254,14 @@ def batches_of(rows: Iterable[LogRow], extract: PostgresExtract) -> Iterator[pa.
     """
     remaining = iter(rows)
     while chunk := list(islice(remaining, _ROWS_A_BATCH)):
-        yield _batch(chunk, extract)
+        yield _build_batch(chunk, extract)
 
 
-def _batch(rows: Sequence[LogRow], extract: PostgresExtract) -> pa.RecordBatch:
+def _build_batch(rows: Sequence[LogRow], extract: PostgresExtract) -> pa.RecordBatch:
     import pyarrow as pa
 
     wanted = [(one.taken.source, one.kind if _is_json(one) else None) for one in extract.wanted]
-    texts = [[_text(row.values.get(name), kind) for name, kind in wanted] for row in rows]
+    texts = [[_convert_text(row.values.get(name), kind) for name, kind in wanted] for row in rows]
     columns: list[Any] = list(parse_texts(texts, extract).columns) if wanted else []
     targets = {one.taken.source: one.taken.name for one in extract.wanted}
     change_values = [
@@ -282,7 +282,7 @@ def _is_json(one: Any) -> bool:
     return bool(one.is_array and ARRAY.fullmatch(one.taken.type.strip()))
 
 
-def _text(text: str | None, array_of: str | None) -> str | None:
+def _convert_text(text: str | None, array_of: str | None) -> str | None:
     return text if text is None or array_of is None else json_of_array(text, array_of)
 
 

@@ -40,7 +40,7 @@ _KINDS = {
     "p": "a partitioned table",
     "S": "a sequence",
 }
-_ALIKE = frozenset({"text", "varchar"})
+_SAME_VALUES = frozenset({"text", "varchar"})
 
 
 class UnfitDecoder(WaterclockError):
@@ -213,7 +213,7 @@ def require_same(
         if name is not None and name != each.name:
             why = f"unchanged rows are known only under {name}"
             raise _changed_table_error(unit, f"has renamed its column {name} to {each.name}", why)
-        if kind is not None and kind != each.kind and not {kind, each.kind} <= _ALIKE:
+        if kind is not None and kind != each.kind and not {kind, each.kind} <= _SAME_VALUES:
             why = "the server rewrote all rows, which is not logged"
             raise _changed_table_error(unit, f"has {each.name} as {each.kind}, formerly {kind}", why)
         if name is not None and were_taken is not None and each.name not in were_taken:

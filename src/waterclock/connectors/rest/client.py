@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 * 1024 * 1024
 """The maximum size of an unpacked response. A response is in memory as a whole."""
 MOST_BYTES_OF_TOKEN = 1024 * 1024
-_TOLD = 300
+_MOST_SHOWN = 300
 _LONGEST_WAIT = 30.0
 _SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
 """Matches header values that are safe to send: ASCII without control characters or surrounding blanks."""
@@ -103,7 +103,7 @@ class Api:
         self._patience = float(str(setting.options.get("patience", 300)))
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._made: httpx2.Client | None = None
+        self._created_client: httpx2.Client | None = None
         self._tokens = Tokens(self._fetch_token) if self._has_option("auth.client_secret") else None
         rate = rate_of(setting.options["rate"]) if "rate" in setting.options else None
         who = next((str(setting.options[name]) for name in SECRETS if name in setting.options), "")
@@ -119,7 +119,7 @@ class Api:
         """
         from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-        def once() -> Any:
+        def attempt() -> Any:
             answer = self._send_authorized(request, where)
             if read is None:
                 return answer
@@ -128,7 +128,7 @@ class Api:
             except ValueError as error:
                 if type(error) not in {ValueError, json.JSONDecodeError, UnicodeDecodeError}:
                     raise
-                raise TransientFailure("E842", self._no_json(answer, error)) from None
+                raise TransientFailure("E842", self._describe_invalid_json(answer, error)) from None
 
         retrying = Retrying(
             stop=stop_after_attempt(self._tries),
@@ -138,7 +138,7 @@ class Api:
             reraise=True,
         )
         try:
-            return retrying(once)
+            return retrying(attempt)
         except TransientFailure as failed:
             raise self._retries_exhausted_error(request, failed, where) from None
         except TooBig:
@@ -195,11 +195,11 @@ class Api:
 
     def _client(self) -> httpx2.Client:
         with self._lock:
-            if self._made is None:
+            if self._created_client is None:
                 own = {k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")}
-                self._made = client_of(timeout=self._timeout, headers={"Accept": "application/json"} | own)
-                weakref.finalize(self, self._made.close)  # a collector is never closed explicitly
-            return self._made
+                self._created_client = client_of(timeout=self._timeout, headers={"Accept": "application/json"} | own)
+                weakref.finalize(self, self._created_client.close)  # a collector is never closed explicitly
+            return self._created_client
 
     def _receive(self, sent: httpx2.Request, most: int) -> Response:
         try:
@@ -274,7 +274,7 @@ class Api:
             try:
                 return {"Authorization": f"Bearer {self._tokens.get()}"}
             except ValueError as error:
-                raise self._no_token(str(error), where) from None
+                raise self._token_error(str(error), where) from None
         if self._has_option("auth.token"):
             return {"Authorization": f"Bearer {self._option_text('auth.token')}"}
         if self._has_option("auth.password"):
@@ -308,9 +308,9 @@ class Api:
 
     def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
         client = self._client()
-        said = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        all_headers = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         try:
-            sent = client.build_request("POST", url, content=content, headers=said)
+            sent = client.build_request("POST", url, content=content, headers=all_headers)
             return self._receive(sent, MOST_BYTES_OF_TOKEN)
         except TooBig:
             raise ValueError(f"the token server returned more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
@@ -334,15 +334,19 @@ class Api:
             plain.add(_basic(self._option_text("auth.user"), self._option_text("auth.password")))
         if self._tokens is not None:
             client = self._option_text("auth.client_id"), self._option_text("auth.client_secret")
-            plain |= {self._tokens.current, _basic(*client), _basic(*(quote(part, safe="") for part in client))}
-        return {form for secret in plain if secret for form in _forms(secret)}
+            plain |= {
+                self._tokens.current,
+                _basic(*client),
+                _basic(*(quote(part, safe="") for part in client)),
+            }
+        return {form for secret in plain if secret for form in _encoded_forms(secret)}
 
     def _describe_answer(self, answer: Response) -> str:
         # secrets are hidden before the text is cut, as a part of a secret would not be found
         body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
-        return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
+        return f"{answer.status}{': ' + body[:_MOST_SHOWN] if body else ''}"
 
-    def _no_json(self, answer: Response, error: ValueError) -> str:
+    def _describe_invalid_json(self, answer: Response, error: ValueError) -> str:
         if answer.content.lstrip()[:1] == b"<":  # the page of a login, a proxy or an app
             return f"the response is HTML or XML, and not JSON: {self._describe_answer(answer)}"
         return f"the response is not complete JSON: {error}"
@@ -388,7 +392,7 @@ class Api:
             "E845", f"{self.name} refuses a request", where=where, why=f"{what}; {why}" if why else what, fix=fix
         )
 
-    def _no_token(self, why: str, where: str) -> WaterclockError:
+    def _token_error(self, why: str, where: str) -> WaterclockError:
         return WaterclockError(
             "E844",
             f"{self.name} does not issue a token",
@@ -398,7 +402,7 @@ class Api:
         )
 
 
-def _forms(secret: str) -> tuple[str, ...]:
+def _encoded_forms(secret: str) -> tuple[str, ...]:
     """Return the forms in which an error may contain a secret: plain, percent-encoded, in JSON, in HTML or escaped."""
     escaped = (repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode())[2:-1])
     return secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret), *escaped

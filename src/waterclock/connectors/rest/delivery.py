@@ -46,7 +46,7 @@ from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 _REFUSED = frozenset({"E844", "E845"})
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 _MOST_REFUSED = 100  # requests: after so many the remaining ones are not sent
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "row": "application/json"}
 
@@ -82,17 +82,17 @@ class RestDeliverer:
         far, and E840, E841 or E844 if nothing was accepted.
         """
         one = deliveries[0]
-        journal = self._journal(one.project, one.publish)
-        if stands := self._load_delivered(journal, one.claim):
-            return stands
+        journal = self._open_journal(one.project, one.publish)
+        if recorded := self._load_delivered(journal, one.claim):
+            return recorded
         if journal.record(one.claim) is None:
-            rows = [_readable(delivery) for delivery in deliveries]
+            rows = [_count_rows(delivery) for delivery in deliveries]
             fault("deliver.rows")
-            journal.latch(one.claim, _record(journal, deliveries, parse_sending(unit.path, unit.options), rows))
+            journal.latch(one.claim, _build_record(journal, deliveries, parse_sending(unit.path, unit.options), rows))
             fault("deliver.latched")
-            if stands := self._load_delivered(journal, one.claim):
-                return stands
-        delivered = self._forward(unit, journal, one.claim, is_repeat=False)
+            if recorded := self._load_delivered(journal, one.claim):
+                return recorded
+        delivered = self._send_remaining(unit, journal, one.claim, is_repeat=False)
         fault("deliver.done")
         return delivered
 
@@ -101,13 +101,13 @@ class RestDeliverer:
 
         Accepted rows cannot be undone. Raises the errors of `deliver` if rows cannot be sent now; the claim stays open.
         """
-        journal = self._journal(project, publish)
+        journal = self._open_journal(project, publish)
         if journal.latch(claim, {"outcome": KILLED}):
             return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
-        if stands := self._load_delivered(journal, claim):
-            return stands[-1]
+        if recorded := self._load_delivered(journal, claim):
+            return recorded[-1]
         try:
-            return self._forward(unit, journal, claim, is_repeat=True)[-1]
+            return self._send_remaining(unit, journal, claim, is_repeat=True)[-1]
         except WaterclockError:
             if journal.read_refusal(claim) is None:
                 raise
@@ -124,8 +124,8 @@ class RestDeliverer:
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """Return the outcome of a claim; None if it was not begun or is not completed."""
         del unit
-        stands = self._load_delivered(self._journal(project, publish), claim)
-        return stands[-1] if stands else None
+        recorded = self._load_delivered(self._open_journal(project, publish), claim)
+        return recorded[-1] if recorded else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label; None before the first delivery.
@@ -133,7 +133,7 @@ class RestDeliverer:
         The record of the newest completed claim contains it.
         """
         del unit
-        journal = self._journal(project, publish)
+        journal = self._open_journal(project, publish)
         for claim in journal.claims_done():
             completion = journal.read_completion(claim)
             if completion:
@@ -143,11 +143,11 @@ class RestDeliverer:
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Return a message if the journal has no record of a completed claim; else None. The API is not checked."""
         del unit
-        if self._journal(project, publish).read_completion(claim) is None:
+        if self._open_journal(project, publish).read_completion(claim) is None:
             return f"the journal of {self.setting.name} has no record of claim {claim}"
         return None
 
-    def _journal(self, project: str, publish: str) -> Journal:
+    def _open_journal(self, project: str, publish: str) -> Journal:
         return Journal(
             entry_path(self.setting.archive) / self.setting.name / "_waterclock" / "deliveries" / project / publish
         )
@@ -161,7 +161,7 @@ class RestDeliverer:
             return (Delivered(claim, DeliveryOutcome.KILLED, "", 0, is_repeat=True),)
         return ()
 
-    def _forward(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
+    def _send_remaining(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
         """Send the remaining rows of a claim that was begun, record its completion, and return its outcomes."""
         record = journal.record(claim)
         if record is None or record["outcome"] != SENDING:
@@ -211,28 +211,28 @@ class _Sender:
         chunks: Iterable[tuple[Chunk, str]] = self._find_pending_chunks(each, record)
         if self.sending.in_flight == 1 or (is_ordered and not per):
             for chunk, key in chunks:
-                if self._is_over(stops=is_ordered and not per):
+                if self._must_stop(stops=is_ordered and not per):
                     return
                 self._send(each, chunk, key)
             return
         with ThreadPoolExecutor(self.sending.in_flight) as threads:
-            flying: set[Future[None]] = set()
+            pending: set[Future[None]] = set()
             at_bin = 0
             for chunk, key in chunks:
                 most = 0 if chunk.bin != at_bin else self.sending.in_flight - 1
                 at_bin = chunk.bin
-                flying = _wait_for_requests(flying, most)
-                if self._is_over(stops=False):
+                pending = _wait_for_requests(pending, most)
+                if self._must_stop(stops=False):
                     break
-                flying.add(threads.submit(self._send, each, chunk, key))
-            _wait_for_requests(flying, 0)
+                pending.add(threads.submit(self._send, each, chunk, key))
+            _wait_for_requests(pending, 0)
 
     def build_refusal_error(self) -> WaterclockError:
         """Build the error that lists the refused rows."""
         first, refusals = self.refusals.first, self.refusals
         if first is None:
             raise AssertionError("nothing was refused")
-        rows = "; ".join(refusals.rows[:_MOST_TOLD]) + ("; …" if len(refusals.rows) > _MOST_TOLD else "")
+        rows = "; ".join(refusals.rows[:_MOST_LISTED]) + ("; …" if len(refusals.rows) > _MOST_LISTED else "")
         count = len(refusals.rows)
         code = "E844" if first.code == "E844" else "E847"
         return WaterclockError(
@@ -246,7 +246,7 @@ class _Sender:
             "accepted rows are not sent again",
         )
 
-    def _is_over(self, *, stops: bool) -> bool:
+    def _must_stop(self, *, stops: bool) -> bool:
         with self._lock:
             first = self.refusals.first
             return first is not None and (stops or first.code == "E844" or self.refusals.requests >= _MOST_REFUSED)
@@ -304,11 +304,11 @@ class _Sender:
             rows = tuple(row for row in chunk.rows if row.entity not in self.refusals.entities)
         if chunk.rows and not rows:
             return
-        if lacking := _find_null_column(self.sending.path, rows):
-            self._record_refused(_missing_path_value_error(self.sending.path, lacking, where), rows, each)
+        if null_column := _find_null_column(self.sending.path, rows):
+            self._record_refused(_missing_path_value_error(self.sending.path, null_column, where), rows, each)
             return
         try:
-            path = _path(self.sending.path, label, rows)
+            path = _build_path(self.sending.path, label, rows)
         except OutsideApiError as error:
             self._record_refused(_outside_path_error(str(error), where), rows, each)
             return
@@ -361,15 +361,15 @@ class _Sender:
         )
 
 
-def _wait_for_requests(flying: set[Future[None]], most: int) -> set[Future[None]]:
+def _wait_for_requests(pending: set[Future[None]], most: int) -> set[Future[None]]:
     """Wait until at most `most` requests are in flight. If one has failed, raise its error once all have ended."""
-    while len(flying) > most:
-        done, flying = wait(flying, return_when=FIRST_COMPLETED)
+    while len(pending) > most:
+        done, pending = wait(pending, return_when=FIRST_COMPLETED)
         failed = next((one.exception() for one in done if one.exception()), None)
         if failed is not None:
-            wait(flying)
+            wait(pending)
             raise failed
-    return flying
+    return pending
 
 
 def _describe_row(row: ChunkRow, keys: Sequence[str]) -> str:
@@ -377,7 +377,7 @@ def _describe_row(row: ChunkRow, keys: Sequence[str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items()) if values else row.text[:80]
 
 
-def _path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
+def _build_path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
     """Build the path of a request. Raises OutsideApiError for a value that leads to another path."""
     values = {name: [str(value)] for name, value in ((rows[0].values or {}) if rows else {}).items()}
     return fill_path(template, {**values, TIMELABEL: [label]})
@@ -409,12 +409,12 @@ def _outside_path_error(why: str, where: str) -> WaterclockError:
     )
 
 
-def _readable(delivery: Delivery) -> int:
+def _count_rows(delivery: Delivery) -> int:
     """Read a slice, and return its number of rows. Raises E822 if one of its files is missing or damaged."""
     return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
 
 
-def _record(
+def _build_record(
     journal: Journal, deliveries: Sequence[Delivery], sending: SendOptions, rows: Sequence[int]
 ) -> dict[str, Any]:
     entries = []

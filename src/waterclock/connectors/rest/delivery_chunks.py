@@ -89,7 +89,7 @@ def skip_accepted_rows(rows: Iterable[ChunkRow], carried: Counter[str]) -> Itera
 def chunks_of(rows: Iterable[ChunkRow], size: int, *, per: bool) -> Iterator[Chunk]:
     """Split rows into chunks. Cost: with `per` all rows are kept in memory, otherwise one chunk."""
     if not per:
-        yield from _cut(rows, size, 0, 0)
+        yield from _group_rows(rows, size, 0, 0)
         return
     bins: dict[int, list[ChunkRow]] = {}
     met: Counter[str] = Counter()
@@ -98,7 +98,7 @@ def chunks_of(rows: Iterable[ChunkRow], size: int, *, per: bool) -> Iterator[Chu
         met[row.entity] += 1
     number = 0
     for at, members in bins.items():
-        for chunk in _cut(members, size, number, at):
+        for chunk in _group_rows(members, size, number, at):
             yield chunk
             number = chunk.number + 1
 
@@ -121,11 +121,11 @@ def key_of(identity: Sequence[str], rows: Sequence[ChunkRow], nth: int) -> str:
 
     `nth` numbers requests with equal rows, so that the API does not take one for a repetition of another.
     """
-    said = json.dumps([*identity, *(row.digest for row in rows), nth])
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    document = json.dumps([*identity, *(row.digest for row in rows), nth])
+    return hashlib.sha256(document.encode()).hexdigest()[:32]
 
 
-def _cut(rows: Iterable[ChunkRow], size: int, first: int, at: int) -> Iterator[Chunk]:
+def _group_rows(rows: Iterable[ChunkRow], size: int, first: int, at: int) -> Iterator[Chunk]:
     held: list[ChunkRow] = []
     for row in rows:
         held.append(row)

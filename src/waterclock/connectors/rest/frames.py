@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 ASKED_BY = "_waterclock_own"
 """The column with the label of the window that requested a record."""
 _TYPE_MISMATCH = "waterclock-misfit-of-page"
-_TOLD = re.compile(re.escape(_TYPE_MISMATCH) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
+_MISMATCH_TEXT = re.compile(re.escape(_TYPE_MISMATCH) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _FILE = re.compile(r"Encountered error while reading file (?:file:/*)?(/?\S*?page-\d+-\S*?\.ndjson\.gz)")
-_PLAIN = frozenset(
+_SCALARS = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric boolean".split()
 )
 _EPOCHS = {"seconds": "timestamp_seconds", "milliseconds": "timestamp_millis", "microseconds": "timestamp_micros"}
@@ -76,7 +76,7 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     ]
     if time:
         source = next(found.name for found in known if found.name.lower() == time.lower())
-        values.append(f"{_instant(quote_name(source), types[source], zone, epoch)} AS {TIME}")
+        values.append(f"{_instant_sql(quote_name(source), types[source], zone, epoch)} AS {TIME}")
         values.append(f"'' AS {FILE_KEY}")
     if by_window:
         values.append(f"{asked_by} AS {ASKED_BY}")
@@ -97,15 +97,17 @@ def empty_frame(spark: SparkSession, types: Mapping[str, str], *, has_label: boo
 def explain(error: BaseException, where: str) -> WaterclockError | None:
     """Build an error that names the record that Spark failed to read; None if the error is not about a page."""
     text = str(error)
-    match = _TOLD.search(text)
+    match = _MISMATCH_TEXT.search(text)
     if match:
-        path = _local(match[1])
+        path = _path_of_uri(match[1])
         why = f"{match[2]} is {match[3]!r}, which does not fit its type"
-        return _record_error(path, _record_with(path, match[2], match[3]), why, where)
+        return _record_error(path, _find_record(path, match[2], match[3]), why, where)
     file = _FILE.search(text)
     if file is None:
         return None
-    return _record_error(_local(file[1]), None, "Spark cannot read one of its records with the declared types", where)
+    return _record_error(
+        _path_of_uri(file[1]), None, "Spark cannot read one of its records with the declared types", where
+    )
 
 
 def _record_error(path: str, record: int | None, why: str, where: str) -> WaterclockError:
@@ -121,12 +123,12 @@ def _record_error(path: str, record: int | None, why: str, where: str) -> Waterc
     )
 
 
-def _local(path: str) -> str:
+def _path_of_uri(path: str) -> str:
     plain = unquote(path)
     return plain if is_remote(plain) else "/" + plain.removeprefix("file:").lstrip("/")
 
 
-def _record_with(path: str, name: str, value: str) -> int | None:
+def _find_record(path: str, name: str, value: str) -> int | None:
     if not is_there(path):
         return None
     for number, line in enumerate(lines_of(entry_path(path)), 1):
@@ -147,7 +149,7 @@ def _type_to_read(taken: CollectedColumn | None, epoch: str) -> str:
     if taken is None:
         return "STRING"
     kind = taken.type.lower().partition("(")[0].strip()
-    return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else type_to_read(taken.type)
+    return "STRING" if kind in _SCALARS or (epoch and kind == "timestamp") else type_to_read(taken.type)
 
 
 def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch: str, file: str) -> str:
@@ -155,7 +157,7 @@ def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch:
         return value
     is_time, is_nested = taken.type.lower() == "timestamp", found == type_to_read(taken.type)
     if is_time:
-        made = _instant(value, found, zone, epoch)
+        made = _instant_sql(value, found, zone, epoch)
     else:
         made = narrow_value(value, taken.type) if is_nested else cast_text(value, taken.type)
     text = f"to_json({value})" if is_nested else value
@@ -163,7 +165,7 @@ def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch:
     return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({mismatch}) END)"
 
 
-def _instant(value: str, found: str, zone: str, epoch: str) -> str:
+def _instant_sql(value: str, found: str, zone: str, epoch: str) -> str:
     """Return SQL that converts a value to an instant. A text of digits counts `epoch` units since 1970."""
     if found.lower() != "string":
         return instant(value, found, zone)

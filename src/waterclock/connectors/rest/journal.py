@@ -104,17 +104,17 @@ class Journal:
 
         Return the record.
         """
-        stands = self._end(claim, labels, record, _DONE)
+        recorded = self._record_end(claim, labels, record, _DONE)
         path = self.folder / f"{claim}.accepted"
         if is_remote(self.folder):
             remove_folder(path)
         else:
             remove_file(path)
-        return stands
+        return recorded
 
     def refuse(self, claim: int, labels: Iterable[str], record: Mapping[str, Any]) -> dict[str, Any]:
         """Record that the API refused a part of a claim for good. Return the record."""
-        return self._end(claim, labels, record, _REFUSED)
+        return self._record_end(claim, labels, record, _REFUSED)
 
     def read_completion(self, claim: int) -> dict[str, Any] | None:
         """Return the record of `finish` for a claim; None if not all of its rows were accepted."""
@@ -132,7 +132,7 @@ class Journal:
 
     def generation(self, label: str) -> tuple[int, tuple[int, ...]]:
         """Return the newest claim that delivered a label completely (0 if none), and the claims refused since then."""
-        names = names_in(self._label(label), "")
+        names = names_in(self._label_folder(label), "")
         done = max((int(name.removeprefix("done-")) for name in names if name.startswith("done-")), default=0)
         refused = sorted(int(name.removeprefix("refused-")) for name in names if name.startswith("refused-"))
         return done, tuple(claim for claim in refused if claim > done)
@@ -146,15 +146,15 @@ class Journal:
                     counted.update(one.digests)
         return counted
 
-    def _end(self, claim: int, labels: Iterable[str], record: Mapping[str, Any], how: str) -> dict[str, Any]:
+    def _record_end(self, claim: int, labels: Iterable[str], record: Mapping[str, Any], how: str) -> dict[str, Any]:
         for label in labels:
-            make_folder(self._label(label))
-            put_if_absent(self._label(label) / f"{how}-{claim}", "{}", is_flushed=True)
+            make_folder(self._label_folder(label))
+            put_if_absent(self._label_folder(label) / f"{how}-{claim}", "{}", is_flushed=True)
         path = self.folder / f"{claim}.{how}.json"
         put_if_absent(path, json.dumps(record), is_flushed=True)
         return read_json(path) or dict(record)
 
-    def _label(self, label: str) -> Path:
+    def _label_folder(self, label: str) -> Path:
         return self.folder / "labels" / label
 
     def _lines(self, claim: int) -> Iterator[str]:

@@ -44,7 +44,7 @@ from waterclock.files.filesystem import (
 
 _CLOSED = "closed.json"
 _COLUMNS = "columns.json"
-_FAST = 1  # of gzip: pages are text that compresses well even at the fastest level
+_COMPRESSION_LEVEL = 1  # of gzip: pages are text that compresses well even at the fastest level
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +83,18 @@ class Series:
         name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
         path = self.folder / name
         with open_for_writing(path) as file:
-            file.write(gzip.compress(content, _FAST, mtime=0))
+            file.write(gzip.compress(content, _COMPRESSION_LEVEL, mtime=0))
         fault("page.written")
         kept = {**asdict(page), "file": name}
         if put_if_absent(self._page_path(page.number), json.dumps(kept), is_flushed=True):
             fault("page.kept")
-            return _page(kept)
-        stands = self._read(page.number)
-        if stands is None:
+            return _parse_page(kept)
+        recorded = self._read(page.number)
+        if recorded is None:
             raise AssertionError(f"{self._page_path(page.number)} was there, and is gone")
-        if stands.file != name:
+        if recorded.file != name:
             remove_file(path)
-        return stands
+        return recorded
 
     def require_whole(self, page: Page, where: str) -> None:
         """Check that the stored records of a page are those that the API sent, by their digest. Reads the file.
@@ -140,12 +140,12 @@ class Series:
 
     def _read(self, number: int) -> Page | None:
         try:
-            return _page(json.loads(read_text(self._page_path(number))))
+            return _parse_page(json.loads(read_text(self._page_path(number))))
         except FileNotFoundError:
             return None
 
 
-def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> Series:
+def open_series(folder: Path, resume: float, *, reuses_complete: bool = True) -> Series:
     """Return the newest series of a request if it can be continued, else a new one.
 
     `reuses_complete`: a series that has its last page is returned too, so that no page is requested again.
@@ -153,7 +153,7 @@ def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> S
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
         newest = Series(folder / f"{numbers[-1]:06d}")
-        if not newest.is_closed and _can_continue(newest, resume, goes_on_whole=goes_on_whole):
+        if not newest.is_closed and _can_continue(newest, resume, reuses_complete=reuses_complete):
             return newest
     return Series(folder / f"{(numbers or [0])[-1] + 1:06d}")
 
@@ -199,13 +199,13 @@ def lines_of(path: Path) -> Iterator[str]:
         yield from (line.rstrip("\n") for line in lines)
 
 
-def _can_continue(series: Series, resume: float, *, goes_on_whole: bool) -> bool:
+def _can_continue(series: Series, resume: float, *, reuses_complete: bool) -> bool:
     last = deque(series.pages(), 1)
     if not last:
         return True
     is_young = (datetime.now(UTC) - datetime.fromisoformat(last[0].asked_at)).total_seconds() <= resume
-    return is_young and (goes_on_whole or last[0].next is not None)
+    return is_young and (reuses_complete or last[0].next is not None)
 
 
-def _page(fields: dict[str, Any]) -> Page:
+def _parse_page(fields: dict[str, Any]) -> Page:
     return Page(**{**fields, "columns": tuple(fields["columns"])})

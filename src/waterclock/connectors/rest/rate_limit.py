@@ -97,10 +97,10 @@ def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
     if rate is None:
         return Pace()
     name = hashlib.sha256(f"{url}\n{credential}".encode()).hexdigest()[:24]
-    return SharedPace(_folder() / f"{name}.db", *rate)
+    return SharedPace(_rates_folder() / f"{name}.db", *rate)
 
 
-def _folder() -> Path:
+def _rates_folder() -> Path:
     """Return the folder of the rate limiters' files: in the user's cache, or else in the temporary folder.
 
     Raises E931 if the folder is not private to this user.

@@ -70,7 +70,7 @@ class ResponseStore:
         """Return the files of all other series that may contain a response from `earliest` or later."""
         found: list[str] = []
         day = earliest.date()
-        seen = {_name_of(own)}
+        seen = {_series_name(own)}
         while day <= now.date():
             for name in names_in(self._day_folder(day.strftime(_DAY)), ""):
                 if name in seen or name.startswith("."):
@@ -87,7 +87,7 @@ class ResponseStore:
         """Record that a series was written to today, so that later labels find its responses."""
         folder = self._day_folder(now.strftime(_DAY))
         make_folder(folder)
-        put_if_absent(folder / _name_of(series), "{}")
+        put_if_absent(folder / _series_name(series), "{}")
 
     def _day_folder(self, day: str) -> Path:
         return self.folder / "asked" / self.asked / day
@@ -105,16 +105,16 @@ class ResponseWriter:
     number: int
     _begun: float = field(default_factory=time.monotonic)
     _last: float = field(default_factory=time.monotonic)
-    _kept: dict[str, StoredResponse] = field(default_factory=dict)
-    _of_others: set[str] = field(default_factory=set)
+    _added: dict[str, StoredResponse] = field(default_factory=dict)
+    _keys_of_others: set[str] = field(default_factory=set)
     _bytes: int = 0
-    _noted: str = ""
+    _recorded_day: str = ""
 
     def add(self, key: str, answer: StoredResponse) -> None:
         """Add a response, and store a page if it is due. All lines of a response are in one page."""
-        if key in self._of_others:
+        if key in self._keys_of_others:
             return
-        self._kept[key] = answer
+        self._added[key] = answer
         self._bytes += sum(map(len, answer.lines))
         now = time.monotonic()
         if self._bytes > _MOST_BYTES or now - self._last > max(_SECONDS, _SHARE * (now - self._begun)):
@@ -125,24 +125,24 @@ class ResponseWriter:
 
         If another runner stored a page with that number first, added responses for its keys are discarded.
         """
-        while self._kept:
+        while self._added:
             now = datetime.now(UTC)
-            content = "".join(f"{line}\n" for answer in self._kept.values() for line in answer.lines).encode()
-            columns = tuple(dict.fromkeys(name for answer in self._kept.values() for name in answer.columns))
-            rows = sum(answer.records for answer in self._kept.values())
+            content = "".join(f"{line}\n" for answer in self._added.values() for line in answer.lines).encode()
+            columns = tuple(dict.fromkeys(name for answer in self._added.values() for name in answer.columns))
+            rows = sum(answer.records for answer in self._added.values())
             digest = hashlib.sha256(content).hexdigest()
             page = Page(self.number, "", rows, columns, digest, {}, {}, now.isoformat())
             kept = self.series.keep(page, content)
             self.number += 1
-            if self._noted != (day := now.strftime(_DAY)):
+            if self._recorded_day != (day := now.strftime(_DAY)):
                 self.answers.record_series(self.series, now)
-                self._noted = day
+                self._recorded_day = day
             if (kept.asked_at, kept.digest) == (page.asked_at, digest):
-                self._kept = {}
+                self._added = {}
             else:
                 known = {json.loads(line)[KEY] for line in lines_of(self.series.folder / kept.file)}
-                self._of_others |= known
-                self._kept = {key: answer for key, answer in self._kept.items() if key not in known}
+                self._keys_of_others |= known
+                self._added = {key: answer for key, answer in self._added.items() if key not in known}
         self._bytes, self._last = 0, time.monotonic()
 
 
@@ -160,7 +160,7 @@ def answer_of(
     return StoredResponse(lines or (f'{head}, "{NOTHING}": "nothing"}}',), tuple(columns), len(records))
 
 
-def _name_of(series: Series) -> str:
+def _series_name(series: Series) -> str:
     return f"{series.folder.parent.parent.name.removeprefix('w=')}-{series.folder.name}"
 
 

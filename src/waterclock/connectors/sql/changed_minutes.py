@@ -61,18 +61,18 @@ class MinuteChangeScan:
         """Count the rows of each window that changed at or after the window's bound."""
         windows = self.by_window.windows
         starts = [window.start for window in windows]
-        limits = tuple(sorted({self._count(bound) for bound in bounds.values() if bound is not None}))
+        limits = tuple(sorted({self._to_server_number(bound) for bound in bounds.values() if bound is not None}))
         tick = _DAY if self.change.kind == "date" else timedelta(seconds=1)
         counting = TallyCounter(windows, datetime.now(UTC))
         for minute, above, rows, total, untimed, last in self.ask(self, self._build_aggregation(bounds, limits)):
-            at = self._instant(int(minute), self.by_window)
+            at = self._to_instant(int(minute), self.by_window)
             place = bisect_right(starts, at) - 1
             if place < 0 or at >= windows[place].end:
                 continue
             bound = bounds[starts[place]]
-            if bound is not None and above <= limits.index(self._count(bound)):
+            if bound is not None and above <= limits.index(self._to_server_number(bound)):
                 rows, total, last = 0, 0, None  # noqa: PLW2901 - they are below the bound of their window
-            newest = None if last is None else self._instant(int(last), self.change)
+            newest = None if last is None else self._to_instant(int(last), self.change)
             counting.add(starts[place], int(rows), int(total or 0), int(untimed), newest, tick)
         return counting.to_tallies()
 
@@ -81,9 +81,9 @@ class MinuteChangeScan:
         oldest = min((bound for bound in bounds.values() if bound is not None), default=None)
         # `since` only lets the server use an index, as the limits are exact. Local times can go back: hence the day
         since = None if oldest is None or None in bounds.values() else oldest - _DAY
-        return MinuteAggregation(limits, since, self._count(datetime.now(UTC)), step)
+        return MinuteAggregation(limits, since, self._to_server_number(datetime.now(UTC)), step)
 
-    def _instant(self, count: int, of: WindowFilter) -> datetime:
+    def _to_instant(self, count: int, of: WindowFilter) -> datetime:
         """Convert a number that the server returned for a time to an instant.
 
         The server counts times without a zone as if they were in UTC.
@@ -94,7 +94,7 @@ class MinuteChangeScan:
         found = instant_of(at.replace(tzinfo=None), self.times) if of.is_local else at
         return found or at
 
-    def _count(self, at: datetime) -> int:
+    def _to_server_number(self, at: datetime) -> int:
         """Convert an instant to the number that the server uses for a time of change."""
         if self.change.is_number:
             return -(-(at - EPOCH) // EPOCH_UNITS[self.times.epoch])

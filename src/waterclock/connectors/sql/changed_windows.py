@@ -23,7 +23,7 @@ from waterclock.timelabel.zone import nominal_zone
 _DAY = timedelta(days=1)
 _TICK = timedelta(seconds=1)
 _SLACK = 3600
-_NONE = (0, 0, 0)
+_NO_CHANGES = (0, 0, 0)
 
 Tally = tuple[int, int, int]
 """Counts for a window: rows that changed since a bound, the sum of their times of change, and rows without a time."""
@@ -59,19 +59,19 @@ def find_changed_windows(
     bounds: dict[datetime, datetime | None] = dict.fromkeys(window.start for window in request.windows)
     known: list[datetime] = []
     for start, mark in request.marks.items():
-        bounds[start] = _instant(mark.of_all, "from")
-        known += [newest for newest in (_instant(mark.of_all, "newest"),) if newest]
+        bounds[start] = _read_instant(mark.of_all, "from")
+        known += [newest for newest in (_read_instant(mark.of_all, "newest"),) if newest]
     there = tally(bounds)
     newest = max([*known, *([there.newest] if there.newest else [])], default=None)
     bound = None if newest is None else _subtract_change_slack(newest, unit, zone)
     changed = {
-        start: _why(request.change_column, there.last.get(start))
+        start: _describe_change(request.change_column, there.last.get(start))
         for start, mark in request.marks.items()
-        if [*there.of.get(start, _NONE), False] != (mark.of_window or [*_NONE, False])
+        if [*there.of.get(start, _NO_CHANGES), False] != (mark.of_window or [*_NO_CHANGES, False])
     }
     above = tally(dict.fromkeys(bounds, bound))
     noted = {"newest": newest and newest.isoformat(), "from": bound and bound.isoformat()}
-    of_window = {at: [*each, at in above.unended] for at, each in above.of.items() if each != _NONE}
+    of_window = {at: [*each, at in above.unended] for at, each in above.of.items() if each != _NO_CHANGES}
     return ChangedWindows(changed, noted, of_window)
 
 
@@ -139,15 +139,15 @@ class TallyCounter:
 def _subtract_change_slack(newest: datetime, unit: Unit, zone: str) -> datetime:
     """Subtract the option `change_slack`, and also a day if the zone's offset changes nearby, as local times repeat."""
     rules = nominal_zone(zone)
-    is_set = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1
+    has_offset_change = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1
     slack = timedelta(seconds=float(str(unit.options.get("change_slack", _SLACK))))
-    return newest - slack - (_DAY if is_set else timedelta(0))
+    return newest - slack - (_DAY if has_offset_change else timedelta(0))
 
 
-def _instant(noted: Any, name: str) -> datetime | None:
+def _read_instant(noted: Any, name: str) -> datetime | None:
     text = noted.get(name)
     return None if text is None else datetime.fromisoformat(str(text))
 
 
-def _why(column: str | None, last: datetime | None) -> str:
+def _describe_change(column: str | None, last: datetime | None) -> str:
     return f"by {column}" if last is None else f"{column} up to {last:%Y-%m-%d %H:%M:%SZ}"

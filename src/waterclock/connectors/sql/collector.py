@@ -129,9 +129,9 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
     ) -> Collected:
         from waterclock.connectors.sql.columns import refuse_undeclared_types
 
-        held = ExitStack()
+        transaction = ExitStack()
         try:
-            connection = held.enter_context(self._source.open_for_reading(str(unit)))
+            connection = transaction.enter_context(self._source.open_for_reading(str(unit)))
             there = self._columns(connection, unit)
             matched = match(columns, [column.source_column for column in there], where=str(unit))
             refuse_undeclared_types(matched, there, unit)
@@ -140,11 +140,11 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
             by_window = None
             if request is not None:
                 by_window = self._window_filter(request.time_column, request.windows, there, unit)
-            wished = SqlReadRequest(unit, wanted, times_of(unit, zone), by_window, matched.left_out)
-            read = self._collect(spark, connection, held.close, wished)
+            read_request = SqlReadRequest(unit, wanted, times_of(unit, zone), by_window, matched.left_out)
+            read = self._collect(spark, connection, transaction.close, read_request)
             return replace(read, seen=map_column_types(column.source_column for column in there))
         except BaseException:
-            held.__exit__(*sys.exc_info())
+            transaction.__exit__(*sys.exc_info())
             raise
 
     def _window_filter(
@@ -218,5 +218,5 @@ def times_of(unit: Unit, zone: str) -> Times:
 
 def partitions_of(unit: Unit) -> int | None:
     """Return the option `partitions`, the number of parts in which a big result is read; None if it is not set."""
-    said: Any = unit.options.get("partitions")
-    return None if said is None else max(1, int(str(said)))
+    partitions: Any = unit.options.get("partitions")
+    return None if partitions is None else max(1, int(str(partitions)))

@@ -31,7 +31,7 @@ from waterclock.flow.declarations import Unit
 _Connection = TypeVar("_Connection")
 _Opened_co = TypeVar("_Opened_co", covariant=True)
 _Columns = TypeVar("_Columns")
-_Told = TypeVar("_Told")
+_Answer = TypeVar("_Answer")
 
 
 class WritableDatabase(ReadableDatabase[_Opened_co], Protocol[_Opened_co]):
@@ -148,8 +148,8 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
                 drop_old_versions(self._tables(connection), unit, delivery.project, delivery.publish)
 
     def _read(
-        self, unit: Unit, ask: Callable[[_Connection], _Told | None], *, otherwise: _Told | None = None
-    ) -> _Told | None:
+        self, unit: Unit, ask: Callable[[_Connection], _Answer | None], *, otherwise: _Answer | None = None
+    ) -> _Answer | None:
         if self._find_missing_database():
             return otherwise
         with self._destination.open_for_reading(str(unit)) as connection:
@@ -182,9 +182,9 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
         first = deliveries[0]
         with self._open_for_writing(where, called=(first.project, first.claim)) as connection:
             self._prepare(connection, first.project, first.publish)
-            stands = self._record(connection).find(first.project, first.claim)
-            if stands:
-                return stands
+            recorded = self._record(connection).find(first.project, first.claim)
+            if recorded:
+                return recorded
             delivered = tuple(self._deliver_one(connection, unit, delivery) for delivery in deliveries)
             fault("deliver.rows")
         self._clean(unit, first)

@@ -31,7 +31,7 @@ from waterclock.flow.enums import Mode
 
 _Connection = TypeVar("_Connection")
 _Column = TypeVar("_Column", bound=NamedColumn)
-_MARK = re.compile(r"waterclock \w{16} \d+")
+_VERSION_COMMENT = re.compile(r"waterclock \w{16} \d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +118,12 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         with self._open_for_writing(where) as connection:
             self._take_claim(connection, first.project, first.claim, where)
             self._prepare(connection, first.project, first.publish)
-            stands = self._record(connection).find(first.project, first.claim)
-            if stands:
-                if is_behind(unit) and any(each.outcome is DeliveryOutcome.DELIVERED for each in stands):
+            recorded = self._record(connection).find(first.project, first.claim)
+            if recorded:
+                if is_behind(unit) and any(each.outcome is DeliveryOutcome.DELIVERED for each in recorded):
                     self._show_newest(connection, unit, first.project, first.publish)
-                return stands
-            ready = [self._make_ready(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
+                return recorded
+            ready = [self._prepare_delivery(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
             try:
                 with self._writer.transaction(connection):
                     delivered = tuple(self._deliver_one(connection, unit, each) for each in ready)
@@ -150,14 +150,14 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
             self._take_claim(connection, project, claim, str(unit))
             self._prepare(connection, project, publish)
             with self._writer.transaction(connection):
-                stands = self._record(connection).kill(project, publish, claim)
-            if stands.outcome is DeliveryOutcome.KILLED and is_behind(unit):
+                recorded = self._record(connection).kill(project, publish, claim)
+            if recorded.outcome is DeliveryOutcome.KILLED and is_behind(unit):
                 self._drop_unrecorded(connection, unit, project, claim)
             elif is_behind(unit):
                 self._show_newest(connection, unit, project, publish)
-            return stands
+            return recorded
 
-    def _make_ready(
+    def _prepare_delivery(
         self, connection: _Connection, unit: Unit, delivery: Delivery, number: int
     ) -> ReadyDelivery[_Column]:
         """Check the destination, and create or alter the table, without a transaction."""
@@ -185,8 +185,8 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         if ready.into is None:
             delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         else:
-            brought = own_table_delivery(delivery) if is_behind(unit) else delivery
-            delivered = self._deliver_rows(connection, ready.into, brought, ready)
+            adapted = own_table_delivery(delivery) if is_behind(unit) else delivery
+            delivered = self._deliver_rows(connection, ready.into, adapted, ready)
         self._record(connection).put(delivery, delivered)
         return delivered
 
@@ -209,8 +209,8 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         """Drop the table of a claim's version unless the record of deliveries shows the claim as delivered."""
         part = part_of(unit, part_name(unit, claim=claim))
         if self._writer.mark_at(connection, part) == _comment_of(project, claim):
-            stands = self._record(connection).find(project, claim)
-            if all(each.outcome is not DeliveryOutcome.DELIVERED for each in stands):
+            recorded = self._record(connection).find(project, claim)
+            if all(each.outcome is not DeliveryOutcome.DELIVERED for each in recorded):
                 self._tables(connection).drop(part)
 
     def _show_newest(self, connection: _Connection, unit: Unit, project: str, publish: str) -> None:
@@ -219,7 +219,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         if newest is None:
             return
         version = part_of(unit, part_name(unit, claim=newest.claim))
-        if _MARK.fullmatch(self._writer.mark_at(connection, version)):
+        if _VERSION_COMMENT.fullmatch(self._writer.mark_at(connection, version)):
             parts = {"": version}
         else:
             there = find_label_tables(tables, unit, project, publish)

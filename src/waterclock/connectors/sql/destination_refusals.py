@@ -27,13 +27,13 @@ def cascade_error(unit: Unit, delivery: Delivery, table: str, rule: str, fix: st
         "E820",
         f"{table} refers to {unit} by ON DELETE {rule}",
         where=f"{unit}@{delivery.label_text}",
-        why=f"the delivery deletes rows before it writes them again, and the database would {_DOES[rule]} {table} that"
+        why=f"the delivery deletes rows before it writes them again, and the database would {_VERBS[rule]} {table} that"
         " refer to them; nothing was changed",
         fix=f"publish it as MERGE, which deletes only removed rows; or {fix}",
     )
 
 
-_DOES = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT": "change rows of"}
+_VERBS = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT": "change rows of"}
 
 
 def ambiguous_columns_error(unit: Unit, delivery: Delivery, one: str, other: str) -> WaterclockError:

@@ -111,8 +111,8 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
     if into.refuses:
         raise inexact_value_error(into, values.drop_null()[0].as_py(), into.refuses, where)
     if into.unknown and pa.types.is_floating(values.type):
-        _refuse_unknown(values, into, where)
-    found = _number_for_time(values, into) if into.holds in _TAKEN_FOR else None
+        _refuse_nan_and_infinity(values, into, where)
+    found = _number_for_time(values, into) if into.holds in _READ_AS else None
     if found is None and into.holds is not None:
         found = _CHECKS[into.holds](values, into)
     if found is not None:
@@ -130,10 +130,10 @@ def inexact_value_error(into: StoredColumn, value: object, why: str, where: str)
     )
 
 
-_Found = tuple[object, str]
+_InexactValue = tuple[object, str]
 
 
-def _refuse_unknown(values: pa.Array, into: StoredColumn, where: str) -> None:
+def _refuse_nan_and_infinity(values: pa.Array, into: StoredColumn, where: str) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -145,7 +145,7 @@ def _refuse_unknown(values: pa.Array, into: StoredColumn, where: str) -> None:
             raise inexact_value_error(into, float(value), f"has no {'NaN' if value == 'nan' else 'infinity'}", where)
 
 
-def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_decimal(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -153,7 +153,7 @@ def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
     if places is None:
         return None
     if pa.types.is_decimal(kind):
-        if kind.scale <= places or _is_cast(values, pa.decimal128(kind.precision, places)):
+        if kind.scale <= places or _can_cast(values, pa.decimal128(kind.precision, places)):
             return None
     elif pa.types.is_floating(kind) or _is_text(kind):
         texts = values.cast(pa.string())
@@ -166,7 +166,7 @@ def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
     return next(((value, f"keeps {_describe_places(places)}") for value in cut), None)
 
 
-def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
+def _can_cast(values: pa.Array, kind: pa.DataType) -> bool:
     """Return whether Arrow can cast the values to another type without loss."""
     import pyarrow as pa
 
@@ -178,7 +178,7 @@ def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _has_more_places(value: Any, places: int) -> bool:
-    number = _number(value)
+    number = _parse_number(value)
     if number is None:  # a text that most databases refuse, while money rounds `1,000.005` and `(1.005)`
         return value is not None
     if not number.is_finite():  # the database refuses it, or stores it unchanged
@@ -193,7 +193,7 @@ def _describe_places(places: int) -> str:
     return "whole numbers" if places == 0 else f"{places} digit{'' if places == 1 else 's'} after the point"
 
 
-def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_float(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -212,28 +212,28 @@ def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
         values = _filter_matching(values, rf"[0-9.]{{{_DIGITS_OF[bits] + 1},}}|[0-9.][eE]")
     else:
         return None
-    bent = (value for value in pc.unique(values).to_pylist() if not _is_float(value, bits))
-    return next(((value, why) for value in bent), None)
+    inexact = (value for value in pc.unique(values).to_pylist() if not _is_exact_float(value, bits))
+    return next(((value, why) for value in inexact), None)
 
 
-def _find_wider_double(values: pa.Array, why: str) -> _Found | None:
+def _find_wider_double(values: pa.Array, why: str) -> _InexactValue | None:
     """Return the first DOUBLE that a FLOAT cannot store exactly, with the reason `why`; None if there is none."""
     import numpy as np
 
     doubles = values.drop_null().to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
-        bent = np.flatnonzero((doubles.astype(np.float32) != doubles) & ~np.isnan(doubles))
-    return (float(doubles[bent[0]]), why) if len(bent) else None
+        inexact = np.flatnonzero((doubles.astype(np.float32) != doubles) & ~np.isnan(doubles))
+    return (float(doubles[inexact[0]]), why) if len(inexact) else None
 
 
-def _is_float(value: Any, bits: int) -> bool:
+def _is_exact_float(value: Any, bits: int) -> bool:
     """Return whether a binary fraction with this many bits can represent a number.
 
     A whole number must be equal exactly. Another number must have the same decimal notation.
     """
     import numpy as np
 
-    number = _number(value)
+    number = _parse_number(value)
     if number is None or not number.is_finite():  # no number: the database refuses it, or stores it unchanged
         return True
     with np.errstate(over="ignore", under="ignore"):
@@ -244,7 +244,7 @@ def _is_float(value: Any, bits: int) -> bool:
     return Decimal(float(near)) == number if is_whole else Decimal(str(near)) == number
 
 
-def _number(value: Any) -> Decimal | None:
+def _parse_number(value: Any) -> Decimal | None:
     if value is None:
         return None
     try:
@@ -253,7 +253,7 @@ def _number(value: Any) -> Decimal | None:
         return None
 
 
-def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _number_for_time(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     """Return the first number that would be written to a column of times, with the reason for refusing it, or None.
 
     Databases would convert it without an error: 1.005 to a day of the year 1.
@@ -262,25 +262,29 @@ def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
 
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return values.drop_null()[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
+        return values.drop_null()[0].as_py(), f"reads a number as {_READ_AS[into.holds]}"
     pattern = (
         _WHOLE_OR_FRACTION if into.holds is ValueKind.TIME else _FRACTION
     )  # 20130228 is a date, but 7 is not a time
     if _is_text(kind) and into.holds is not ValueKind.INTERVAL and len(found := _filter_matching(values, pattern)):
-        return found[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
+        return found[0].as_py(), f"reads a number as {_READ_AS[into.holds]}"
     return None
 
 
-def _timestamp(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_timestamp(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
 
     places = _DIGITS if into.places is None else into.places
     if pa.types.is_timestamp(values.type):
-        return _find_unaligned_time(values, 10 ** (_DIGITS - places), _of_second(places)) if places < _DIGITS else None
-    return _clock_text(values, places, has_zone=into.has_zone) if _is_text(values.type) else None
+        return (
+            _find_unaligned_time(values, 10 ** (_DIGITS - places), _describe_second_digits(places))
+            if places < _DIGITS
+            else None
+        )
+    return _find_inexact_clock_text(values, places, has_zone=into.has_zone) if _is_text(values.type) else None
 
 
-def _time(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_time(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
 
     places = _DIGITS if into.places is None else into.places
@@ -291,10 +295,10 @@ def _time(values: pa.Array, into: StoredColumn) -> _Found | None:
     dated = _filter_matching(values, _DATE)
     if len(dated):
         return dated[0].as_py(), "keeps no date"
-    return _clock_text(values, places, has_zone=into.has_zone)
+    return _find_inexact_clock_text(values, places, has_zone=into.has_zone)
 
 
-def _date(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_date(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
 
     del into
@@ -309,19 +313,19 @@ def _date(values: pa.Array, into: StoredColumn) -> _Found | None:
     return None
 
 
-def _interval(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_interval(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     places = _DIGITS if into.places is None else into.places
-    return _clock_text(values, places, has_zone=True) if _is_text(values.type) else None
+    return _find_inexact_clock_text(values, places, has_zone=True) if _is_text(values.type) else None
 
 
-def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | None:
+def _find_inexact_clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _InexactValue | None:
     """Return the first text of a time that the column would change, with the reason, or None.
 
     Such a text has more digits of a second than `places`, or an offset or a zone that the column does not store.
     """
     found = _filter_matching(values, rf"[.,][0-9]{{{places}}}[0-9]*[1-9]")
     if len(found):
-        return found[0].as_py(), _of_second(places)
+        return found[0].as_py(), _describe_second_digits(places)
     if has_zone:
         return None
     offset = _filter_matching(values, _OFFSET)
@@ -333,31 +337,31 @@ def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | No
     return None
 
 
-def _of_second(places: int) -> str:
+def _describe_second_digits(places: int) -> str:
     return f"keeps {places} digit{'' if places == 1 else 's'} of a second" if places else "keeps whole seconds"
 
 
-def _find_unaligned_time(values: pa.Array, unit: int, why: str) -> _Found | None:
+def _find_unaligned_time(values: pa.Array, unit: int, why: str) -> _InexactValue | None:
     """Return the first time that is not a multiple of `unit` microseconds, with the reason `why`, or None."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     micros = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).fill_null(0)
-    beside = np.flatnonzero(micros.to_numpy(zero_copy_only=False) % unit)
-    if not len(beside):
+    unaligned = np.flatnonzero(micros.to_numpy(zero_copy_only=False) % unit)
+    if not len(unaligned):
         return None
-    return pc.strftime(values, format="%Y-%m-%d %H:%M:%S")[int(beside[0])].as_py(), why
+    return pc.strftime(values, format="%Y-%m-%d %H:%M:%S")[int(unaligned[0])].as_py(), why
 
 
-def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_text(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if into.digits is not None and pa.types.is_floating(values.type):
         numbers = values.drop_null().to_pylist()
-        bent = (value for value in numbers if math.isfinite(value) and float(f"{value:.{into.digits}g}") != value)
-        return next(((value, f"keeps {into.digits} digits of a number") for value in bent), None)
+        inexact = (value for value in numbers if math.isfinite(value) and float(f"{value:.{into.digits}g}") != value)
+        return next(((value, f"keeps {into.digits} digits of a number") for value in inexact), None)
     # a database refuses a time that is too long, unless it cuts by bytes
     is_cut = into.is_in_bytes or not pa.types.is_temporal(values.type)
     if into.length is not None and is_cut and not pa.types.is_binary(values.type):
@@ -372,7 +376,7 @@ def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
     return None
 
 
-def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_converted_number(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     """Return the first value that a column would change, if it converts texts of numbers to numbers; else None."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -381,14 +385,14 @@ def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
         if pa.types.is_decimal(values.type) and not values.type.scale and not into.bits:
             big = (value for value in pc.unique(values).to_pylist() if value is not None and abs(value) >= _MOST_WHOLE)
             return next(((value, "keeps whole numbers of 64 bits") for value in big), None)
-        return _float(values, into) if pa.types.is_decimal(values.type) or into.bits else None
+        return _find_inexact_float(values, into) if pa.types.is_decimal(values.type) or into.bits else None
     for value in pc.unique(_filter_matching(values, _NUMBER)).to_pylist():
-        if value not in _texts_of(value, is_float=into.bits is not None):
+        if value not in _returned_texts(value, is_float=into.bits is not None):
             return value, "converts a text that looks like a number"
     return None
 
 
-def _texts_of(value: str, *, is_float: bool) -> Iterable[str]:
+def _returned_texts(value: str, *, is_float: bool) -> Iterable[str]:
     """Yield the texts that the database may return after it has converted the text of a number to a number."""
     number = Decimal(value.strip())
     is_whole = number == number.to_integral_value()
@@ -410,17 +414,17 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-_CHECKS: Mapping[ValueKind, Callable[[Any, StoredColumn], _Found | None]] = {
-    ValueKind.DECIMAL: _decimal,
-    ValueKind.FLOAT: _float,
-    ValueKind.DATE: _date,
-    ValueKind.TIME: _time,
-    ValueKind.TIMESTAMP: _timestamp,
-    ValueKind.INTERVAL: _interval,
-    ValueKind.TEXT: _text,
-    ValueKind.NUMBER_OR_TEXT: _number_or_text,
+_CHECKS: Mapping[ValueKind, Callable[[Any, StoredColumn], _InexactValue | None]] = {
+    ValueKind.DECIMAL: _find_inexact_decimal,
+    ValueKind.FLOAT: _find_inexact_float,
+    ValueKind.DATE: _find_inexact_date,
+    ValueKind.TIME: _find_inexact_time,
+    ValueKind.TIMESTAMP: _find_inexact_timestamp,
+    ValueKind.INTERVAL: _find_inexact_interval,
+    ValueKind.TEXT: _find_inexact_text,
+    ValueKind.NUMBER_OR_TEXT: _find_converted_number,
 }
-_TAKEN_FOR: Mapping[ValueKind | None, str] = {
+_READ_AS: Mapping[ValueKind | None, str] = {
     ValueKind.DATE: "a date",
     ValueKind.TIME: "a time of day",
     ValueKind.TIMESTAMP: "a time",

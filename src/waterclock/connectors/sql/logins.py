@@ -72,11 +72,11 @@ def parse_address(
         more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
     except ValueError:  # its message may contain a part of a password
         raise unreadable_url(setting, f"its port or its parameters are malformed; {WRITTEN}", example) from None
-    database, strange = unquote(parts.path.removeprefix("/")), sorted(set(more) - parameters)
+    database, unknown = unquote(parts.path.removeprefix("/")), sorted(set(more) - parameters)
     if parts.scheme not in schemes:
         raise unreadable_url(setting, f"it begins with {parts.scheme or 'nothing'}", example)
-    if strange or not database:
-        why = f"its parameter {strange[0]} is unknown" if strange else "it names no database"
+    if unknown or not database:
+        why = f"its parameter {unknown[0]} is unknown" if unknown else "it names no database"
         raise unreadable_url(setting, why, example)
     user, password = (unquote(one) if one else None for one in (parts.username, parts.password))
     return ServerAddress(parts.hostname or "localhost", port, database, user, password, more)
@@ -98,9 +98,9 @@ def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, st
 
     Raises E803 for a certificate without its key, and for a key without its certificate.
     """
-    said = {key: str(value) for key, value in setting.options.items()}
-    if ("certificate" in said) != ("key" in said):
-        missing = "key" if "certificate" in said else "certificate"
+    options = {key: str(value) for key, value in setting.options.items()}
+    if ("certificate" in options) != ("key" in options):
+        missing = "key" if "certificate" in options else "certificate"
         raise WaterclockError(
             "E803",
             f"the connection {setting.name} has no {missing}",
@@ -109,4 +109,8 @@ def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, st
             fix=f"set connections.{setting.name}.{missing} = "
             f"'certificates/client.{'key' if missing == 'key' else 'crt'}'",
         )
-    return {parameter: str(setting.folder / said[option]) for option, parameter in parameters.items() if option in said}
+    return {
+        parameter: str(setting.folder / options[option])
+        for option, parameter in parameters.items()
+        if option in options
+    }

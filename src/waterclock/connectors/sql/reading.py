@@ -24,8 +24,8 @@ def collect_in_driver(
     import pyarrow as pa
 
     table = pa.Table.from_batches(read, schema)
-    frame, said = spark.createDataFrame(table), {**source, "rows": table.num_rows}
-    return Collected(frame, lambda: counts, left_out, said, is_empty=not table.num_rows)
+    frame, description = spark.createDataFrame(table), {**source, "rows": table.num_rows}
+    return Collected(frame, lambda: counts, left_out, description, is_empty=not table.num_rows)
 
 
 def collect_while_open(

@@ -8,7 +8,7 @@ from pathlib import Path
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 
-_SHOWN = 10
+_MOST_LISTED = 10
 
 
 def missing_database_file_error(path: str, where: str) -> WaterclockError:
@@ -94,7 +94,7 @@ def missing_table_error(
     `meant` is a name and the names among which to find a similar one; by default the unit's path and `known`. With
     `meant` only the first tables are listed, as a server may have very many.
     """
-    shown = known if meant is None else known[:_SHOWN]
+    shown = known if meant is None else known[:_MOST_LISTED]
     listed = f"{', '.join(shown)}{', …' if len(known) > len(shown) else ''}"
     name, names = meant or (unit.path, known)
     return WaterclockError(

@@ -99,14 +99,14 @@ def _find_spelling(delivery: Delivery, name: str) -> str:
 
 
 def _require_kind(delivery: Delivery, column: str, kind: str, value: Any) -> None:
-    is_right = (
+    has_kind = (
         kind == "boolean"
         if isinstance(value, bool)
         else kind.startswith(("string", "char", "varchar"))
         if isinstance(value, str)
         else kind.startswith(_NUMBERS)
     )
-    if not is_right:
+    if not has_kind:
         raise _condition_error(delivery, f"{column} is {kind.upper()}, and is compared with {value!r}")
 
 

@@ -43,13 +43,15 @@ def batches_of_rows(
             found, kept = label([row[-1] for row in rows])
             rows = list(compress(rows, kept.to_pylist()))
             labels = [found.filter(kept)]
-        arrays = [_array([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)]
+        arrays = [
+            _convert_column([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)
+        ]
         batch = pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
         fetching.update(batch.num_rows, batch.nbytes)
         yield batch
 
 
-def _array(values: Sequence[Any], taken: CollectedColumn, extract: SqlExtract[Any, Any]) -> pa.Array:
+def _convert_column(values: Sequence[Any], taken: CollectedColumn, extract: SqlExtract[Any, Any]) -> pa.Array:
     try:
         return column(values, taken.type, extract.times)
     except TypeMismatch as error:

@@ -144,10 +144,10 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         if not reader.stays_open:
             close()  # the workers open separate transactions
         frame = read_by_workers(spark, parts, reader.read_part, extract.fields)
-        said = {**source, "parts": len(parts)}
+        description = {**source, "parts": len(parts)}
         if reader.stays_open:
-            return collect_while_open(frame, close, counts, request.left_out, said)
-        return Collected(frame, lambda: counts, request.left_out, said)
+            return collect_while_open(frame, close, counts, request.left_out, description)
+        return Collected(frame, lambda: counts, request.left_out, description)
 
     def _change_filter(self, column: _Column, unit: Unit) -> WindowFilter:
         if column.time_kind is None:

@@ -19,7 +19,7 @@ from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.label import TIMELABEL
 
 BEHIND = "behind view"
-_KEPT = "1 DAY"
+_DEFAULT_KEEP = "1 DAY"
 _MOST_IN_ONE = 400  # SQLite allows 500 terms in a compound SELECT
 
 Columns = Sequence[tuple[str, str]]
@@ -48,7 +48,7 @@ def own_table_delivery(delivery: Delivery) -> Delivery:
 
 def compute_retention_start(unit: Unit, now: datetime) -> datetime:
     """Return the time before which a version must have been replaced to be dropped, by the option `keep`."""
-    return parse_duration(str(unit.options.get("keep", _KEPT))).subtract_from(now, "UTC")
+    return parse_duration(str(unit.options.get("keep", _DEFAULT_KEEP))).subtract_from(now, "UTC")
 
 
 def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> str:

@@ -104,11 +104,11 @@ def local_literal(at: datetime, dialect: SqlDialect) -> str:
 def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
     """Insert the values of a window into the query of an AWAIT. `literal` formats a time, which is in `zone`."""
     rules = nominal_zone(zone)
-    said = {
+    literals = {
         name: literal.format(f"{at.astimezone(rules):%Y-%m-%d %H:%M:%S.%f}")
         for name, at in (("window_start", window.start), ("window_end", window.end))
     }
-    return WINDOW_VALUE.sub(lambda found: said.get(found[1], f"'{window.label}'"), query)
+    return WINDOW_VALUE.sub(lambda found: literals.get(found[1], f"'{window.label}'"), query)
 
 
 def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, dialect: SqlDialect) -> str:

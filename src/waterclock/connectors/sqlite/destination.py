@@ -46,7 +46,7 @@ def prepare_table(
         refuse_foreign_rows(session, unit, delivery, {}, is_ours=is_ours)
         add_columns(session, unit, wanted, known)
     if index := wanted_index(delivery):
-        _index(connection, unit, index)
+        _create_index(connection, unit, index)
     return read_stored_columns(connection, unit)
 
 
@@ -85,7 +85,7 @@ def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery
     return False
 
 
-def _index(connection: sqlite3.Connection, unit: Unit, wanted: DestinationIndex) -> None:
+def _create_index(connection: sqlite3.Connection, unit: Unit, wanted: DestinationIndex) -> None:
     prefix, table = split_table_name(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(table)})").fetchall()
     if {str(row[1]).lower() for row in rows if row[5]} == {column.lower() for column in wanted.columns}:
