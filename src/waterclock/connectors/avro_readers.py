@@ -99,7 +99,7 @@ def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: objec
     """Read an Avro decimal from its bytes, without rounding.
 
     `written` is the type in the writer's schema; `read_as` the one in the reader's, which may have fewer digits.
-    Raises ValueError for a value that does not fit either type, before long bytes are converted.
+    Raises ValueError for a value that does not fit both types. Too many bytes are refused before they are converted.
     """
     precision, scale = digits_of(written or {})
     if len(data) > _MOST_BYTES:

@@ -28,9 +28,9 @@ class Delivery:
     """A sealed slice of a PUBLISH that is to be written to its destination.
 
     - `label` is the window's start.
-    - `mode`: with `is_from_partitioned`, or APPEND, the destination has a column `timelabel`. A slice replaces its own
-      label's rows and never a newer label's. Otherwise REPLACE delivers a whole state. MERGE delivers the changes since
-      the previous delivery or, with `is_whole`, the whole state too.
+    - `mode`: for a partitioned table (`is_from_partitioned`) and for APPEND, the destination has a column `timelabel`,
+      and a slice replaces rows of its own label and never those of a newer one. For other tables, REPLACE delivers a
+      whole state, and MERGE the changes since the previous delivery or, with `is_whole`, a whole state too.
     - `deleted_column`: a BOOLEAN column that is TRUE in deleted rows; a MERGE deletes their keys.
     - `label_column`: a text column with the older label to which a row belongs, or NULL. Such rows become visible again
       for keys that this label no longer has.
@@ -102,7 +102,7 @@ class Delivered:
     is_repeat: bool = False
 
     def to_record(self) -> dict[str, Any]:
-        """Return the outcome as values that can be stored as JSON, with `is_repeat` reset."""
+        """Return the outcome as values that can be stored as JSON, with `is_repeat` set to False."""
         return {**asdict(self), "outcome": self.outcome.value, "is_repeat": False}
 
     @classmethod

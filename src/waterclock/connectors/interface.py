@@ -234,7 +234,7 @@ class Collector(Protocol):
         ...
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Translate an error of Spark that evaluated a frame of this collector; None if the source did not cause it."""
+        """Translate an error that Spark raised when it evaluated a collected frame; None for causes outside of it."""
         ...
 
 
@@ -331,7 +331,7 @@ class Sealing(ArrivalCollector, Protocol):
         """Seal the data from before `now` into items.
 
         Return the instant, at most `now`, up to which all data has arrived.
-        Because of this side effect, commands that only show state must not call it.
+        Commands that only show state must not call this, as it stores data.
         """
         ...
 

@@ -67,7 +67,7 @@ def _nested_type(kind: exp.DataType) -> pa.DataType:
 
 
 def add_timelabel(batches: Iterator[pa.RecordBatch], label: str) -> Iterator[pa.RecordBatch]:
-    """Add the column `timelabel` after the columns of each batch."""
+    """Add the column `timelabel` with the value `label` after the columns of each batch."""
     import pyarrow as pa
 
     for batch in batches:

@@ -140,7 +140,7 @@ def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
 
 
 def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
-    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+    """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
     schema, _, name = unit.path.rpartition(".")
     row = first_of(
         connection,

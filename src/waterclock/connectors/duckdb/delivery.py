@@ -177,7 +177,7 @@ def _write_rows(
 
 
 def _batches(delivery: Delivery, there: _TableColumns) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice, with their labels if there are any, and with whether each row is deleted."""
+    """Yield the rows of a slice, with their labels if any, and a column `GONE` that is TRUE for deleted rows."""
     import pyarrow as pa
 
     names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)

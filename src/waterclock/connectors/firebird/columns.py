@@ -42,7 +42,7 @@ class FirebirdColumn(ExpressionColumn):
 
 
 def kind_at(connection: FirebirdConnection, unit: Unit) -> str:
-    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+    """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
     sql = "SELECT RDB$VIEW_BLR IS NULL FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
     row = connection.in_session().first_of(sql, (stored_name(unit.path),))
     return ("table" if row[0] else "view") if row else ""

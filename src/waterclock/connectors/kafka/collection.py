@@ -46,7 +46,7 @@ def collect_records(
 
 
 def find_worker_error(error: BaseException, where: str, topic: str) -> WaterclockError | None:
-    """Return the Waterclock error that a Spark error contains, of a worker or an unreadable record; None if none."""
+    """Return the Waterclock error in a Spark error, from a worker or for an unreadable record; None if it has none."""
     if decoded := worker_errors.decode_error(error):
         return decoded
     said = str(error)

@@ -225,7 +225,7 @@ def _add_message(place: _SpanProgress, message: Message, received: _ReceivedReco
 
 
 def _raise_permanent(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, last_error: str) -> str:
-    """Raise an error that a retry cannot fix. For another error, return the message to report if it persists."""
+    """Raise the error if a retry cannot fix it. Otherwise return the message to report if the read stalls."""
     if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)
         if (begins := log.starts.get(span.partition, span.low)) > span.low:

@@ -171,7 +171,7 @@ def split_table_name(unit: Unit) -> tuple[str | None, str]:
 
 
 def kind_at(connection: Connection, unit: Unit) -> str:
-    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+    """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
     row = run_statement(
         connection,
         "SELECT TABLE_TYPE FROM information_schema.TABLES"

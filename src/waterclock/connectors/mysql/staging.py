@@ -90,7 +90,7 @@ def put(
     there: Mapping[str, MysqlDestinationColumn],
     with_marks: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
 ) -> int:
-    """Write the slice's rows to a table, and return their number. `with_marks` adds whether a row is deleted.
+    """Write the slice's rows to a table, and return their number. `with_marks` adds a flag for deleted rows.
 
     Raises E812 for a value that its column would not store exactly.
     """

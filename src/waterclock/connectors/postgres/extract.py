@@ -65,7 +65,7 @@ class PostgresExtract(SqlExtract[PostgresDatabase, PostgresRequestedColumn]):
 
 
 def parts_of(connection: Connection, extract: PostgresExtract, partitions: int | None) -> list[str | None]:
-    """Return SQL conditions that split the rows into parts to read in parallel; None for a single part.
+    """Return SQL conditions that split the rows into parts to read in parallel; [None] for a single part.
 
     The parts are ranges of time if rows are read by window, else ranges of the table's blocks.
 

@@ -229,7 +229,10 @@ def _require_own_names(change: LogChange, followed: FollowedTable) -> None:
 def _split_key_update(
     change: LogChange, followed: FollowedTable
 ) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
-    """Yield operation, values and False for a change. An update of the key is a delete, and an insert with True."""
+    """Yield (operation, values, is_moved): one for a change, but a delete and a moved insert for an update of the key.
+
+    Raises E863 for a change without the key of its row.
+    """
     before, after = change.before or {}, change.after or {}
     if change.op in {Op.INSERT, Op.TRUNCATE}:
         yield change.op, after, False
@@ -302,7 +305,7 @@ def log_schema(extract: PostgresExtract) -> pa.Schema:
 
 
 def carried_state(noted: Mapping[str, Any]) -> tuple[int, datetime]:
-    """Return the position that the last batch reached, and the latest commit time before it, from its record."""
+    """Return the log position and the latest commit time that the last batch reached, from its record `noted`."""
     return int(noted["to"]), datetime.fromisoformat(str(noted["newest"]))
 
 

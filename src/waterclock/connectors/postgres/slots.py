@@ -342,7 +342,7 @@ def advance(connection: Connection, slot: Slot, position: int) -> None:
 
 
 def drop(connection: Connection, name: str) -> bool:
-    """Drop a slot and its publication, unless a batch is using it. Return whether it does not exist now."""
+    """Drop a slot and its publication, if they exist. Return False, and keep them, if a batch is using the slot."""
     row = connection.execute("SELECT pg_try_advisory_lock(%s)", (lock_of(name),)).fetchone()
     if row is None or not row[0]:
         return False

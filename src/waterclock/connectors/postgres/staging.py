@@ -177,7 +177,7 @@ def _copy(
 def _batches(
     delivery: Delivery, there: Mapping[str, PostgresDestinationColumn], *, with_marks: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the slice's rows as text for PostgreSQL, with labels; `with_marks` adds whether a row is deleted."""
+    """Yield the slice's rows as text for PostgreSQL, with labels. `with_marks` adds a flag for deleted rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -182,7 +182,7 @@ def require_followable(
 def require_same(
     facts: PostgresTableFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str
 ) -> None:
-    """Raise E863 if the table's definition was changed in a way that changed rows, or hid changes, without the log.
+    """Raise E863 if the table's definition was changed in such a way that changes of rows are missing in the log.
 
     A new column that is NULL in all older rows is allowed, and so is a dropped one.
     """

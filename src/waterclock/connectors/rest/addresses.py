@@ -55,7 +55,7 @@ def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
 
 
 def wrong_path(path: str) -> str:
-    """Return why a path may lead out of an API's url, however a server decodes it; empty if it cannot."""
+    """Return the reason why a path may lead out of an API's url, however a server decodes it; empty if it cannot."""
     try:
         steps = decode_path(path).split("/")
     except OutsideApiError as error:

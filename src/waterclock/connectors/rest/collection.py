@@ -129,7 +129,7 @@ def _window_series(reading: RestSource, request: WindowRequest) -> _SeriesList:
 
 
 def _common_series(reading: RestSource, newest: Window) -> Series:
-    """Return one series for all windows, for an API without a parameter for them. Its name has the newest end."""
+    """Return one series for all windows, for an API that takes no window. It is named after the newest window's end."""
     return _series_of(reading, None, until=newest.end.isoformat())
 
 

@@ -171,7 +171,7 @@ def _fetch_responses(spark: SparkSession, context: _EachContext, window: Window,
 def _pending_keys(
     spark: SparkSession, context: _EachContext, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
 ) -> Iterator[tuple[str, StoredResponse | None]]:
-    """Yield the keys without a response in the window's series. The response of an earlier label, or None, follows."""
+    """Yield each key without a response in the window's series, with a cached response of an earlier label or None."""
     if known:
         stored = _read_lines(spark, [series.path_of(page) for page in known], KEY)
         keys = keys.join(stored.select(KEY).distinct(), KEY, "left_anti")

@@ -40,7 +40,7 @@ class WritableDatabase(ReadableDatabase[_Opened_co], Protocol[_Opened_co]):
     def open_for_writing(self, where: str) -> AbstractContextManager[_Opened_co]:
         """Open for writing, in a transaction that commits if the block succeeds.
 
-        MySQL and MariaDB start no transaction.
+        MariaDB, MySQL and Firebird start no transaction, as tables are altered before it (`delivery_after_ddl`).
         """
 
 
@@ -165,7 +165,8 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
     def _prepare_table(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
         """Create or alter the destination table for the delivery's columns, and return its columns.
 
-        `is_ours`: this publish has delivered to the table before. Otherwise a table with rows is refused.
+        `is_ours`: this publish has delivered to the table before. Otherwise a table with rows is refused, unless the
+        option `adopt` is set.
         """
 
     @abstractmethod

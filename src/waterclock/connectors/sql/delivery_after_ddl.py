@@ -85,7 +85,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
     @property
     @abstractmethod
     def _writer(self) -> DdlWriter[_Connection, _Column]:
-        """The functions of the kind of database."""
+        """The functions for this kind of database."""
 
     @abstractmethod
     def _take_claim(self, connection: _Connection, project: str, claim: int, where: str) -> None:

@@ -17,7 +17,7 @@ def rows_of_slice(
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows as tuples of the columns' values.
 
-    If the destination stores labels, the row's label follows. `with_marks` adds whether the row is deleted. `convert`
+    If the destination stores labels, the row's label follows. `with_marks` adds a flag for deleted rows. `convert`
     takes a column, its name in lower case and its Spark type, and returns its values.
     """
     names = [name for name, _ in delivery.columns]

@@ -91,7 +91,7 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
     @property
     @abstractmethod
     def _reader(self) -> ServerReader[_Connection]:
-        """The functions and texts of the kind of server."""
+        """The functions and texts for this kind of server."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
         """Return whether the query of AWAIT shows a complete window: its first value is TRUE or a number other than 0.

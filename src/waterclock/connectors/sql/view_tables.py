@@ -23,7 +23,7 @@ class SqlViewTables(ABC):
 
     @abstractmethod
     def kind_at(self, unit: Unit) -> str:
-        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+        """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
 
     @abstractmethod
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:

@@ -136,6 +136,6 @@ def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, 
 def minute_of(time: str, step: int, modulo: str = "({} % {})") -> str:
     """Return SQL that rounds a time down to its minute; `step` is the length of a minute in the unit of the time.
 
-    It uses remainders, as a quotient would be rounded to four digits.
+    It uses remainders, as MariaDB and MySQL would round a quotient to four digits.
     """
     return f"{time} - {modulo.format(f'({modulo.format(time, step)} + {step})', step)}"
