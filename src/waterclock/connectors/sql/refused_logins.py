@@ -1,4 +1,4 @@
-"""Builds the errors for a database server that responds but refuses the connection. Such errors are not retried."""
+"""Builds the errors for a database server that refuses the login, or has no such database. They are not retried."""
 
 from __future__ import annotations
 
