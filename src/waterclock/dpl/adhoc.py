@@ -33,7 +33,7 @@ _ANSWERS_DIFFER = "E215"  # an ad hoc query runs once, so it may read the curren
 def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -> Query:
     """Parse an ad hoc query of a flow's tables and views; it may also read the tables in `status_tables`.
 
-    Raises  ProjectErrors with all errors of the query, each with its position in the text
+    Raises ProjectErrors with all errors of the query, each with its position in the text
     """
     source = SourceText(_FILE, text.rstrip().removesuffix(";"))
     statements, errors = statements_of(source)

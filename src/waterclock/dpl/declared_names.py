@@ -21,7 +21,7 @@ def declared_tables(root: Path, env: str | None) -> list[str]:
     """Return the sorted names of the tables of a project.
 
     Names that Python files compute are not included.
-    Raises  E930 for a project that another user can change; ProjectErrors if its files cannot be parsed
+    Raises E930 for a project that another user can change; ProjectErrors if its files cannot be parsed
     """
     root = root.resolve()
     config, errors = read_config(read_project_file(root), env=env)

@@ -102,7 +102,7 @@ def load_project(
 
     `env` takes precedence over WATERCLOCK_ENV, and that over the project file. `known` are columns and types as the
     last run recorded them.
-    Raises  ProjectErrors with all errors of the project, sorted by position
+    Raises ProjectErrors with all errors of the project, sorted by position
     """
     project, errors = check_project(root, env=env, capabilities=capabilities, known=known)
     if errors or project is None:

@@ -11,7 +11,7 @@ from waterclock.permissions.project_trust import read_trusted_file, require_trus
 
 
 def read_project_file(root: Path) -> str:
-    """Return the text of waterclock.toml. Raises  E930 if another user can change it; UnicodeDecodeError; OSError."""
+    """Return the text of waterclock.toml. Raises E930 if another user can change it; UnicodeDecodeError; OSError."""
     require_trusted_folder(root)
     return read_trusted_file(root / FILE, root).decode("utf-8-sig")
 

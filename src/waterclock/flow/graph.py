@@ -46,7 +46,7 @@ def late_tables(flow: Flow, table: str) -> tuple[str, ...]:
 
 
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Return the table names upstream first; PREVIOUS reads do not count. Raises  graphlib.CycleError for a cycle."""
+    """Return the table names upstream first; PREVIOUS reads do not count. Raises graphlib.CycleError for a cycle."""
     edges = {
         name: [
             *(read.table for read in table.reads if read.kind is not ReadKind.PREVIOUS and read.table in tables),

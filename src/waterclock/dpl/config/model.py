@@ -185,7 +185,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
 
 
 def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
-    """Parse the project file. Raises  RecursionError for one that is nested too deep."""
+    """Parse the project file. Raises RecursionError for one that is nested too deep."""
     try:
         data = tomllib.loads(source.text)
     except ValueError as error:  # also raised by Python for a number of more than 4,300 digits

@@ -57,6 +57,6 @@ class _ProjectLoader(SourceFileLoader):
         self._root = root
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the code of a module. Raises  E930 if another user can change its file."""
+        """Return the code of a module. Raises E930 if another user can change its file."""
         path = self.get_filename(fullname)
         return self.source_to_code(read_trusted_file(Path(path), self._root), path)

@@ -57,7 +57,7 @@ class FoundFunction:
 
 
 def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
-    """Return the function that a call decorates. Raises  E252 if a batch could not find it by its file and name."""
+    """Return the function that a call decorates. Raises E252 if a batch could not find it by its file and name."""
     found = call.function
     if not isinstance(found, FunctionType):
         raise span.refuse(

@@ -25,7 +25,7 @@ def run_file(path: Path, root: Path) -> ModuleType:
 
     The module is removed from `sys.modules` afterwards. Its objects are therefore pickled by value, and Spark's workers
     do not need the file. `from .x import y` imports the file next to it.
-    Raises  E930 if another user can change the file; exceptions of the file itself
+    Raises E930 if another user can change the file; exceptions of the file itself
     """
     check_imports_of(root)
     spec = _spec(path, root)

@@ -76,7 +76,7 @@ class Texts:
         return self.node_span(site, found) if found is not None else self.site(site)
 
     def argument(self, site: CallSite, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
-        """Return the source text for a keyword argument, or for its part at `node`. Raises  E251 for no string."""
+        """Return the source text for a keyword argument, or for its part at `node`. Raises E251 for no string."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)
@@ -88,7 +88,7 @@ class Texts:
         )  # fmt: skip
 
     def positional(self, site: CallSite | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
-        """Return the source text and the value of a positional argument. Raises  E251 for a value that is no string."""
+        """Return the source text and the value of a positional argument. Raises E251 for a value that is no string."""
         call = self.call(site)
         node: ast.expr | None = None
         if call is not None:
@@ -103,7 +103,7 @@ class Texts:
         return self.source(site, node, value, "name"), value
 
     def cursor(self, source: SourceText) -> Cursor:
-        """Return a cursor over the tokens of an argument. Raises  E204 for an empty text or several statements."""
+        """Return a cursor over the tokens of an argument. Raises E204 for an empty text or several statements."""
         statements, errors = statements_of(source)
         if errors:
             raise errors[0]
@@ -122,7 +122,7 @@ class Texts:
         return self.name(StatementKind.TRANSFORM, source)
 
     def name(self, kind: StatementKind, source: SourceText) -> tuple[str, Span]:
-        """Parse the name that a statement declares; return it with its span. Raises  E204, E211 for invalid names."""
+        """Parse the name that a statement declares; return it with its span. Raises E204, E211 for invalid names."""
         cursor = self.cursor(source)
         if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:
             word = cursor.plain_name("a connection" if kind is StatementKind.CONNECTION else "a function")

@@ -24,7 +24,7 @@ def read_function_call(
     """Return the Python function that `wc.function` decorates, and a clause with the types and the SQL expression.
 
     The Python function is None if the call contains a SQL expression.
-    Raises  the first error in the call's arguments
+    Raises the first error in the call's arguments
     """
     found = None if call.function is None else find_function(call, texts, span)
     parameters = _parameters(call, texts, found)

@@ -65,7 +65,7 @@ class ColumnLineage:
         return tuple(known.values())
 
     def trace_column(self, of: ColumnOf) -> TracedColumn:
-        """Return the direct origin of a column. Raises  E517 for an unknown column, with the nearest name."""
+        """Return the direct origin of a column. Raises E517 for an unknown column, with the nearest name."""
         table = self.flow.tables[of.table]
         found = {name.lower(): made for name, made in self._trace_once(of.table).items()}
         if of.column == "*":

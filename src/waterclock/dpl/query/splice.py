@@ -106,7 +106,7 @@ def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> SplicedQuery:
     """Return a query with each read replaced by `name_of(read)`, views by their queries, values by Spark parameters.
 
     `name_of` returns a name or another relation on one line. An alias is added if the query gives none.
-    Raises  ValueError for a query with UNION ALL BY NAME: splice each of its branches
+    Raises ValueError for a query with UNION ALL BY NAME: splice each of its branches
     """
     return splice_with(query, _ReplacementsByName(name_of))
 

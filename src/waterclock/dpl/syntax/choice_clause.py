@@ -21,23 +21,23 @@ _HOW = "write WHEN condition AS SELECT ... ELSE AS SELECT ..."
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The tokens from one WHEN or ELSE to the next. `word` is this WHEN or ELSE, None before the first one."""
+    """The tokens after a WHEN or ELSE, up to the next. `word` is that WHEN or ELSE, None for the tokens before both."""
 
     word: Token | None
     tokens: Sequence[Token]
 
 
 def has_choice(tokens: Sequence[Token]) -> bool:
-    """Return whether the tokens after a header contain WHEN or ELSE, outside of brackets and of CASE."""
+    """Return whether the tokens after a statement's header contain WHEN or ELSE, outside of brackets and of CASE."""
     return any(True for _ in _cuts(tokens))
 
 
 def take_choices(
     source: SourceText, tokens: Sequence[Token], first: Expression | None, *, name: str
 ) -> tuple[list[ParsedWhen], ParsedQuery | None, list[WaterclockError]]:
-    """Split the tokens after a header; return the queries with conditions, the query of the ELSE, and all errors.
+    """Parse the queries after a statement's header; return those with a WHEN, the query of the ELSE, and all errors.
 
-    `first` is the condition of the first query, which is part of the header; None if it has none.
+    `first` is the condition of the first query, because the header contains its WHEN; None if it has no condition.
     """
     errors: list[WaterclockError] = []
     whens: list[ParsedWhen] = []
@@ -77,7 +77,7 @@ def take_choices(
 
 
 def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, ParsedQuery]:
-    """Return the condition of a piece, None for ELSE and for the first piece, and the query of the piece."""
+    """Parse a piece to its condition and its query. The condition is None for ELSE and for the first piece."""
     tokens, word = piece.tokens, piece.word
     condition = None
     if word is not None:

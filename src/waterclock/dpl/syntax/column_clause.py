@@ -74,7 +74,7 @@ def _column(cursor: Cursor) -> ParsedColumn:
 
 
 def _with_rule(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
-    """Parse one property of a column, and return the column with it. Raises  E207 if the column has it already."""
+    """Parse one property of a column, and return the column with it. Raises E207 if the column has it already."""
     _refuse_clause(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
@@ -184,7 +184,7 @@ _HAS: Mapping[str, Callable[[ParsedColumn], bool]] = {
     "AS": lambda said: said.made_as is not None,
     "RETIRE": lambda said: said.retires is not None,
 }
-"""Functions that return whether a column has a property already, by first word; it may have each of these once."""
+"""Maps the first word of each property that a column may have only once to a function that tests for it."""
 
 
 def _refuse_clause(cursor: Cursor) -> None:
@@ -240,7 +240,7 @@ def take_bracketed(cursor: Cursor) -> Expression:
 
 
 def names_listed(words: Sequence[Word]) -> tuple[str, ...] | None:
-    """Return the column names in a bracketed column list with errors, given its words; None for an open list."""
+    """Return the column names in a column list that has errors, from its words; None for a list that contains `*`."""
     names: list[str] = []
     depth = in_type = 0
     for word, following in pairwise(words):

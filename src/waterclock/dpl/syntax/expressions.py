@@ -1,4 +1,4 @@
-"""Parses SQL expressions in clauses to syntax trees, after finding where they end."""
+"""Finds the end of a SQL expression in a clause, and parses it to a syntax tree."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def take_expression(
     """Parse an expression, up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.
 
     The end is searched for first, because sqlglot's expression parser would also consume a following `NOT NULL` or
-    `OVER BATCH`. `is_end` returns whether a clause, or another part that ends an expression, begins at a number of
-    words from the cursor. `what` and `fix` are for the error if there is no expression.
-    Raises  E220 for text that is no expression, E204 if there is none
+    `OVER BATCH`. `is_end(cursor, n)` returns whether a clause, or another part that ends an expression, begins n words
+    after the cursor. `what` and `fix` are for the error if there is no expression.
+    Raises E220 if the text is not an expression, and E204 if there is no text.
     """
     length = _length(cursor, is_end)
     if length == 0:
@@ -56,7 +56,7 @@ def take_expression(
 
 
 def expression_of(source: SourceText, tokens: Sequence[Token], span: Span) -> Expression:
-    """Parse tokens as one expression. Raises  E220 if they are not one, E267 if it is nested too deeply."""
+    """Parse tokens as one expression. Raises E220 if they are not an expression, E267 if it is nested too deeply."""
     try:
         trees = parse_sql(source, [_select(), *tokens])
     except ParseError as error:

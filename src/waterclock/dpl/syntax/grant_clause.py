@@ -20,7 +20,7 @@ _LATER = ("EDIT", "APPROVE", "RUN")
 
 
 def take_rights(cursor: Cursor) -> str:
-    """Parse the right of a GRANT. Raises  E208 for a right of a later release."""
+    """Parse the right of a GRANT. Raises E208 for a right of a later release."""
     word = cursor.peek()
     if word.upper in _LATER:
         raise planned_feature_error(f"GRANT {word.upper}", cursor.here(), fix="grant SELECT, or use [roles]")

@@ -9,7 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 
 def take_stays(cursor: Cursor) -> ParsedKeyStays | None:
-    """Parse PAST and ORDER BY after KEY, before its ELSE; return None without both. Raises  E207 for a repetition."""
+    """Parse PAST and ORDER BY between KEY and its ELSE; return None if there is neither. Raises E207 for repetitions."""
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()
     past: Duration | None = None
@@ -26,7 +26,7 @@ def take_stays(cursor: Cursor) -> ParsedKeyStays | None:
 
 
 def _order(cursor: Cursor) -> tuple[KeyOrder, ...]:
-    """Parse one column, or several in brackets, because a comma would end the column's entry."""
+    """Parse one column, or several in brackets: a comma outside of brackets begins the next column of the list."""
     if not cursor.accept("("):
         return (_column(cursor),)
     found = [_column(cursor)]

@@ -12,7 +12,7 @@ from waterclock.timelabel.period import parse_period
 
 
 def take_measures(cursor: Cursor) -> tuple[ParsedMeasure, ...]:
-    """Parse the measures of MEASURE; a final OFFLINE applies to all of them. Raises  E102 for an invalid period."""
+    """Parse the measures of MEASURE; a final OFFLINE applies to all of them. Raises E102 for an invalid period."""
     measures = [_measure(cursor)]
     while cursor.accept(","):
         measures.append(_measure(cursor))

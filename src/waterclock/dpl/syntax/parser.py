@@ -279,7 +279,7 @@ class _Reader:
         self.clauses.append(Clause(word, value, cursor.span_since(start)))
 
     def _recover(self, error: WaterclockError, start: int) -> None:
-        """Add an error in the clause that began at `start`, and skip to the next clause."""
+        """Record an error of the clause that began at `start`, and skip to the next clause."""
         self.errors.append(error)
         if self.cursor.index == start:
             self.cursor.take()
@@ -416,7 +416,7 @@ _POSITIONAL = {
 
 
 def _columns(kind: StatementKind, cursor: Cursor) -> ParsedColumnList:
-    """Parse a column list. Raises  E208 for a column with AS but no RETIRE, except in a PUBLISH."""
+    """Parse a column list. Raises E208 for a column with AS and without RETIRE, which only a PUBLISH may have."""
     said: ParsedColumnList = read_clause("COLUMNS", cursor)
     for column in said.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:

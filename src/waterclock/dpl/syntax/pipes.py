@@ -1,10 +1,10 @@
-"""Rewrites tokens that sqlglot's parser does not support, and corrects its syntax tree: steps after |>, window().
+"""Rewrites pipe steps (`|>`) and window() for sqlglot's parser, and corrects the syntax tree that it returns.
 
 - `|> SET` and `|> DROP`, which sqlglot does not parse, are rewritten as the `|> SELECT` that they abbreviate.
-- `|> SELECT` is rewritten as an `|> EXTEND` of a marker and the columns; in the tree only the columns are kept. For a
-  `|> SELECT`, sqlglot copies all steps before it, so that the cost would grow with the square of their number.
-- `|> AS t` becomes a FROM without a table in sqlglot's tree, which is corrected.
-- `window` is a keyword everywhere for sqlglot, but also a function in Spark.
+- `|> SELECT` is rewritten as an `|> EXTEND` of a marker and the columns; in the tree, only the columns remain. For a
+        `|> SELECT`, sqlglot would copy all steps before it, at a cost that grows with the square of their number.
+- `|> AS t` becomes a FROM without a table in sqlglot's tree. The table is added.
+- `window` is always a keyword for sqlglot, and also a function in Spark. Calls of it are rewritten.
 
 Only the parser gets the rewritten tokens. Spark runs the user's text.
 """
@@ -19,9 +19,9 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 PIPED = "__tmp"
-"""The prefix of the names that sqlglot gives to the input of a step after |>; `|> AS t` is an alias of such a name."""
+"""The prefix of the names that sqlglot generates for the input of a step after |>. `|> AS t` is an alias of one."""
 _SELECTED = f"{PIPED}_select"
-"""The marker: the first column of an EXTEND that was a SELECT."""
+"""The marker column: the first column of each EXTEND that was rewritten from a SELECT."""
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _BEGINS_A_QUERY = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
@@ -40,7 +40,7 @@ _BEHIND_A_STEP = frozenset(
 
 
 def tokens_for_parser(tokens: Sequence[Token]) -> list[Token]:
-    """Return tokens rewritten for sqlglot's parser; new tokens have the position of the word that they replace."""
+    """Return tokens rewritten for sqlglot's parser. New tokens have the position of the word that they replace."""
     if not any(token.token_type in _REWRITTEN for token in tokens):
         return list(tokens)
     return _steps(_queries_before_steps(tokens))
@@ -65,10 +65,10 @@ def _steps(tokens: Sequence[Token]) -> list[Token]:
 
 
 def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
-    """Correct the columns of `|> SELECT` and the sources of `|> AS t` in a syntax tree of rewritten tokens; return it.
+    """Correct the columns of `|> SELECT` and the sources of `|> AS t` in a tree that was parsed from rewritten tokens.
 
-    Each `|> AS t` reads a source with a unique name and the alias `t`. So `t` is not a table that another part of the
-    query could read, just as in Spark.
+    Each `|> AS t` gets a source with a unique name and the alias `t`. So no other part of the query can read `t` as a
+    table, as in Spark. Return the tree, which is changed in place.
     """
     if tree is None or not any(token.token_type is TokenType.PIPE_GT for token in tokens):
         return tree
@@ -102,7 +102,7 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
 
 
 def is_piped(node: Any) -> bool:
-    """Return whether a source in FROM is the input of a step after |>, as sqlglot represents it."""
+    """Return whether a node in FROM is one that sqlglot generated as the input of a step after |>."""
     if isinstance(node, exp.Subquery):
         return node.alias.startswith(PIPED)
     return isinstance(node, exp.Table) and node.name.startswith(PIPED) and "start" not in node.this.meta
@@ -143,7 +143,7 @@ def _queries_before_steps(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether WINDOW begins the clause `WINDOW name AS ...`, and is no column and no call of window()."""
+    """Return whether the word WINDOW begins a clause `WINDOW name AS ...`, and is not a column or a call of window()."""
     following = [token.token_type for token in tokens[index + 1 : index + 3]]
     return len(following) == 2 and following[0] is not TokenType.L_PAREN and following[1] is TokenType.ALIAS
 
@@ -151,8 +151,8 @@ def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
 def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None:
     """Return the end of a `|> SET`, `|> DROP` or `|> SELECT`, and its tokens rewritten as |> EXTEND.
 
-    Return None for any other step, for an incomplete one, which the parser then reports, and for a SELECT with more
-    than columns.
+    Return None for any other step, for an incomplete one, which the parser reports, and for a SELECT with DISTINCT or
+    further clauses.
     """
     word = tokens[index + 1] if index + 1 < len(tokens) else None
     if word is None or word.token_type in _NO_WORDS or word.text.upper() not in {"SET", "DROP", "SELECT"}:
@@ -165,7 +165,7 @@ def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None
 
 
 def _selects(word: Token, tokens: Sequence[Token]) -> list[list[Token]]:
-    """Return the tokens of the steps that replace a SET, DROP or SELECT; empty if `tokens` are not valid for it."""
+    """Return the tokens of the steps that replace a SET, DROP or SELECT; empty if its `tokens` are not valid."""
     what, parts = word.text.upper(), list(_parts(tokens))
     if not all(parts):
         return []
@@ -187,7 +187,7 @@ def _select_star(word: Token, how: str, inner: Sequence[Token]) -> list[Token]:
 
 
 def _select(word: Token, columns: Sequence[Token]) -> list[Token]:
-    """Return the tokens of an EXTEND that `complete_pipes` converts to a SELECT of these columns."""
+    """Return the tokens of an EXTEND with the marker; `complete_pipes` converts it to a SELECT of these columns."""
     marker = [_like(word, TokenType.VAR, text) for text in ("EXTEND", _SELECTED)]
     return [*marker, _like(word, TokenType.COMMA, ","), *columns]
 

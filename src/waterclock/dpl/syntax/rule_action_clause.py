@@ -28,7 +28,10 @@ _DOES = {
 
 
 def take_otherwise(cursor: Cursor) -> RuleActions:
-    """Parse the ELSE actions after a rule; empty if there are none. Raises  E209, E270, E271, E273."""
+    """Parse the ELSE actions after a rule; empty if there are none.
+
+    Raises E204 for an unknown action, E209 for INTO, E270 and E271 for a wrong order, E273 for an invalid limit.
+    """
     found: list[RuleAction] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
         start = cursor.index

@@ -11,7 +11,7 @@ from waterclock.flow.schema_changes import OnSchemaChange
 
 
 def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
-    """Parse the action of ON SCHEMA CHANGE. Raises  E290 for an unknown one."""
+    """Parse the action of ON SCHEMA CHANGE. Raises E290 for an unknown action."""
     said = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
     if said is None:
         raise _misspelt(cursor, "ON SCHEMA CHANGE", [each.value for each in OnSchemaChange])
@@ -19,7 +19,7 @@ def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
 
 
 def take_compatible(cursor: Cursor) -> Compatibility:
-    """Parse the value of COMPATIBLE: a direction, and TRANSITIVE. Raises  E290 for unknown words."""
+    """Parse the value of COMPATIBLE: a direction, and an optional TRANSITIVE. Raises E290 for unknown words."""
     mode = next((each for each in Compatible if cursor.accept(each.value)), None)
     if mode is None:
         raise _misspelt(cursor, "COMPATIBLE", [each.value for each in Compatible])

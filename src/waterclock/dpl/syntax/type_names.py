@@ -1,4 +1,4 @@
-"""Parses Spark SQL types of columns, of parameters and results of functions, and of casts in queries."""
+"""Parses names of Spark SQL types in columns, function parameters and results, and casts of queries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
 def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
-    """Parse a Spark SQL type; return its text. Raises  E219 for an unknown one, or an unstorable one if `is_stored`."""
+    """Parse a Spark SQL type; return its text. `is_stored`: also refuse types that tables cannot store. Raises E219."""
     start = cursor.index
     word = cursor.name("a type")
     span = cursor.span(word)
@@ -68,7 +68,7 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
 
 
 def _check_length(span: Span, upper: str) -> None:
-    """Raise E219 for a type whose length or digits Spark does not accept."""
+    """Raise E219 for a type with a number in brackets that Spark does not accept, such as INT(4) or CHAR(0)."""
     text = " ".join(span.text.split())
     said = _DIGITS.search(span.text)
     if upper in {*_WITH_LENGTH, "DECIMAL", "DEC", "NUMERIC"}:
@@ -115,7 +115,7 @@ def _inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
 
 
 def skip_brackets(cursor: Cursor) -> None:
-    """Move the cursor from an opening bracket past the closing one. Raises  E204 if there is none."""
+    """Move the cursor from an opening bracket past the closing one. Raises E204 if there is none."""
     opening = cursor.here()
     depth = 0
     while not cursor.is_done:
