@@ -1,7 +1,7 @@
-"""Defines the aggregates that Waterclock adds to Spark's in rules and measures, and their expansion to Spark SQL.
+"""Defines the aggregates that Waterclock adds to Spark's for rules and measures, and expands them to Spark SQL.
 
-A SQL function of Spark cannot contain an aggregate, so each call is replaced by its expansion. To add an aggregate, add
-an entry to `_SPARK_EXPANSIONS`.
+Spark's SQL functions cannot contain aggregates, so each call is replaced by its expansion. To add an aggregate, add an
+entry to `_SPARK_EXPANSIONS`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SPARK_EXPANSIONS = {
 NAMES = frozenset(name.lower() for name in _SPARK_EXPANSIONS)
 
 GROUP_AGGREGATES: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
-"""The aggregates over groups of rows, which only rules can use, and how many arguments they need at least.
+"""Maps each aggregate over groups of rows, which only rules can use, to the least number of its arguments.
 
-They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
+These aggregates have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
 """
 EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
 """An example rule for each aggregate in `GROUP_AGGREGATES`."""
@@ -42,7 +42,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error for a call at `index` of an aggregate of Waterclock with invalid arguments, or None."""
+    """Return the error if the token at `index` calls an aggregate of Waterclock with invalid arguments; else None."""
     if upper.lower() in GROUP_AGGREGATES and _is_call(tokens, index):
         return _check_grouped_call(source, tokens, index)
     if upper not in _SPARK_EXPANSIONS or not _is_call(tokens, index):
@@ -109,7 +109,7 @@ def grouped_calls(text: str) -> Iterator[tuple[int, int, str, list[str]]]:
 
 
 def aggregates_of(text: str) -> list[str]:
-    """Return the texts of an expression's outermost aggregate calls, each once, without those with FILTER or OVER."""
+    """Return the distinct texts of an expression's outermost aggregate calls, except calls with FILTER or OVER."""
     tokens, found, behind = dialect().tokenize(text), dict[str, None](), 0
     for index, token in enumerate(tokens):
         if index < behind or not _is_aggregate_call(tokens, index):

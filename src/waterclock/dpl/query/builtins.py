@@ -1,7 +1,7 @@
 """Defines the functions that Waterclock adds to Spark's in queries and expressions, and checks calls to them.
 
-Each is an expression of Spark SQL, which the engine registers in a session like a CREATE FUNCTION. To add a function,
-add an entry to `_ALL`.
+Each function is an expression of Spark SQL, which the engine creates in Spark sessions. To add a function, add an entry
+to `_ALL`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 class BuiltinFunction:
     """A built-in function of Waterclock. `needs`: the number of required arguments.
 
-    `choices`: the legal values of parameters that accept only some words. `one_of`: the parameters of which a call must
-    pass exactly one. `positive`: the parameters that are positive numbers.
+    `choices`: the legal values of parameters that accept only certain words. `one_of`: the parameters of which a call
+    must pass exactly one. `positive`: the parameters that must be positive numbers.
     """
 
     function: Function
@@ -91,9 +91,9 @@ KEYED: Mapping[str, Sequence[str]] = {each.function.name: each.parameters for ea
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error if the token at `index` (`upper` in capitals) is an invalid call of a built-in function.
+    """Return the error if the token at `index` begins an invalid call of a built-in function; else None.
 
-    Values of arguments are checked only if they are literals.
+    `upper` is the token in capitals. Values of arguments are checked only if they are literals.
     """
     brought = BUILTINS_BY_NAME.get(upper)
     following = tokens[index + 1].token_type if brought and index + 1 < len(tokens) else None
@@ -161,7 +161,7 @@ def named_arguments(tokens: Sequence[Token], opening: int, parameters: Sequence[
 
 
 def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) -> list[Function]:
-    """Return the functions that texts call, directly or not, each after its callees, as Spark must create them."""
+    """Return the functions that SQL texts call, directly or indirectly, callees first: the order to create them in."""
     found: dict[str, Function] = {}
     begun: set[str] = set()
 

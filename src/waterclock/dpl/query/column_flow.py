@@ -1,4 +1,4 @@
-"""Computes from which input columns each column of a query is derived; an origin may be marked as not fully known."""
+"""Computes the input columns from which each column of a query is derived, and whether they are all known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _COUNT = re.compile(r"[1-9][0-9]{0,5}")  # the number of rows that STACK makes
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrigin:
-    """The input columns of a value, as pairs of a read's name and a column. Unless `is_known`, there may be others."""
+    """The input columns from which a value derives, as pairs of a source's name and a column.
+
+    `is_known`: these are all of them; else there may be others.
+    """
 
     inputs: frozenset[tuple[str, str]] = frozenset()
     is_known: bool = True
@@ -34,9 +37,9 @@ Rest = Callable[[str], ColumnOrigin | None]
 
 @dataclass(frozen=True, slots=True)
 class FollowedCalls:
-    """Functions, in lower case, whose results have other origins than their arguments.
+    """Names of functions, in lower case, whose results have other origins than their arguments.
 
-    `ends`: the result has no origin. `starts`: the result also has the function itself as an origin, `("", name)`.
+    `ends`: the result has no origin. `starts`: the function itself is an origin too, as the pair `("", name)`.
     """
 
     ends: frozenset[str] = frozenset()
@@ -57,10 +60,10 @@ class FlowColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """The columns of a query or source: known ones, and `rests`, functions that map a column's name to its origin.
+    """The columns of a query or source: those with known names, and `rests` for groups of columns with unknown names.
 
-    A rest represents columns whose names are not known: those of a `*` of a table whose columns are not all known
-    (listed in `opens`), the fields of a struct, or the result of a function that makes rows.
+    A rest is a function that maps a column's name to its origin. It represents the `*` of a table whose columns are not
+    all known (listed in `opens`), the fields of a struct, or the result of a function such as `explode`.
     """
 
     columns: tuple[FlowColumn, ...] = ()
@@ -70,7 +73,7 @@ class ColumnSource:
     aliases: frozenset[str] = frozenset()  # of the query's sources, in lower case: steps after |> may still use them
 
     def find(self, name: str) -> ColumnOrigin | None:
-        """Return the origin of a known column by its name; None if there is none, UNKNOWN if that is uncertain."""
+        """Return the origin of the column `name`; None if no known column has the name, UNKNOWN if that is uncertain."""
         lower = name.lower()
         found = [column.origin for column in self.columns if column.name.lower() == lower]
         if found:
@@ -80,7 +83,7 @@ class ColumnSource:
         return None
 
     def find_beyond(self, name: str) -> ColumnOrigin | None:
-        """Return the origin of the column `name` if a rest may contain it; None if there is no rest."""
+        """Return the origin of the column `name` if one of `rests` may contain it; None if there are no `rests`."""
         return self.rests[0](name) if len(self.rests) == 1 else UNKNOWN if self.rests else None
 
     def whole(self) -> ColumnOrigin:
@@ -113,7 +116,7 @@ class _Frame:
         return self.outer.source(alias) if self.outer else None
 
     def source_or_piped(self, alias: str) -> ColumnSource | None:
-        """Return the source with an alias, or the input of a step after |> that derives from it."""
+        """Return the source with an alias; or the input of the current step after |>, if that derives from the source."""
         found = self.source(alias)
         if found is None and self.piped is not None and alias.lower() in self.piped.aliases:
             return self.piped
@@ -146,7 +149,7 @@ class _Frame:
 
 
 class ColumnFlow:
-    """Computes the origins of a query's columns; `read` returns the columns of an input table by its name."""
+    """Computes the origins of a query's columns. `read` returns the columns of the input table with a name."""
 
     def __init__(self, read: Callable[[str], ColumnSource | None], calls: FollowedCalls = ALL_CALLS) -> None:
         self.read = read
@@ -243,7 +246,7 @@ class ColumnFlow:
     def _rows(
         self, call: Any, frame: _Frame, ctes: Mapping[str, ColumnSource], names: Iterable[str] = ()
     ) -> ColumnSource:
-        """Return the columns of a function that makes rows; each derives from all arguments, except for STACK."""
+        """Return the columns of a function such as `explode`. Each derives from all arguments; for STACK, from its own."""
         said = list(names)
         rows = call.this.name if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) else ""
         if said and _COUNT.fullmatch(rows):
@@ -321,7 +324,7 @@ class ColumnFlow:
         return ColumnSource(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
 
     def _fields(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
-        """Return the columns of `s.*` for a struct: their names are not known, but their origin is."""
+        """Return the columns of `s.*` for a struct `s`: all derive from `s`, and their names are not known."""
         if isinstance(node, exp.Dot):
             origin = self._trace_expression(node.this, frame, ctes)
         else:
@@ -364,7 +367,7 @@ class ColumnFlow:
         return self._trace_qualified([part.name for part in node.parts], frame)
 
     def _trace_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
-        """Return the origin of a subquery in an expression: that of its columns, or for EXISTS of its conditions."""
+        """Return the origin of a subquery in an expression: that of its columns, or of its conditions for EXISTS."""
         if not isinstance(node.parent, exp.Exists):
             return self.query(node, frame, ctes).whole()
         inner = node.this if isinstance(node, exp.Subquery) else node
@@ -383,13 +386,13 @@ def _called_name(node: Any) -> str:
 
 
 def _names(node: Any) -> list[str]:
-    """Return the parts of a column's name in an EXCEPT, in lower case: the qualifier, if there is one, and the name."""
+    """Return the parts of a column's name in an EXCEPT, in lower case: the name, after its qualifier if it has one."""
     parts = node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
     return [part.name.lower() for part in parts]
 
 
 def _drop_columns(made: ColumnSource, names: Collection[str]) -> ColumnSource:
-    """Remove the columns `names`, given in lower case, from the known columns and from the rests."""
+    """Return `made` without the columns `names`, which are in lower case, also if one of its `rests` contains them."""
     if not names:
         return made
 
@@ -415,7 +418,7 @@ def _unite_origins(origins: Iterable[ColumnOrigin]) -> ColumnOrigin:
 
 
 def _union_columns(left: ColumnSource, right: ColumnSource) -> ColumnSource:
-    """Return the columns of a UNION: the left names, with the origins of both columns at each position."""
+    """Return the columns of a UNION: the names of the left query, with the origins of both columns at each position."""
     if left.rests or right.rests or not (left.is_known and right.is_known):
         if [each.name.lower() for each in left.columns] == [each.name.lower() for each in right.columns]:
             both = _union_by_position(left, right)

@@ -1,4 +1,4 @@
-"""Determines the columns of a query, and reports column names that are certainly unknown or ambiguous."""
+"""Determines the columns of a query's result, and reports column names that are certainly unknown or ambiguous."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _PIPED = "the step before"
 class Resolver:
     """Resolves the column names of one query, and collects errors in `errors`.
 
-    `columns_at` returns the columns of the table whose name starts at an offset, `alias_at` its default alias if the
-    query gives none.
+    `columns_at(offset)` returns the columns of the table whose name starts at that offset in the query's text.
+    `alias_at(offset)` returns the alias of a table to which the query gives none.
     """
 
     def __init__(self, source: SourceText, columns_at: Callable[[int], Output], alias_at: Callable[[int], str]) -> None:
@@ -141,8 +141,8 @@ class Resolver:
     ) -> None:
         """Check every column name below a node; subqueries get `frame` as their outer scope.
 
-        `strict`: the sources in scope, of which only one may have an unqualified name; None in clauses in which names
-        of the result take precedence.
+        `strict`: the sources in scope. An unqualified name is ambiguous if several of them have it. None in clauses
+        such as ORDER BY, in which names of the SELECT's result take precedence.
         """
         waiting = [node]
         while waiting:  # a sum of a thousand columns is a thousand levels deep
@@ -161,7 +161,7 @@ class Resolver:
                 waiting.extend(reversed([*node.iter_expressions()]))
 
     def _now_texts(self, value: Any, frame: Frame) -> None:
-        """Report strings such as 'now' that are read as the time of the run, except in subqueries."""
+        """Report strings such as 'now' that Spark reads as the time of the run, except in subqueries."""
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, exp.Expression):
                 self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
@@ -189,7 +189,7 @@ class Resolver:
             self._ambiguous(first, first.name, owners)
 
     def _check_star_exclusions(self, star: exp.Star, frame: Frame) -> None:
-        """Report names in EXCEPT and REPLACE, |> DROP and |> SET that are not columns of the `*`."""
+        """Report names in EXCEPT, REPLACE, |> DROP and |> SET that are not columns of the `*` before them."""
         if isinstance(star.parent, exp.Column | exp.Dot) or any(seen.names is None for seen in frame.visible()):
             return
         said = [each.parts[0] for each in star.args.get("except_") or () if len(getattr(each, "parts", ())) == 1]
@@ -277,7 +277,7 @@ class Resolver:
 
 
 def start_of(node: exp.Table) -> int | None:
-    """Return the offset of a table's name, or of the read function around it; None if the parser generated it."""
+    """Return the offset of a table's name, or of the function in its place; None if the parser generated the node."""
     first = node.parts[0] if isinstance(node.this, exp.Identifier) else node.this
     start: int | None = first.meta.get("start") if first is not None else None
     return start
@@ -295,7 +295,7 @@ def _apply_alias(node: Any, columns: Output) -> Output:
 
 
 def _list_star_columns(sources: Iterable[VisibleSource]) -> set[str]:
-    """Return the known columns that a `*` of some sources includes, in lower case."""
+    """Return the known columns that a `*` over these sources includes, in lower case."""
     return {entry.name.lower() for source in sources for entry in source.output.entries if not entry.is_hidden}
 
 

@@ -28,7 +28,7 @@ UNKNOWN_ORIGIN = "not known: the query alone does not tell which columns it is m
 
 @dataclass(frozen=True, slots=True, order=True)
 class ColumnOf:
-    """A column of a table; the column `*` represents all of its columns, if a transform cannot be analyzed."""
+    """A column of a table. The column `*` represents all columns of the table, if a transform cannot be analyzed."""
 
     table: str
     column: str
@@ -39,10 +39,10 @@ class ColumnOf:
 
 @dataclass(frozen=True, slots=True)
 class TracedColumn:
-    """The direct origin of a column: its SQL `expression` and the input columns in it. `note`: why the trace ends here.
+    """The direct origin of a column: its SQL `expression`, and the input columns in it.
 
-    `unknown`: those `inputs` that may or may not be origins. For Python code, which has no expression, `how` is copied,
-    computed or aggregated.
+    `note`: the reason why the trace ends here. `unknown`: those `inputs` that may or may not be origins. `how`: for
+    Python code, which has no expression: copied, computed or aggregated.
     """
 
     expression: str = ""
@@ -54,9 +54,9 @@ class TracedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TracedColumns:
-    """The origins of a query's columns, in order, and the tables whose `*` may include more columns.
+    """The origins of a query's columns (`made`), in order, and the tables whose `*` may add more columns (`stars`).
 
-    `through_star(name)` returns the input columns that a `*` includes as `name`, for a column that is not in `made`.
+    For a name that is not in `made`, `through_star(name)` returns the input columns that a `*` may add under this name.
     """
 
     made: Mapping[str, TracedColumn]
@@ -73,9 +73,9 @@ def trace(
 ) -> TracedColumns:
     """Return the origins of a query's columns; columns of UNION ALL BY NAME are merged by name.
 
-    `closed` returns the columns of a table if all are known, else none; `known` returns the known ones. `said` maps
-    lower-case names to the columns in the transform's column list. `calls`: functions whose results have other origins
-    than their arguments.
+    `closed(table)` returns the columns of a table if all are known, else none; `known(table)` returns the known ones.
+    `said` maps lower-case names to the spelling in the transform's column list. `calls`: functions whose results have
+    other origins than their arguments.
     """
     if not query.branches:
         return _Tracer(query, closed, known, said, calls).trace()
@@ -101,7 +101,7 @@ def trace(
 
 
 def trace_expression(expression: str, calls: FollowedCalls = ALL_CALLS) -> ColumnOrigin:
-    """Return the origin of an expression over columns of one source, whose reads have the name `wc_0`."""
+    """Return the origin of an expression over the columns of one source, which has the name `wc_0` in the origin."""
     source = Columns(rests=(lambda column: ColumnOrigin(frozenset({("wc_0", column)})),))
     try:
         tree = parse_query_text(f"SELECT {expression} AS value FROM wc_0")
@@ -155,7 +155,7 @@ class _Tracer:
         return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNKNOWN_ORIGIN)
 
     def _trace_unnamed_columns(self, made: Columns) -> TracedColumn | None:
-        """Return the origin of columns whose names are not known; None if a `*` of an open table includes them all."""
+        """Return the common origin of columns with unknown names; None if all of them come through a `*` of a table."""
         if not made.is_known:
             return TracedColumn(note=UNKNOWN_ORIGIN)
         if len(made.rests) == len(made.opens):
@@ -185,7 +185,7 @@ class _Tracer:
         }
 
     def _read(self, name: str) -> Columns | None:
-        """Return the columns of the read that has this name in the text; a rest represents the unknown ones."""
+        """Return the columns of the read with this name in the query's text; a rest represents columns with unknown names."""
         read = self.reads.get(name)
         if read is None:
             return None
@@ -198,7 +198,7 @@ class _Tracer:
         return Columns(known, (lambda column: ColumnOrigin(frozenset({(name, column)})),), (name,))
 
     def _origin(self, name: str, column: str) -> ColumnOf:
-        """Return the table column from which a column of a read comes, as the table spells it."""
+        """Return the table column from which a column of a read comes, in the table's spelling."""
         if not name:  # a function that starts an origin
             return ColumnOf("", column)
         if (found := self.flats.get(name, {}).get(column.lower())) is not None:

@@ -1,6 +1,6 @@
 """Finds how a query uses a column: to filter, join, group or sort rows, in window functions, or as a value.
 
-The result may contain too many uses, never too few: a name that may be another table's column counts.
+The result may contain too many uses, never too few: an ambiguous name counts as a use of each column that it may mean.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _is_of(read: Read | Flat, table: str) -> bool:
 
 
 def _other_aliases(tree: Any, own: set[str], reads: set[str]) -> set[str]:
-    """Return the qualifiers that belong only to other tables: names in `reads` that are not in `own`."""
+    """Return the aliases in a query that denote only reads of other tables: those in `reads` that are not in `own`."""
     stands: dict[str, set[str]] = {}
     for node in tree.find_all(exp.Table, exp.Subquery, exp.CTE, exp.Lateral):
         name = node.name if isinstance(node, exp.Table) else ""

@@ -1,4 +1,4 @@
-"""Refuses calls whose result differs between runs, because the same inputs must give the same output."""
+"""Reports calls whose result differs between runs. They are refused: the same inputs must give the same output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ _ALIAS_FOLLOWS = frozenset(
 def check_deterministic_call(
     source: SourceText, tokens: Sequence[Token], index: int, upper: str
 ) -> WaterclockError | None:
-    """Return the error if the word at `index` (`upper` in capitals) is a nondeterministic call, such as `now()`."""
+    """Return the error if the token at `index` begins a nondeterministic call, such as `now()`; else None.
+
+    `upper` is the token in capitals.
+    """
     if tokens[index].token_type in _TEXTS:
         return None
     if upper == "UNIX_TIMESTAMP":
@@ -84,7 +87,7 @@ def check_deterministic_call(
 
 
 def check_bare_call(source: SourceText, name: Any) -> WaterclockError | None:
-    """Return the error for a bare name that Spark reads as a call if it is no column, as in `SELECT user`."""
+    """Return the error for a name without brackets that Spark calls if no column has it, as in `SELECT user`."""
     start, upper = name.meta.get("start"), name.name.upper()
     if start is None or upper not in _UNLESS_COLUMNS:
         return None

@@ -27,11 +27,11 @@ _RANK = (COPIED, COMPUTED, MAY)
 class Impact:
     """The effect of a column on one table.
 
-    - `columns`: the table's columns that derive from it, with `copied`, `computed` or `may read`.
+    - `columns`: maps the table's columns that derive from it to `copied`, `computed` or `may read`.
     - `uses`: `filter`, `join`, `group`, `sort`, `window`, `value` (in the query, but for no known column), `reference`,
-      `rows` (which rows the table has depends on the column), or `may read` if that cannot be determined.
-    - `through`: the tables from which the table reads it.
-    - `why`: the reasons for `may read`.
+            `rows` (it decides which rows the table has), or `may read` (the use cannot be determined).
+    - `through`: the input tables through which the effect reaches the table.
+    - `why`: the reasons for `may read`, in words.
     """
 
     table: str
@@ -51,7 +51,7 @@ class Impact:
         self.columns[column] = max(before, how, key=_RANK.index)
 
     def size(self) -> tuple[object, ...]:
-        """Return a value that changes whenever a column, use, table or reason is added."""
+        """Return a value that changes whenever a column, use, input table or reason is added."""
         return (tuple(self.columns.items()), len(self.uses), len(self.through), len(self.why))
 
 
@@ -89,7 +89,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
 
 
 def _decides_rows(at: Impact, deciding: frozenset[str]) -> bool:
-    """Return whether a certainly affected column is in `deciding`, the columns that decide which rows the table has."""
+    """Return whether a column that is certainly affected is one of `deciding`, which decide the table's rows."""
     sure = {column.lower() for column, how in at.columns.items() if how != MAY}
     return bool(sure & deciding) or (bool(sure) and ALL in deciding)
 
@@ -193,7 +193,7 @@ class _ImpactReader:
         self._add_uncertain_use(read, "the query alone does not tell which columns it is made of")
 
     def _propagate_request_parameter(self, read: str, column: str, how: str, each: Each) -> None:
-        """Propagate a column that is a parameter of FOR EACH requests: collected rows contain it and depend on it."""
+        """Propagate a column of the FOR EACH table. If it is a request parameter, the collected rows contain it."""
         if column.lower() in {name.lower() for name in each.parameters}:
             named = {it.name.lower(): it.name for it in self.table.columns.named}
             self._put(read, named.get(column.lower(), column), how)

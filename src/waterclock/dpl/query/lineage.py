@@ -1,6 +1,6 @@
-"""Computes column lineage: the origins of a column up to the sources, and the columns derived from it.
+"""Computes column lineage: the origins of a column up to the sources, and the columns that are derived from it.
 
-Queries are analyzed as text; for Python transforms the Spark plans of past runs are used.
+Queries are analyzed as text. For Python transforms, the Spark plans of past runs are analyzed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Schemas = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node of a lineage tree: a column, its direct origin, and the next columns up or down the tree (`beyond`).
+    """A node of a lineage tree: a column, its direct origin, and its child nodes (`beyond`).
 
-    `is_seen`: the column is in the tree already, so the branch ends here. `is_unknown`: it is uncertain whether this
-    column and its parent in the tree depend on each other.
+    `is_seen`: the column is in the tree already, so the branch ends here. `is_unknown`: it is uncertain whether one of
+    this column and its parent node derives from the other.
     """
 
     column: ColumnOf
@@ -57,7 +57,7 @@ class ColumnLineage:
     _busy: set[str] = field(default_factory=set)
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Return the known columns of a table: those of its last run, or else of its column list and query."""
+        """Return the known columns of a table: those of its last run, else those of its column list and its query."""
         if table in self.schemas:
             return tuple(name for name in self.schemas[table] if name != TIMELABEL)
         known = {name.lower(): name for name in self._trace_once(table)}
@@ -65,7 +65,7 @@ class ColumnLineage:
         return tuple(known.values())
 
     def trace_column(self, of: ColumnOf) -> TracedColumn:
-        """Return the direct origin of a column. Raises E517 for an unknown column, with the nearest name."""
+        """Return the direct origin of a column. Raises E517, which suggests the nearest name, for an unknown column."""
         table = self.flow.tables[of.table]
         found = {name.lower(): made for name, made in self._trace_once(of.table).items()}
         if of.column == "*":
@@ -99,7 +99,7 @@ class ColumnLineage:
         return self._stars.get(table, ())
 
     def through_star(self, table: str, column: str) -> frozenset[ColumnOf]:
-        """Return the input columns that a `*` in a table's query includes as `column`; a column in EXCEPT has none."""
+        """Return the input columns from which a `*` in a table's query makes `column`; none for a column in EXCEPT."""
         self._trace_once(table)
         through = self._through_stars.get(table)
         if through is not None:
@@ -108,7 +108,7 @@ class ColumnLineage:
         return frozenset(ColumnOf(read, column) for read in self.stars_in(table) if column.lower() not in left_out)
 
     def is_included_by_star(self, table: str, column: str) -> bool:
-        """Return whether a `*` would include a column of a table: unless the column is HIDDEN."""
+        """Return whether a `*` over a table includes a column, which must not be HIDDEN."""
         return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden_columns}
 
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
@@ -268,7 +268,7 @@ class ColumnLineage:
 
 
 def _trace_request_parameters(each: Each, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
-    """Return the columns that are parameters of FOR EACH requests, with their origins in the FOR EACH table."""
+    """Return the columns that FOR EACH requests take as parameters, each with its origin in the FOR EACH table."""
     spelled = {name.lower(): name for name in made}
     return {
         spelled.get(name.lower(), name): TracedColumn(name, (ColumnOf(each.table, name),), "asked for each row")
@@ -277,7 +277,7 @@ def _trace_request_parameters(each: Each, made: Mapping[str, TracedColumn]) -> d
 
 
 def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
-    """Return the origins of columns that are computed from others until they retire."""
+    """Return the origins of columns with AS ... RETIRE, which are computed from other columns until their last day."""
     found: dict[str, TracedColumn] = {}
     for column in table.columns.named:
         text = column.ends and column.ends.made_as
@@ -300,7 +300,7 @@ def _list_declared_columns(table: Table) -> tuple[str, ...]:
 
 
 def _is_consumed(table: Table, column: str) -> bool:
-    """Return whether a TEMPORAL table uses a column of its rows only as time or order, and does not store it."""
+    """Return whether a TEMPORAL table uses a column of its query only as time or order, and does not store it."""
     temporal = table.temporal
     return temporal is not None and column.lower() in {each.lower() for each in (temporal.at or "", *temporal.consumed)}
 

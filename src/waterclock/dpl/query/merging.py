@@ -1,7 +1,7 @@
-"""Splits an expression at its aggregates if partial results of these can be merged.
+"""Splits an expression into aggregates whose partial results can be merged, and the text between them.
 
-`sum(a) / count(*)` is two aggregates with text around them. Partial results of each aggregate are merged, and the text
-is evaluated on the merged results.
+For example, `sum(a) / count(*)` is split into two aggregates. The partial results of each are merged, and the division
+is computed from the merged results.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class AggregateCall:
 
     @property
     def merge_aggregate(self) -> str:
-        """How partial results of the aggregate are merged: sum, min, max, mean, hll or kll (sketches)."""
+        """The way to merge partial results of the aggregate: sum, min, max, mean, or the sketches hll and kll."""
         kinds = {"sum": _SUMS, "min": _LEAST, "max": _GREATEST, "mean": _MEANS, "hll": _DIFFERENT}
         return next((kind for kind, names in kinds.items() if self.name in names), "kll")
 
 
 @dataclass(frozen=True, slots=True)
 class SplitExpression:
-    """An expression split at its aggregates: `pieces` of text, with one of `calls` between each two."""
+    """An expression split at its aggregates: one of `calls` is between each two of the text `pieces`."""
 
     pieces: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
 
     def render(self, of: Callable[[int], str]) -> str:
-        """Return the expression with the aggregate number n replaced by `of(n)`, counted from 0."""
+        """Return the expression with each aggregate replaced by `of(n)`, where n is its index."""
         parts = [self.pieces[0]]
         for at, piece in enumerate(self.pieces[1:]):
             parts += [of(at), piece]
@@ -66,7 +66,7 @@ class SplitExpression:
 def split_at_aggregates(text: str) -> SplitExpression | None:
     """Split an expression at its aggregates.
 
-    Return None if it has none, or one whose value over several labels does not follow from its values per label.
+    Return None if it has no aggregates, or one whose values per label cannot be merged to a value for several labels.
     """
     pieces, calls, end = [], [], 0
     for start, stop, call in _calls(text):
@@ -89,7 +89,7 @@ def _has_only_aggregates(found: SplitExpression) -> bool:
 
 
 def _calls(text: str) -> Iterator[tuple[int, int, AggregateCall | None]]:
-    """Yield the start and end of each outermost aggregate, and its call, None if it cannot be merged."""
+    """Yield the start and end of each outermost aggregate, and its call; None instead if it cannot be merged."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):

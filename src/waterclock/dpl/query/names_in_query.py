@@ -1,4 +1,4 @@
-"""The result of `references.find_references`: the tables, values and variables that a query names, and errors."""
+"""Classes for the tables, values and variables that a query names; `references` finds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_MARKS = "0001-01-01"
 
 
 def mark_in_tree() -> Any:
-    """Return the node that replaces a call of WATERMARK in a syntax tree: a constant timestamp."""
+    """Return a constant timestamp, the node that replaces a call of WATERMARK in a syntax tree."""
     return exp.cast(exp.Literal.string(_OF_MARKS), "timestamp")
 
 
@@ -31,10 +31,9 @@ def is_mark(node: Any) -> bool:
 class FoundTable:
     """A table or view named in a query, with offsets in the source text.
 
-    - `alias`: the alias to add at `alias_at`; None if the query gives one.
-    - `mark`: the word WATERMARK or NEXT_WATERMARK, for a value that is read from the companion table with the watermark
-      of `name`; empty for a table.
-    - `is_flat`, `is_exact`: it is in FLAT(name), or FLAT(name, 'exact').
+    - `alias`: the alias to insert at the offset `alias_at`; None if the query gives one.
+    - `mark`: WATERMARK or NEXT_WATERMARK for a call of this function, which reads the watermark of `name`; else empty.
+    - `is_flat`: it is in FLAT(name). `is_exact`: it is in FLAT(name, 'exact').
     """
 
     name: str
@@ -51,7 +50,7 @@ class FoundTable:
 
     @property
     def words(self) -> str:
-        """The word of the read function, such as PAST, FLAT or WATERMARK; PLAIN for a plain name."""
+        """The name of the function around the table's name, such as PAST, FLAT or WATERMARK; PLAIN without a function."""
         return self.mark or (FLAT if self.is_flat else self.kind.name)
 
 

@@ -41,7 +41,7 @@ def column_name_error(name: str, span: Span, fix: str) -> WaterclockError | None
 
 
 def check_storable(output: Output, query: Span, said: ParsedColumnList | None) -> Iterator[WaterclockError]:
-    """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its column list."""
+    """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is the TRANSFORM's column list."""
     yield from _names(output, query)
     yield from _check_duplicate_names(output, query)
     types = {column.name.lower(): column.declared.type for column in (said.columns if said else ())}
@@ -103,9 +103,9 @@ def _check_duplicate_names(output: Output, query: Span) -> Iterator[WaterclockEr
 
 
 def _list_repeated_columns(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entry]) -> list[str]:
-    """Return the columns that the `*` from which `like` comes selects a second time; without a `*`, only its name.
+    """Return the names that are selected a second time by the same `*` as `like`; only `like`'s name without a `*`.
 
-    `first` maps lower-case names to the first entry of that name.
+    `first` maps lower-case names to the first entry with that name.
     """
     if not _is_star(like.node):
         return [like.name]
@@ -124,7 +124,7 @@ def _is_star(node: Any) -> bool:
 
 
 def span_of(node: Any, query: Span) -> Span:
-    """Return the span of a node in a query's text; if it cannot be located, the span of the query's first word."""
+    """Return the span of a node in a query's text; for a node without a position, that of the query's first word."""
     written = query.source.span_of(node) if node is not None else None
     return written or query.source.span(query.start)
 

@@ -1,6 +1,6 @@
-"""Computes which columns of a table a query needs, and conditions that all needed rows of the table meet.
+"""Computes which columns of a table a query needs, and conditions that are true for all rows that it needs.
 
-The result is safe: an extra column or a missing condition costs time, but changes no result.
+The result may contain too many columns and too few conditions, which costs time and changes no result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class PushedCondition:
-    """A comparison of a column: `=` to any of `values`, or `<`, `<=`, `>` or `>=` to the only one of them."""
+    """A comparison of a column by `=` with any of `values`, or by `<`, `<=`, `>` or `>=` with its only value."""
 
     column: str
     operator: str
@@ -44,8 +44,8 @@ class Pushdown:
 def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> Pushdown:
     """Return the columns of `table` that a query needs, and conditions on its rows; `types` are its columns' types.
 
-    Conditions are returned if the query names the table once, and directly. They are the parts of its WHERE, joined by
-    AND, that compare STRING columns with strings or BIGINT columns with whole numbers.
+    Conditions are returned only if the query names the table once, and not in a view. They are the parts of its WHERE,
+    joined by AND, that compare STRING columns with strings or BIGINT columns with whole numbers.
     """
     everything = Pushdown(frozenset(types))
     tree = _parse_query(query.text)

@@ -1,4 +1,4 @@
-"""Finds queries of a flow that are valid, but whose result may differ from the intended one."""
+"""Warns of valid queries whose result may differ from the intended one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _warn_of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[W
 
 
 def _zone(flow: Flow, reader: Table | None) -> str:
-    """Return the zone of a query's table; for a view, the first zone of a table in the flow that is not UTC."""
+    """Return the time zone of a query's table; for a view, the first zone of the flow's tables other than UTC."""
     if reader is not None:
         return reader.cadence.zone
     return next((table.cadence.zone for table in flow.tables.values() if table.cadence.zone != "UTC"), "UTC")

@@ -1,4 +1,4 @@
-"""Finds the tables, values and variables that a query names, and reports names and constructs that are refused.
+"""Finds the tables, values and variables that a query names, and reports names and syntax that are not allowed.
 
 Names are taken from the query's syntax tree, their offsets from its tokens.
 """
@@ -35,7 +35,7 @@ READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
 SPANNING = {"PAST": "how far back to read", "UNTIL": "how late rows may arrive"}
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL", "IS_PARTIAL"})
 MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
-"""The kinds of read of a `_mark` table: WATERMARK is the watermark before the batch, NEXT_WATERMARK that after it."""
+"""Maps watermark functions to the way they read a `_mark` table: before the batch, or (NEXT_) after it."""
 _READ_WORDS = frozenset({*READS, FLAT})
 _WATCHED = frozenset({*_READ_WORDS, *VALUES, *MARKS, *WATCHED, *BUILTINS_BY_NAME})
 _IDENTIFIER, _LATERAL = "IDENTIFIER", "LATERAL"
@@ -233,7 +233,7 @@ class _Finder:
         self._add(node, parts, name_span, READS[word], duration, index, last)
 
     def _require_spark_function(self, index: int, *, is_qualified: bool) -> None:
-        """Refuse a function in FROM that is not a table function of Spark: it could read unchecked tables and files."""
+        """Refuse a function in FROM unless it is a table function of Spark; others could read tables and files unchecked."""
         span, name = self._span(index), self.tokens[index].text
         if name.lower() not in TABLE_FUNCTIONS:
             raise span.refuse(
@@ -247,7 +247,7 @@ class _Finder:
             raise span.refuse("E216", f"{name} is called with a schema", fix="leave the schema out")
 
     def _has_exact_option(self, index: int, last: int) -> bool:
-        """Return whether FLAT has the option 'exact' after the table's name. Raises an error for any other option."""
+        """Return whether FLAT has the option 'exact' after the table's name. Raises E216 or E237 for any other option."""
         if index >= last:
             return False
         said = self.tokens[index + 1 : last]
@@ -311,7 +311,7 @@ class _Finder:
         )  # fmt: skip
 
     def _alias_at(self, last: int) -> int:
-        """Return the offset for an alias: after the reference, and after its TABLESAMPLE if it has one."""
+        """Return the offset to insert an alias at: after the table's name or function, and after its TABLESAMPLE."""
         index = last + 1
         while index + 1 < len(self.tokens) and self.tokens[index].text.upper() in {"TABLESAMPLE", "REPEATABLE"}:
             last = self._find_closing_bracket(index + 1)
@@ -319,7 +319,7 @@ class _Finder:
         return self.tokens[last].end + 1
 
     def _column(self, node: exp.Column) -> None:
-        """Refuse schema.table.column: when the query runs, the table is known only by its alias or bare name."""
+        """Refuse schema.table.column, because Spark knows the table only by its alias or by its name without schema."""
         names = {table.name: table for table in self.found.tables}
         parts = [part.name for part in node.parts]
         table = f"{parts[0]}.{parts[1]}"
@@ -386,7 +386,7 @@ class _Finder:
             self.found.errors.append(self._span(index).refuse("E210", "there is an extra comma", fix="remove it"))
 
     def _table_argument(self, index: int) -> None:
-        """Refuse TABLE(name) as a function's argument, which Spark could resolve to a file; a CTE's name is legal."""
+        """Refuse TABLE(name) as a function's argument, which Spark could resolve to a file. Names of CTEs are legal."""
         if not self._is_call(index) or self.tokens[index - 1].token_type is TokenType.ALIAS:
             return
         last = self._find_closing_bracket(index + 1)
@@ -433,7 +433,7 @@ class _Finder:
             self.found.values.append(FoundValue(upper, self.tokens[index].start, self.tokens[last].end + 1))
 
     def _mark(self, index: int) -> None:
-        """Add WATERMARK(u), a value that is read from a companion table."""
+        """Add a call of WATERMARK or NEXT_WATERMARK, whose value is read from a companion table."""
         if not self._is_call(index):
             return
         word, last = self.tokens[index].text.upper(), self._find_closing_bracket(index + 1)

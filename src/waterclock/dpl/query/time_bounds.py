@@ -1,8 +1,8 @@
 """Finds the maximum time distance between rows that a query joins, if its conditions determine it exactly.
 
-Two forms of queries find each match once, when its later row has arrived. The first joins rows of several PASTs, the
-newest of which has the batch's label. The second selects rows of the window for which a PAST has no match. All other
-forms are ignored.
+Two forms of queries are recognized; both find each match once, when its later row has arrived. The first joins rows of
+several PASTs, the newest of which has the batch's label. The second selects the rows of the batch's window that have no
+match in a PAST.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FROM = (exp.GT, exp.GTE, exp.EQ)
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """The longest time, `most`, by which a row of `read` may precede a row of `other` that it joins.
+    """The longest time, `most`, between a row of `read` and a later row of `other` that the query joins with it.
 
     It is measured from `column` of `read` to `other_column` of `other`.
     """
@@ -42,7 +42,7 @@ class TimeBound:
 
 @dataclass(slots=True)
 class _Linear:
-    """A sum of time columns, each with an integer factor, and of a constant length of time."""
+    """A linear sum: time columns, each times an integer, plus a constant duration."""
 
     times: dict[_At, int] = field(default_factory=dict)
     length: timedelta = timedelta()
@@ -88,10 +88,10 @@ def _find_bounds_of_anti_joins(
 
 
 def _may_bound(condition: Any) -> bool:
-    """Return whether a condition may restrict times in another way than by a maximum distance.
+    """Return whether a condition may restrict times other than by a maximum distance.
 
-    A condition on labels may, unless it only compares the labels of two rows. A condition on values computed from both
-    rows, such as their hours, may too.
+    This is possible for a condition on labels, unless it only compares the labels of two rows, and for a condition on
+    values computed from both rows, such as their hours.
     """
     columns = list(condition.find_all(exp.Column))
     rows = {column.table.lower() for column in columns}
@@ -126,7 +126,7 @@ def _longest_differences(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta
 
 
 def _nonpositive_sums(condition: Any) -> Iterator[_Linear]:
-    """Yield the sums that must be zero or less for a comparison to be true."""
+    """Yield a sum for each side of a comparison; the comparison requires that the sum is zero or less."""
     if isinstance(condition, exp.Between):
         sides = [(condition.args["low"], condition.this), (condition.this, condition.args["high"])]
     else:

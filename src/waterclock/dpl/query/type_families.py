@@ -1,4 +1,4 @@
-"""Determines the type family of an expression, from its syntax tree and the types of columns."""
+"""Determines the family of an expression's type (date, timestamp, interval, ...) from its syntax tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 
 
 class Family(StrEnum):
-    """The families of types that `check` distinguishes; OTHER is any storable type, except dates and times."""
+    """The families of types that checks distinguish. OTHER is any type that a table can store, except dates and times."""
 
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
@@ -122,7 +122,7 @@ def _of_two(node: Any, left: Family | None, right: Family | None) -> Family | No
 
 
 def _first(nodes: Iterable[Any], column: FamilyOf) -> Family | None:
-    """Return the first known family of several expressions; a family other than OTHER takes precedence."""
+    """Return the family of the first expression of a family other than OTHER; else OTHER, or None if none is known."""
     found = [family for node in nodes if node is not None and (family := family_of(node, column))]
     return next((one for one in found if one is not Family.OTHER), found[0] if found else None)
 

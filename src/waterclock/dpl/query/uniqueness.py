@@ -16,9 +16,9 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ...]:
-    """Return columns that identify the rows of a read, in lower case; empty if the table has no key.
+    """Return the columns that identify the rows of an input table, in lower case; empty if the table has no key.
 
-    The key of an APPEND table is unique within a batch, and across batches together with `timelabel`.
+    The key of an APPEND table is unique only within a batch; across batches, `timelabel` is added to it.
     """
     table = flow.tables[read.table]
     keys = tuple(name.lower() for name in table.keys)
@@ -42,8 +42,9 @@ class Uniqueness:
     def is_unique_by(self, select: exp.Select, columns: Iterable[Any]) -> bool:
         """Return whether `columns` certainly identify the rows of a SELECT's FROM and joins.
 
-        The rows of a join are identified by the keys of all its sources. A source whose whole key the join's condition
-        equates is not needed, except in a RIGHT or FULL join, which adds rows in which the other keys are NULL.
+        The rows of a join are identified by the keys of all its sources together. The key of a joined source is not
+        needed if the join's condition equates all its columns, except in a RIGHT or FULL join, which can make the other
+        keys NULL.
         """
         named = {(each.table.lower(), each.name.lower()) for each in columns if isinstance(each, exp.Column)}
         from_ = select.args.get("from_")
@@ -129,7 +130,7 @@ def _source_of(node: Any) -> str:
 
 
 def _resolve_output(node: Any, outputs: Mapping[str, Any]) -> Any:
-    """Return the expression of the result column to which a name or number in ORDER BY or GROUP BY refers."""
+    """Return the SELECT item to which a name or number in ORDER BY or GROUP BY refers; else the node itself."""
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(outputs):
         return list(outputs.values())[int(node.name) - 1]
     if isinstance(node, exp.Column) and not node.table:
@@ -138,7 +139,7 @@ def _resolve_output(node: Any, outputs: Mapping[str, Any]) -> Any:
 
 
 def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
-    """Yield the columns of the joined source `alias` that the join's condition equates with those of other sources."""
+    """Yield the columns of the source `alias` that the join's condition equates with columns of other sources."""
     yield from (column.name.lower() for column in join.args.get("using") or ())
     on = join.args.get("on")
     for part in on.flatten() if isinstance(on, exp.And) else [on]:

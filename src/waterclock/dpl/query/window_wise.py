@@ -1,7 +1,7 @@
-"""Finds the parts of a query to rewrite so that one Spark query can compute many windows, with LATERAL.
+"""Finds the parts of a query to rewrite so that one Spark query computes many batch windows with LATERAL.
 
-Within LATERAL, Spark supports neither a window's rows on the right of a left join, nor a window's time next to
-aggregates. The first can be moved to the join's condition; the second can be added to the result.
+Within LATERAL, Spark does not support a filter by the window on the right side of a left join; it is moved to the
+join's condition. Nor does it support the window's time next to aggregates; it is added to the result afterwards.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 class MultiWindowRewrite:
     """The parts of a query's text to rewrite, by their offsets.
 
-    `joined`: for each read on the right of a left, semi or anti join, its alias and the offset after the join's ON.
-    `columns`: for each value of the batch that is only a column of the query's result, the name of the column.
+    `joined`: maps each table on the right of a left, semi or anti join to its alias and the offset after the join's ON.
+    `columns`: maps each call such as WINDOW_START() that is only a column of the query's result to the column's name.
     """
 
     joined: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class MultiWindowRewrite:
 def window_wise(query: Query, *, is_whole: bool) -> MultiWindowRewrite:
     """Return the parts of a query's text to rewrite; `is_whole` is False for the query of a view.
 
-    Uncertain parts are not included: Spark then refuses the combined query, and each window runs a query of its own.
+    Uncertain parts are left out. Spark then refuses the combined query, and a separate query runs for each window.
     """
     tokens = dialect().tokenize(query.text)
     at = {token.start: index for index, token in enumerate(tokens)}
@@ -54,7 +54,7 @@ def window_wise(query: Query, *, is_whole: bool) -> MultiWindowRewrite:
 
 
 def _depths(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the number of brackets around each token; brackets count themselves."""
+    """Yield the number of brackets around each token; a bracket counts itself."""
     depth = 0
     for token in tokens:
         depth += token.token_type in _OPENING
@@ -102,7 +102,7 @@ def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Itera
 
 
 def _has_star_of(tokens: Sequence[Token], name: str) -> bool:
-    """Return whether a `*` may include the columns of the source `name`, and so columns added to it."""
+    """Return whether the query has a `*` that may include the columns of the source `name`."""
     for index, token in enumerate(tokens):
         if token.token_type is not TokenType.STAR or index == 0:
             continue

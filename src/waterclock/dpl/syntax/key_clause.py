@@ -9,7 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 
 def take_stays(cursor: Cursor) -> ParsedKeyStays | None:
-    """Parse PAST and ORDER BY between KEY and its ELSE; return None if there is neither. Raises E207 for repetitions."""
+    """Parse PAST and ORDER BY between KEY and ELSE; return None if there is neither. Raises E207 for a repetition."""
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()
     past: Duration | None = None

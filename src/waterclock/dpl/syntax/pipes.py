@@ -143,7 +143,7 @@ def _queries_before_steps(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether the word WINDOW begins a clause `WINDOW name AS ...`, and is not a column or a call of window()."""
+    """Return whether WINDOW begins a clause `WINDOW name AS ...`, and is not a column or a call of window()."""
     following = [token.token_type for token in tokens[index + 1 : index + 3]]
     return len(following) == 2 and following[0] is not TokenType.L_PAREN and following[1] is TokenType.ALIAS
 
