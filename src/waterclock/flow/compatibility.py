@@ -101,7 +101,7 @@ def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Incompatibility,
 
     Names are compared ignoring case. A rename counts as a removed and a new column, unless the reader declares the
     former name.
-    Cost    0.1 µs for a column that is the same
+    Cost 0.1 µs for a column that is the same
     """
     return tuple(_find_incompatibilities(reader, writer))
 

@@ -71,7 +71,7 @@ def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
     """Return the strongly connected components: groups of names on common cycles. A single name must read itself.
 
     Names that are not in `edges` are ignored.
-    Cost    linear in the edges, but quadratic in the names that are on cycles or between them
+    Cost linear in the edges, but quadratic in the names that are on cycles or between them
     """
     among = {name: {other for other in others if other in edges} for name, others in edges.items()}
     left = _trim_and_reverse(_trim_and_reverse(among))

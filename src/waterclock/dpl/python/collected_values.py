@@ -42,7 +42,7 @@ class CodeFindings:
 def inspect_code(root: Path, file: str, name: str) -> CodeFindings:
     """Return where the code of a project's function collects values, and whether it branches.
 
-    Cost    parses the function's file and the modules that it imports
+    Cost parses the function's file and the modules that it imports
     """
     path = root / file
     try:

@@ -73,7 +73,7 @@ class ColumnSource:
     aliases: frozenset[str] = frozenset()  # of the query's sources, in lower case: steps after |> may still use them
 
     def find(self, name: str) -> ColumnOrigin | None:
-        """Return the origin of the column `name`; None if no known column has the name, UNKNOWN if that is uncertain."""
+        """Return the origin of the column `name`; None if no known column has it, UNKNOWN if that is uncertain."""
         lower = name.lower()
         found = [column.origin for column in self.columns if column.name.lower() == lower]
         if found:
@@ -116,7 +116,7 @@ class _Frame:
         return self.outer.source(alias) if self.outer else None
 
     def source_or_piped(self, alias: str) -> ColumnSource | None:
-        """Return the source with an alias; or the input of the current step after |>, if that derives from the source."""
+        """Return the source with an alias; or the input of this step after |>, if that derives from such a source."""
         found = self.source(alias)
         if found is None and self.piped is not None and alias.lower() in self.piped.aliases:
             return self.piped
@@ -246,7 +246,7 @@ class ColumnFlow:
     def _rows(
         self, call: Any, frame: _Frame, ctes: Mapping[str, ColumnSource], names: Iterable[str] = ()
     ) -> ColumnSource:
-        """Return the columns of a function such as `explode`. Each derives from all arguments; for STACK, from its own."""
+        """Return the columns of a call such as `explode(a)`. Each derives from all arguments, except those of STACK."""
         said = list(names)
         rows = call.this.name if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) else ""
         if said and _COUNT.fullmatch(rows):

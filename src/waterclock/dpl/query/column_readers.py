@@ -35,10 +35,7 @@ class ColumnReader:
 
 
 def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
-    """Return all direct readers of a table's column.
-
-    Cost    parses each query that reads the table
-    """
+    """Return all direct readers of a table's column. Parses each query that reads the table."""
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):

@@ -185,7 +185,7 @@ class _Tracer:
         }
 
     def _read(self, name: str) -> Columns | None:
-        """Return the columns of the read with this name in the query's text; a rest represents columns with unknown names."""
+        """Return the columns of the input with this name in the text; a rest represents columns with unknown names."""
         read = self.reads.get(name)
         if read is None:
             return None

@@ -125,7 +125,7 @@ class _Nested:
         return None
 
     def select_that_reads(self, index: int) -> int | None:
-        """Return the index of the SELECT whose FROM contains the table at `index`; None if no SELECT precedes the FROM."""
+        """Return the index of the SELECT whose FROM contains the token at `index`; None if the FROM has no SELECT."""
         at = index
         while at != _TOP:
             for earlier in self.preceding_indexes(at):
@@ -279,7 +279,7 @@ class _HiddenColumnFinder:
         return self.nested.kind(star - 1) is TokenType.DOT
 
     def _is_of(self, star: int, name: str, select: _Select) -> bool:
-        """Return whether a `*` is `name.*` of the input table `name` of a SELECT, in the SELECT or in its subqueries."""
+        """Return whether a `*` is `name.*` of the input `name` of a SELECT, in the SELECT or in its subqueries."""
         before = star - 2
         if not self._is_qualified(star) or self.tokens[before].text.lower() != name.lower():
             return False

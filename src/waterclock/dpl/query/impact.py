@@ -59,7 +59,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
     """Return the effects of a column on all tables and publishes that depend on it, in the order of the flow.
 
     A column that a publish delivers also affects the collects of the project that read the delivered data.
-    Cost    parses each query downstream, some milliseconds each, once more for each cycle of reads
+    Parses each query downstream, some milliseconds each, once more for each cycle of reads.
     """
     flow = lineage.flow
     found = {of.table: Impact(of.table, {of.column: COPIED})}

@@ -38,13 +38,12 @@ class Branch:
 
 @dataclass(slots=True)
 class ColumnLineage:
-    """The lineage of a flow's columns, computed lazily, table by table.
+    """The lineage of a flow's columns, computed when it is needed, table by table; each query takes some milliseconds.
 
     `schemas`: columns and types of tables as the last run recorded them; without them, columns of a `*` are matched by
-    name. `of_code`: the lineage of Python transforms from the plans of their current code, by table. A transform
-    without an entry may depend on all its inputs. `calls`: functions whose results have other origins than their
-    arguments.
-    Cost    parses each query on the way, some milliseconds each
+    name. `of_code`: the lineage of Python transforms from the plans of their current code, by table; a column of a
+    transform without an entry may derive from all its inputs. `calls`: functions whose results have other origins than
+    their arguments.
     """
 
     flow: Flow

@@ -50,7 +50,7 @@ class FoundTable:
 
     @property
     def words(self) -> str:
-        """The name of the function around the table's name, such as PAST, FLAT or WATERMARK; PLAIN without a function."""
+        """The function around the table's name, such as PAST, FLAT or WATERMARK; PLAIN without a function."""
         return self.mark or (FLAT if self.is_flat else self.kind.name)
 
 

@@ -41,7 +41,7 @@ def column_name_error(name: str, span: Span, fix: str) -> WaterclockError | None
 
 
 def check_storable(output: Output, query: Span, said: ParsedColumnList | None) -> Iterator[WaterclockError]:
-    """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is the TRANSFORM's column list."""
+    """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its column list."""
     yield from _names(output, query)
     yield from _check_duplicate_names(output, query)
     types = {column.name.lower(): column.declared.type for column in (said.columns if said else ())}

@@ -62,8 +62,8 @@ def find_personal_columns(lineage: ColumnLineage, first: Collection[ColumnOf]) -
     """Return the columns `first` and all columns that inherit their tag.
 
     A function that hides values, or the tag `no_pii` of a column, stops the inheritance. Results of `decrypt` have the
-    tag as well. `lineage` must follow the calls of `find_followed_calls`.
-    Cost    parses the queries of the flow once, some milliseconds each; none if `first` is empty and nothing decrypts
+    tag as well. `lineage` must have the `calls` of `find_followed_calls`. Parses the queries of the flow, some
+    milliseconds each, but none if `first` is empty and no text calls `decrypt`.
     """
     flow = lineage.flow
     if not first and not may_reveal(flow):

@@ -21,7 +21,7 @@ _WHY_LABEL = "timelabel is a column of every table, and * includes it"
 def query_warnings(flow: Flow) -> list[WaterclockError]:
     """Return warnings for parts of queries that depend on row order, use `timelabel` implicitly, or read times in UTC.
 
-    Cost    parses each query
+    Parses each query of the flow.
     """
     found: list[WaterclockError] = []
     for table in flow.tables.values():

@@ -233,7 +233,7 @@ class _Finder:
         self._add(node, parts, name_span, READS[word], duration, index, last)
 
     def _require_spark_function(self, index: int, *, is_qualified: bool) -> None:
-        """Refuse a function in FROM unless it is a table function of Spark; others could read tables and files unchecked."""
+        """Refuse a function in FROM that is not a table function of Spark, because it could read files unchecked."""
         span, name = self._span(index), self.tokens[index].text
         if name.lower() not in TABLE_FUNCTIONS:
             raise span.refuse(
@@ -247,7 +247,7 @@ class _Finder:
             raise span.refuse("E216", f"{name} is called with a schema", fix="leave the schema out")
 
     def _has_exact_option(self, index: int, last: int) -> bool:
-        """Return whether FLAT has the option 'exact' after the table's name. Raises E216 or E237 for any other option."""
+        """Return whether FLAT has the option 'exact' after the table's name. Raises E216 or E237 for another option."""
         if index >= last:
             return False
         said = self.tokens[index + 1 : last]

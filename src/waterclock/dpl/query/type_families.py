@@ -10,7 +10,7 @@ from sqlglot import exp
 
 
 class Family(StrEnum):
-    """The families of types that checks distinguish. OTHER is any type that a table can store, except dates and times."""
+    """The families of types that checks distinguish. OTHER is any storable type except dates and times."""
 
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"

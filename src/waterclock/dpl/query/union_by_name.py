@@ -26,7 +26,7 @@ _WHY = "Spark runs each of the queries on its own, and their rows are combined b
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The range of the tokens UNION ... BY NAME, `first` to `behind` (exclusive), and the number of brackets around it."""
+    """The tokens of a UNION ... BY NAME, `first` to `behind` (exclusive), and the number of brackets around them."""
 
     first: int
     behind: int

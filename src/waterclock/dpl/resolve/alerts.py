@@ -28,7 +28,7 @@ _Path = tuple[str, ...]
 
 
 def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) -> Alerting:
-    """Return the alert settings of the project file; append all errors in them to `errors`."""
+    """Return the alert settings of the project file. Append all errors in them to `errors`."""
     said = config.alerts
     is_on = bool(said) and config.environment.alerts
     reader = _AlertReader(config, errors, is_whole=not errors)
@@ -90,7 +90,7 @@ class _AlertReader:
                 self.refuse((*path, name), "E911", f"alerts.{kind}.{name} is not a table", fix=fix)
 
     def texts(self, values: Mapping[str, Any], path: _Path) -> tuple[str, ...] | None:
-        """Return a setting that is a string or a list of strings; empty without a value, None if it is neither."""
+        """Return a setting that is a string or a list of strings; empty if it is not set, None if it is invalid."""
         value = values.get(path[-1])
         if value is None:
             return ()
@@ -233,7 +233,7 @@ def _quiet(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Quie
 
 
 def _find_setting(reader: _AlertReader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
-    """Return a rule's setting, or the one of `[alerts]` for all rules, with the path of its key."""
+    """Return a rule's setting, or else that of `[alerts]`, which applies to all rules, with the path of its key."""
     return (values[key], (*path, key)) if key in values else (reader.said.get(key), ("alerts", key))
 
 

@@ -1,4 +1,4 @@
-"""Resolves AWAIT. Before it reads a window, a collect waits for a marker file, a later file or a query that is TRUE."""
+"""Resolves AWAIT: a collect waits for a marker file, for a later file, or until a query returns TRUE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the URLs of connections of type `files`, and that each bucket is accessed with one set of options."""
+"""Checks the bucket URLs of `files` connections, and that the options for each bucket are the same everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SpanOf = Callable[[str, str], Span]
 
 @dataclass(frozen=True, slots=True)
 class _BucketAccess:
-    """The options to access a bucket, and the connection or storage that declares them (`by`, `span`)."""
+    """The options to access a bucket. `by` names the connection or storage that declares them, at `span`."""
 
     bucket: str
     options: Mapping[str, str | Secret]
@@ -29,8 +29,8 @@ class _BucketAccess:
 def check_buckets(connections: Iterable[Connection], config: Config, span_of: SpanOf) -> Iterator[WaterclockError]:
     """Yield errors for URLs of unknown stores, unsupported options, and different options for one bucket.
 
-    A connection without options uses those of others for the bucket. `span_of` returns the span of a connection's
-    option.
+    A connection without options uses the options that another connection declares for the same bucket. `span_of`
+    returns the span of a connection's option.
     """
     known: dict[str, _BucketAccess] = {way.bucket: way for way in _of_storage(config)}
     for connection in connections:
@@ -52,7 +52,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
 
 
 def _of_storage(config: Config) -> Iterator[_BucketAccess]:
-    """Yield the options of the storage's bucket, if there are any; errors in them are reported elsewhere."""
+    """Yield the options of the storage's bucket, if it has any; another check reports errors in them."""
     storage, options = config.environment.storage, config.environment.storage_options
     if not is_remote(storage) or not options:
         return

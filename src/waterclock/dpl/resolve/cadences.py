@@ -1,4 +1,4 @@
-"""Resolves the cadence and START of each table: as declared, or else from its inputs or the defaults."""
+"""Resolves the cadence and START of each table from its statement, its inputs, or the project's defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = timedelta(0)
 
 
 class Cadences:
-    """Resolves the cadences of tables, upstream first. A table without EVERY gets the common cadence of its inputs."""
+    """Resolves the cadences of tables, inputs first. A table without EVERY gets the common cadence of its inputs."""
 
     def __init__(self, drafts: Mapping[str, UnresolvedTable], config: Config, errors: list[WaterclockError]) -> None:
         self.drafts = drafts
@@ -91,7 +91,7 @@ class Cadences:
         draft.cadence = parse_at(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
     def _longest_until(self, draft: UnresolvedTable) -> timedelta:
-        """Return the longest span of UNTIL in a table: a batch is due no earlier than that after its window's end."""
+        """Return the longest span of a table's UNTIL reads: its batches are due at least that long after their window."""
         if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
             return _NOTHING
         spans = (read.span for read in draft.declared.reads if read.kind is ReadKind.UNTIL)
@@ -121,7 +121,7 @@ class Cadences:
         raise _differing_periods_error(draft, inputs)
 
     def _verify(self, draft: UnresolvedTable) -> None:
-        """Check a cadence taken from inputs again: in a cycle of reads, some inputs had none at first."""
+        """Check again a cadence that is taken from inputs: in a cycle of reads, some inputs had no cadence before."""
         is_given = draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)
         if is_given or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
             return
@@ -201,7 +201,7 @@ def _differing_periods_error(draft: UnresolvedTable, inputs: list[tuple[Cadence,
 
 
 def _follows_for_each_table(draft: UnresolvedTable) -> bool:
-    """Return whether a collect has FOR EACH, so that its windows are those of the FOR EACH table."""
+    """Return whether a collect has FOR EACH: its windows are then those of the FOR EACH table."""
     return draft.statement.clause("FOR EACH") is not None or "FOR EACH" in draft.statement.failed
 
 
@@ -212,7 +212,7 @@ def _gives_cadence(read: Read, own: str) -> bool:
 
 
 def default_zone(table: str, config: Config) -> str:
-    """Return the default zone of a table in the project file; UTC if there is none."""
+    """Return the default time zone of a table from the project file; UTC if it has none."""
     default = config.default(table, "zone")
     if default is None:
         return "UTC"
@@ -222,10 +222,10 @@ def default_zone(table: str, config: Config) -> str:
 
 
 def resolve_start(draft: UnresolvedTable, config: Config) -> None:
-    """Set the START of a table. A declared one must be a window boundary; a default is moved to the next boundary.
+    """Set the START of a table. A declared START must be a window boundary; a default is rounded up to the next one.
 
-    Collects, and transforms without inputs, use the default. Other transforms and publishes without START start where
-    all their inputs exist, which the planner derives.
+    The default applies to collects and to transforms without inputs. Other tables without START start with the first
+    window whose inputs all exist; the planner determines it.
     """
     cadence = draft.cadence
     if cadence is None:

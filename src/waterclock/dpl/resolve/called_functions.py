@@ -52,7 +52,7 @@ def check_called_functions(
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in the rules and computed columns of tables.
 
-    Functions of Spark, of Waterclock and of the project (`functions`) are known.
+    Known are the functions of Spark and of Waterclock, and `functions`, those of the project.
     """
     calls = _Calls(functions)
     for draft in drafts:
@@ -63,9 +63,9 @@ def check_called_functions(
 def check_calls_in_queries(
     queries: Iterable[tuple[ParsedQuery, Any]], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
-    """Yield errors for calls of unknown functions in queries, each given with its syntax tree.
+    """Yield errors for calls of unknown functions in queries, which are pairs of tokens and syntax tree.
 
-    Functions in FROM are checked elsewhere, with the references of the query.
+    Functions in FROM are checked in `query/references`.
     """
     calls = _Calls(functions)
     for said, tree in queries:
@@ -100,7 +100,7 @@ def check_calls_in_functions(
 
 
 class _Calls:
-    """Checks that called functions are known, and that those of the project get the right number of arguments."""
+    """Checks that called functions are known, and that the project's functions get the right number of arguments."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self.own = {name.lower(): function for name, function in functions.items()}
@@ -131,7 +131,7 @@ def _check_aggregates_of_rules(said: ParsedQuery, tree: Any) -> Iterator[Watercl
 
 
 def _check_argument_count(node: Any, said: Expression | ParsedQuery, function: Function) -> WaterclockError | None:
-    """Return the error for a call with another number of arguments than parameters; a `*` may be any number."""
+    """Return the error for a call whose number of arguments is wrong; a `*` may stand for any number of arguments."""
     given, names = len(node.expressions), [name for name, _ in function.parameters]
     if given == len(names) or any(each.is_star for each in node.expressions):
         return None
@@ -156,7 +156,7 @@ def _unknown(node: Any, said: Expression | ParsedQuery, known: frozenset[str]) -
 
 
 def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
-    """Yield the expressions of a table outside of its query: its rules, and the columns that a PUBLISH computes."""
+    """Yield the expressions of a table outside of its query: rules, and the columns that a PUBLISH computes."""
     for clause in draft.statement.clauses:
         if clause.word == "EXPECT":
             # a rule with OVER may use any aggregate that the session knows, which is not known here

@@ -12,7 +12,7 @@ from waterclock.flow.lookbacks import Changed, ChangeReporting
 def resolve_changed(
     statement: Statement, by: ParsedBatching, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> Changed | None:
-    """Return the CHANGED of a collect; None if it has none, or one that its source does not support."""
+    """Return the CHANGED of a collect; None if it has none, or if its source does not support it, which is an error."""
     said = by.changed
     if said is None:
         return None

@@ -19,7 +19,7 @@ _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
 
 
 def add_operation_column(draft: UnresolvedTable) -> Columns:
-    """Return the columns of a table; for a collect BY CHANGES with a column for the operation of each change."""
+    """Return a table's columns. A collect BY CHANGES without `_change.op` gets a column for the kind of change."""
     columns = draft.declared.columns
     is_followed = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     if not is_followed or any(column.tells == format_change_mark("op") for column in columns.named):
@@ -31,7 +31,7 @@ def add_operation_column(draft: UnresolvedTable) -> Columns:
 
 
 def check_changes(draft: UnresolvedTable, said: ParsedMode | None) -> list[WaterclockError]:
-    """Return the errors in the mode, source and rules of a collect BY CHANGES; `said` is its mode."""
+    """Return the errors in the mode, source and rules of a collect BY CHANGES; `said` is its parsed mode."""
     return (
         []
         if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY")
@@ -75,9 +75,9 @@ def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
 
 
 def resolve_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
-    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, extended to delete a key if its row was deleted.
+    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, extended to delete rows deleted in the source.
 
-    ORDER BY, and a TEMPORAL time other than that of the change, are reported in `errors`.
+    An ORDER BY, and a TEMPORAL time other than that of the change, are reported in `errors`.
     """
     fold = draft.declared.fold
     if fold is None:

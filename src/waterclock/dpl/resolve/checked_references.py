@@ -1,4 +1,4 @@
-"""Resolves checked references (REFERENCES ... ELSE), and adds their parents to the reads of transforms."""
+"""Resolves checked references (REFERENCES ... ELSE), and makes their parent tables inputs of the transforms."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from waterclock.flow.flat_joins import plain_type
 def read_parents(
     drafts: Mapping[str, UnresolvedTable], spans: MutableMapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Add the parents of checked references to the reads of transforms; yield errors in the references.
+    """Add the parent tables of checked references to the inputs of transforms; yield errors in the references.
 
-    Parents that are not declared are reported elsewhere.
+    The span of each added read is set in `spans`. Another check reports parents that are not declared.
     """
     for draft in drafts.values():
         for checked in checked_references(draft.declared.columns):
@@ -45,7 +45,7 @@ def read_parents(
 
 
 def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
-    """Return the column list with the parent's column, from `theirs`, set on each column of a checked reference."""
+    """Return the column list with the parent's column, from `theirs`, set in each column of the reference."""
     by_name = dict(zip(checked.columns, theirs, strict=True))
     named = (
         replace(column, references=replace(column.references, columns=(by_name[column.name],)))
@@ -57,7 +57,7 @@ def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Seq
 
 
 def reference_span(draft: UnresolvedTable, column: str) -> Span:
-    """Return the span of the REFERENCES of a column; else that of the column or the table."""
+    """Return the span of a column's REFERENCES; if it is unknown, that of the column or of the table."""
     said = _find_declaration(draft, column)
     return (said.references_span or said.span) if said else draft.span
 

@@ -41,7 +41,7 @@ _SAY = f"write the condition for complete input, {_FIX}"
 def resolve_closings(
     drafts: Mapping[str, UnresolvedTable], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
-    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the project's function names."""
+    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the names of project functions."""
     known = frozenset(name.upper() for name in functions)
     for draft in drafts.values():
         if draft.statement.clause(_WORD) is None:
@@ -95,7 +95,7 @@ def _check_close_when(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTab
 
 @dataclass(slots=True)
 class _Condition:
-    """The condition of a CLOSE WHEN while it is resolved; `tables` are those that the table reads UNTIL."""
+    """Resolves the condition of a CLOSE WHEN; `tables` are the inputs that the table reads UNTIL."""
 
     draft: UnresolvedTable
     said: Expression
@@ -149,7 +149,7 @@ class _Condition:
                 )
 
     def _render_for_spark(self) -> str:
-        """Return the condition for Spark, with watermarks and the window's times replaced by names."""
+        """Return the condition as SQL for Spark, with watermarks and the window's times replaced by column names."""
         text, tokens = self.said.span.source.text, self.said.tokens
         parts: list[str] = []
         index = 0
@@ -203,7 +203,7 @@ class _Condition:
         return known.name
 
     def _table(self, paths: list[list[str]], span: Span) -> tuple[str | None, tuple[str, ...]]:
-        """Return the table of dotted column names, None if it is unknown, and the names without the table."""
+        """Return the table that qualified column names name, None if it is unknown, and the names without the table."""
         named = {".".join(path[:-1]) for path in paths if len(path) > 1}
         columns = tuple(path[-1] for path in paths)
         fitting = [name for name in self.tables if all(_is_name_of(said, name) for said in named)]
@@ -232,7 +232,7 @@ class _Condition:
             self._refuse(span, f"{table} has no column {column}", f"it has {', '.join(names)}", fix)
 
     def _require_instant(self, table: str, column: str, span: Span) -> None:
-        """Report a watermark of a column that is declared with another type than TIMESTAMP."""
+        """Report a watermark() of a column whose declared type is not TIMESTAMP."""
         listed = self.drafts[table].statement.value("COLUMNS", ParsedColumnList) if table in self.drafts else None
         known = [] if listed is None else listed.columns
         said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
@@ -290,14 +290,14 @@ class _Condition:
                 )
 
     def _check_names(self, tree: Any) -> None:
-        """Report unknown functions whose names resemble one for CLOSE WHEN; Spark reports others at run time."""
+        """Report unknown functions with names similar to those for CLOSE WHEN; Spark reports others at run time."""
         for node in tree.find_all(exp.Anonymous):
             name = node.name.upper()
             if name not in {*_OURS, *self.functions} and (near := did_you_mean(name, _OURS)):
                 self._refuse(self.said.span, f"there is no function {node.name}", "", near)
 
     def _check_type(self, tree: Any) -> None:
-        """Report a condition that is a number, a string or a time: it is never TRUE, and Spark reports no error."""
+        """Report a condition that is a number, a string or a time: it would never be TRUE, and Spark reports no error."""
         found = _bare(tree)
         kind = annotate_types(tree.copy(), dialect="spark").type
         is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}
@@ -346,7 +346,7 @@ def _closing_bracket(tokens: Sequence[Token], index: int) -> int:
 
 
 def _paths(tokens: Sequence[Token]) -> list[list[str]] | None:
-    """Return the parts of the dotted names between commas; None if there are other tokens."""
+    """Return the parts of each qualified name in a list with commas; None if there are other tokens."""
     paths: list[list[str]] = [[]]
     wants_name = True
     for token in tokens:

@@ -26,7 +26,7 @@ from waterclock.flow.enums import LINKED, Batching
 
 
 def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> None:
-    """Set the source of a COLLECT, its rule for lines that cannot be parsed, and columns that the source adds."""
+    """Set the source of a COLLECT, its actions for lines that cannot be parsed, and columns that the source adds."""
     source = _source(draft, systems, errors)
     draft.declared = replace(draft.declared, source=source)
     if of_lines := list_declared_rules(draft.statement, of_lines=True):

@@ -1,4 +1,4 @@
-"""Resolves column lists, and reports invalid names, columns and ON SCHEMA CHANGE clauses in them."""
+"""Resolves column lists, and reports invalid columns and contradictions with ON SCHEMA CHANGE."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 
 
 def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
-    """Return the column list of a statement without invalid columns, which are reported in `errors`."""
+    """Resolve the column list of a statement. Invalid columns are left out, and reported in `errors`."""
     said = statement.value("COLUMNS", ParsedColumnList)
     on_change = statement.value("ON SCHEMA CHANGE", OnSchemaChange)
     if said is None:

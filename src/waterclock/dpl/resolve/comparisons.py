@@ -31,9 +31,9 @@ def uses_history(expression: Expression) -> bool:
 
 
 def find_uncountable_word(text: str) -> str | None:
-    """Return the word because of which an aggregate cannot be computed while rows are written, None if it can.
+    """Return the word that prevents an aggregate from being computed while rows are written; None if none does.
 
-    The word is DISTINCT, FILTER, OVER or WITHIN, or the name of a measure of groups.
+    It is DISTINCT, FILTER, OVER or WITHIN, or the name of an aggregate over groups, such as `k_anonymity`.
     """
     if grouped := next(iter(grouped_calls(text)), None):
         return grouped[2]
@@ -42,9 +42,9 @@ def find_uncountable_word(text: str) -> str | None:
 
 
 def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> MeasureComparison | None:
-    """Split a rule at its aggregates and its calls of last_good(), usual() and trend(); return None for an invalid one.
+    """Split a rule at its aggregates and its calls of last_good(), usual() and trend(); return None if it is invalid.
 
-    `text` is the rule with values in place of variables. E294 is appended to `errors` for a call without an aggregate,
+    `text` is the rule with the values of its variables. E294 is appended to `errors` for a call without an aggregate,
     and for an aggregate that cannot be computed while rows are written.
     """
     pieces, values, end = [], [], 0
@@ -72,7 +72,7 @@ def _problem(value: ComparedValue) -> str | None:
 
 
 def _find_values(text: str) -> Iterator[tuple[int, int, ComparedValue | str]]:
-    """Yield the start and end of each outermost aggregate or call for history in a text, with its value or an error."""
+    """Yield start, end and value of each outermost aggregate and last_good(), usual() and trend(); or an error text."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
@@ -96,7 +96,7 @@ def _find_values(text: str) -> Iterator[tuple[int, int, ComparedValue | str]]:
 
 
 def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> ComparedValue | str:
-    """Return the value of a call of last_good(), usual() or trend(), or an error; `tokens` are those from ( to )."""
+    """Parse a call of last_good(), usual() or trend() to a value, or to an error text; `tokens` are its brackets."""
     depth, comma = 0, None
     for token in tokens:
         depth += (token.text == "(") - (token.text == ")")

@@ -1,4 +1,4 @@
-"""Compiles the conditions of WHEN, and refuses those that depend on anything but the window."""
+"""Compiles the conditions of WHEN, and refuses conditions that depend on more than the batch's window."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Typed:
 def condition_of(
     said: Expression, variables: Mapping[str, Any], zone: str, errors: list[WaterclockError]
 ) -> Condition | None:
-    """Return a compiled condition in the zone of its table; None if it is invalid, which is reported in `errors`."""
+    """Compile a condition for the time zone of its table; return None if it is invalid, which is reported."""
     unknown = [name for name in said.variables if name not in variables]
     errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
     if unknown:
@@ -216,7 +216,7 @@ class _ConditionReader:
         raise self._part_error(node, did_you_mean(upper, [*_WINDOW, *_NAMED]))
 
     def _part(self, op: str, node: Any) -> _Typed:
-        """Convert a function that returns a part of a date or time, such as `month`; refuse `hour` of a date."""
+        """Convert a call such as `month(...)`, which returns a part of a date or time; refuse `hour` of a date."""
         inside = node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
         found = self._time(self.read(inside), None, self._find_written_text(inside))
         if found.kind is _Kind.DATE and op in _CLOCK:
@@ -227,7 +227,7 @@ class _ConditionReader:
         return self._time(self.read(node.this), kind, self._find_written_text(node.this))
 
     def _read_to_one_type(self, left: Any, right: Any) -> tuple[_Typed, _Typed]:
-        """Convert two compared values to one type: a string next to a time is a time, a date the start of its day."""
+        """Convert two compared values to one type: a string to the other value's type, a date to its first instant."""
         one, other = self.read(left), self.read(right)
         if _Kind.NULL in {one.kind, other.kind} or one.kind is other.kind:
             return one, other
@@ -241,7 +241,7 @@ class _ConditionReader:
         raise self._refuse(what, "compare values of the same type")
 
     def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
-        """Convert a value to the type `kind`, a timestamp or a date (None: either); `said` is its text for messages."""
+        """Convert a value to `kind`, an instant or a date; None accepts both. `said` is its text for error messages."""
         if found.kind is _Kind.NULL:
             return found
         if found.kind is _Kind.TEXT and found.is_written:
@@ -269,7 +269,7 @@ class _ConditionReader:
             raise self._refuse(error.what, error.fix or "") from None
 
     def _check_label(self, one: _Typed, other: _Typed, *, is_equality: bool) -> None:
-        """Refuse a string compared with TIMELABEL() that is no label; for < and > it may be the start of a label."""
+        """Refuse comparing TIMELABEL() with a string that is not a label; for < and >, a part of a label is valid."""
         written = {found.term.value for found in (one, other) if found.is_written and found.kind is _Kind.TEXT}
         form = _LABEL if is_equality else _LABEL_OR_BEGIN
         wrong = [text for text in written if not form.fullmatch(str(text))]
@@ -282,7 +282,7 @@ class _ConditionReader:
             )
 
     def _require_parts(self, node: Any, *known: str) -> None:
-        """Refuse a node with other parts than the `known` ones, such as the query of an IN."""
+        """Refuse a node that has parts other than `known`, for example an IN with a subquery."""
         if any(value for part, value in node.args.items() if part not in known):
             raise self._part_error(node)
 
@@ -294,7 +294,7 @@ class _ConditionReader:
         return _condition_error(self.span, what, near or f"use only {USABLE}")
 
     def _find_written_text(self, node: Any) -> str:
-        """Return the text of a node as written; the whole condition if sqlglot renders the node differently."""
+        """Return the text of a node as the user wrote it; the whole condition if sqlglot's text is not part of it."""
         text, own = self.span.text, str(node.sql("databricks"))
         at = text.lower().find(own.lower())
         return text[at : at + len(own)] if at >= 0 else text

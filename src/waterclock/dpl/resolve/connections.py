@@ -40,7 +40,7 @@ class ValidConnections:
     def unit(
         self, said: ParsedUnit, options: ParsedOptions | None, errors: list[WaterclockError], *, is_source: bool
     ) -> Unit:
-        """Return the unit of a FROM or TO; report unknown connections, and unknown, missing and invalid options."""
+        """Return the source or destination in FROM or TO; report unknown connections, and wrong or missing options."""
         values = options.values if options else {}
         unit = without_table_options(Unit(said.connection, said.path, said.query, values, said.span.place))
         connection = self.connections.get(said.connection)
@@ -75,7 +75,7 @@ class ValidConnections:
         return unit
 
     def of(self, unit: Unit) -> Capabilities | None:
-        """Return the capabilities of a unit's connection; None for a connection that is invalid or has no units."""
+        """Return the capabilities of a unit's connection; None if it is invalid, or only contains keys, not data."""
         connection = self.connections.get(unit.connection)
         found = None if connection is None else self.capabilities[connection.type]
         return found if found is not None and _has_units(found) else None
@@ -93,7 +93,7 @@ class ValidConnections:
 
 
 def _has_units(capabilities: Capabilities) -> bool:
-    """Return whether anything is collected from connections of a type, or published to them."""
+    """Return whether connections of a type can be collected from or published to; those of type `keys` cannot."""
     return bool(capabilities.collects or capabilities.publishes or capabilities.each_parameters)
 
 
@@ -113,7 +113,7 @@ def resolve_connections(
     capabilities: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> ValidConnections:
-    """Return all connections with the environment's options, plus `project` for the project's files; report errors."""
+    """Return all connections with the environment's options, and `project`, the project's folder; report errors."""
     said = {statement.name: statement for statement in statements}
     connections: dict[str, Connection] = {}
     unknown = [name for name in config.environment.connections if name not in said and name != PROJECT]
@@ -146,7 +146,7 @@ def resolve_connections(
 
 
 def _suggest_declaration(name: str, config: Config, capabilities: Mapping[str, Capabilities]) -> str:
-    """Return the fix for an undeclared connection, with the types that have the options set for it."""
+    """Return the fix for an undeclared connection: a statement with a type that has the options in the project file."""
     options = set(config.environment.connections[name])
     fitting = sorted(
         (each for each, has in capabilities.items() if options <= set(has.connection_options)),
@@ -165,9 +165,9 @@ def _connection(
     *,
     misspelt: bool,
 ) -> Connection | None:
-    """Return a connection with the options of the environment; None if it has no valid type.
+    """Return a connection with the environment's options; None if it has no valid type.
 
-    If its name is `misspelt` in the project file, missing options are not reported.
+    `misspelt`: the project file probably sets its options under a misspelt name, so missing options are not reported.
     """
     name = statement.name
     overlay = dict(flat_options(config.environment.connections.get(name, {})))
@@ -258,7 +258,7 @@ def _check_secrets(
 
 
 def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config: Config) -> Span:
-    """Return the span of a connection's option: in the project file, or else in its statement."""
+    """Return the span of a connection's option in the project file, or else in its statement."""
     path = ("env", config.env, "connections", name, *key.split("."))
     if path in config.places:
         return config.places[path]
@@ -268,7 +268,7 @@ def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config:
 
 
 def check_table_options(said: ParsedOptions, errors: list[WaterclockError]) -> None:
-    """Report unknown options, and invalid values, in the OPTIONS of a TRANSFORM."""
+    """Report unknown options and invalid values in the OPTIONS of a TRANSFORM."""
     errors.extend(_wrong_options(said.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
 
 
@@ -300,7 +300,7 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
 
 
 def _wrong_scheme(value: Value | Secret, option: Option) -> str:
-    """Return the invalid scheme of a URL, as in `mysql://`, or 'no scheme'; '' for a valid value. Never a password."""
+    """Return the invalid scheme of a URL, such as `mysql://`, or 'no scheme'; '' for a valid one. Never a password."""
     if not option.schemes or not isinstance(value, str):
         return ""
     found = re.match(r"(?:([A-Za-z][A-Za-z0-9+.-]{0,20})://)?", value)
@@ -334,7 +334,7 @@ def _clashing_options(
     *,
     path: str = "",
 ) -> Iterable[WaterclockError]:
-    """Yield the errors that a connector finds in combinations of options; each option is valid by itself.
+    """Yield the errors that a connector finds in combinations of options that are valid one by one.
 
     `what` is connection, collect or publish. `inherited` are options of the unit's connection, whose errors are not
     reported.

@@ -16,7 +16,7 @@ _RAW = "raw"
 
 
 def check_copies(drafts: Mapping[str, UnresolvedTable], systems: ValidConnections) -> Iterator[WaterclockError]:
-    """Yield errors for raw collects BY DATA TIME, and for raw publishes that could not copy whole files."""
+    """Yield errors for raw collects BY DATA TIME, and for raw publishes of tables that do not contain whole files."""
     for draft in drafts.values():
         source = draft.declared.source
         if source is not None and source.batching is Batching.DATA_TIME and _copies_files(source.unit, systems):

@@ -1,4 +1,4 @@
-"""Resolves the parts of a table's statement that depend on no other table: columns, rules, mode, unit, defaults."""
+"""Resolves the parts of a table's statement that do not depend on other tables: columns, rules, mode, unit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from waterclock.flow.watermarks import Watermark
 def draft_of(
     statement: Statement, config: Config, systems: ValidConnections, errors: list[WaterclockError]
 ) -> UnresolvedTable:
-    """Return the unresolved table of a statement, with all parts that depend on no other table; report errors."""
+    """Return the `UnresolvedTable` of a statement with all parts that do not depend on other tables; report errors."""
     columns = columns_of(statement, config.variables, errors)
     rules = rules_of(statement, config.variables, errors)
     measures, is_profiled, offline = measures_of(statement, config.variables, errors)
@@ -81,7 +81,7 @@ def draft_of(
 
 
 def _values_as_read(statement: Statement) -> dict[str, Any]:
-    """Return the fields of `TableDeclaration` that take the parsed value of a clause unchanged, by name."""
+    """Map the fields of `TableDeclaration` that get a clause's parsed value unchanged to these values."""
     definitions = ((clause, BY_WORD.get(clause.word)) for clause in statement.clauses)
     return {known.table_field: clause.value for clause, known in definitions if known is not None and known.table_field}
 

@@ -18,7 +18,7 @@ from waterclock.flow.enums import Mode
 
 
 def resolve_ending(said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
-    """Return the RETIRE of a column; None if it has none, or an invalid one."""
+    """Return the RETIRE of a column; None if it has none, or if it is invalid, which is reported."""
     if said.retires is None:
         return None
     problems = list(_check_ending(said))
@@ -35,7 +35,7 @@ def resolve_ending(said: ParsedColumn, variables: Mapping[str, Any], errors: lis
 
 
 def check_endings(statement: Statement) -> Iterator[WaterclockError]:
-    """Yield errors for columns with RETIRE that rules, mode or other columns of the table need."""
+    """Yield errors for columns with RETIRE that the rules, the mode or other columns of the table need."""
     columns = statement.value("COLUMNS", ParsedColumnList)
     ending = {each.name.lower(): each for each in (columns.columns if columns else ()) if each.retires is not None}
     mode = statement.value("MODE", ParsedMode)

@@ -1,4 +1,4 @@
-"""Computes the fingerprints of tables' code, which ignore comments, spacing and the case of keywords."""
+"""Computes fingerprints of the code of tables. They ignore comments, spacing and the case of keywords."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_NAMES: Names = {}
 
 
 def canonical(tokens: Sequence[Token]) -> str:
-    """Return tokens as text without comments and spacing; keywords and functions in capitals, names as written."""
+    """Return the canonical text of tokens: without comments and spacing, keywords and functions in capitals."""
     parts: list[str] = []
     for index, token in enumerate(tokens):
         kind, text = token.token_type, token.text
@@ -66,9 +66,9 @@ def canonical(tokens: Sequence[Token]) -> str:
 
 
 def canonical_query(statement: Statement) -> str:
-    """Return the canonical text of a statement's queries: each condition with its query, then the last query.
+    """Return the canonical text of a statement's queries: each WHEN condition with its query, then the last query.
 
-    The text of a view with a closed column list begins with that list.
+    For a view with a closed column list, the text begins with that list.
     """
     listed = statement.value("COLUMNS", ParsedColumnList) if statement.kind is StatementKind.VIEW else None
     if listed is not None and not listed.is_open:
@@ -104,8 +104,8 @@ def fingerprint_of(
 ) -> str:
     """Return the fingerprint of a table's code: query and views, or function; columns, rules, mode, source, variables.
 
-    `queries` are the canonical texts of the queries and views that the table uses. `before` maps current names of
-    tables to former ones; with it, the result is the fingerprint from before the tables were renamed.
+    `queries` maps the table and its views to their canonical texts. `before` maps current names of renamed tables to
+    their former names; with it, the result is the fingerprint that the code had before the renaming.
     """
     flats = list(_flats(draft.declared))
     if before:
@@ -159,7 +159,7 @@ def _flats(declared: TableDeclaration) -> Iterable[Flat]:
 
 
 def flow_fingerprint(tables: Mapping[str, Table]) -> str:
-    """Return the fingerprint of a whole flow: the code of its tables, and their clauses about runs and retention."""
+    """Return the fingerprint of a flow: that of its tables' code, cadences, and clauses about runs and retention."""
     return digest(
         (
             name,
@@ -205,7 +205,7 @@ def _rule(rule: Rule) -> str:
 
 
 def _with_single_spaces(expression: str) -> str:
-    """Return an expression with each run of spaces replaced by one, except in strings and quoted names."""
+    """Return an expression with each sequence of spaces replaced by one space, except in strings and quoted names."""
     return _QUOTED_OR_SPACES.sub(lambda found: " " if found[0].isspace() else found[0], expression).strip()
 
 

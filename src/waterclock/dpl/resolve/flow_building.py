@@ -1,4 +1,4 @@
-"""Builds the flow from tables without errors, with the fingerprints of their code."""
+"""Builds the flow from resolved tables without errors, and computes the fingerprints of their code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 @dataclass(frozen=True, slots=True)
 class FlowBuilder:
-    """Builds a flow from `drafts`, unresolved tables without errors. `view_columns` are the column lists of views."""
+    """Builds a flow from `drafts`, which have no errors. `view_columns` are the column lists of views."""
 
     drafts: Mapping[str, UnresolvedTable]
     queries: QueryResolver
@@ -47,7 +47,7 @@ class FlowBuilder:
     grants: tuple[Grant, ...] = ()
 
     def build(self) -> Flow:
-        """Return the flow, including companion tables of open windows."""
+        """Return the flow, including the companion tables for open windows."""
         queries = self.queries
         stated = [*queries.tables.values(), *queries.views.values()]
         texts = {each.name: canonical_query(each) for each in stated if each.clause("AS") is not None}
@@ -101,7 +101,7 @@ class FlowBuilder:
         )
 
     def _texts(self, draft: UnresolvedTable, functions: Mapping[str, Function]) -> list[str]:
-        """Return the SQL that makes a table: of its query, views, header, and functions."""
+        """Return all SQL texts that affect a table's rows: its query, views, header expressions and SQL functions."""
         views = [self.queries.of_view(name) for name in self.queries.views_of(draft.name, draft.statement)]
         queries = [query for query in (draft.declared.query, *views) if query is not None]
         bodies = [functions[name].body or "" for name in draft.functions]
@@ -135,7 +135,7 @@ def _list_words(text: str) -> str:
 
 
 def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Function]) -> TableDeclaration:
-    """Return a table with a digest of the functions that DELETE WHEN calls: if they change, other rows are deleted."""
+    """Add to a table the digest of the functions that DELETE WHEN calls, because they decide which rows are deleted."""
     fold = declared.fold
     called = _list_called_functions([_list_words(fold.delete_when)], functions) if fold and fold.delete_when else []
     if fold is None or not called:
@@ -146,7 +146,7 @@ def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Fu
 
 
 def _list_called_functions(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
-    """Return the names of the functions that canonical texts name, and of those that their bodies name in turn."""
+    """Return the names of the functions that canonical texts call, directly or through other functions."""
     split = [text.split(_SEPARATOR) for text in texts] if functions else []
     words = {word for each in split for word in each}
     words |= {word.upper() for each in split for word, following in pairwise(each) if following == "("}  # in backticks

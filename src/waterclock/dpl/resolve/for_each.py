@@ -21,7 +21,7 @@ def read_each(
     views: Mapping[str, Statement],
     spans: MutableMapping[tuple[str, Read], Span],
 ) -> Iterator[WaterclockError]:
-    """Add the FOR EACH table to the reads of each collect that has one; yield errors for invalid tables."""
+    """Make the FOR EACH table of each collect its input, with the span in `spans`; yield errors for invalid tables."""
     for draft in drafts.values():
         said = draft.statement.value("FOR EACH", ParsedForEach)
         if draft.kind is not Kind.COLLECT or said is None:
@@ -55,7 +55,7 @@ def check_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None) 
 
 
 def place_of(draft: UnresolvedTable, name: str) -> Span:
-    """Return the span of the option that contains a column in braces; of FOR EACH if there is none."""
+    """Return the span of the option that contains the column in braces, `{name}`; that of FOR EACH if none does."""
     options = draft.statement.value("OPTIONS", ParsedOptions)
     for option, value in options.values.items() if options is not None else ():
         if f"{{{name}}}" in str(value):

@@ -25,7 +25,7 @@ def each_of(
     all_types: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> Each | None:
-    """Return the FOR EACH of a collect; None if it has none, or an invalid one, which is reported."""
+    """Return the FOR EACH of a collect; None if it has none, or if it is invalid, which is reported."""
     said = statement.value("FOR EACH", ParsedForEach)
     if capabilities is None or "FOR EACH" in statement.failed:
         return None
@@ -53,7 +53,7 @@ def each_of(
 def _check_option_combinations(
     statement: Statement, unit: Unit, capabilities: Capabilities, *, is_each: bool
 ) -> Iterator[WaterclockError]:
-    """Yield the errors that the connector finds in combinations of options; each option is valid by itself."""
+    """Yield the errors that the connector finds in combinations of options that are valid one by one."""
     if capabilities.wrong_options is None or capabilities.each_parameters is None:
         return
     said = statement.value("OPTIONS", ParsedOptions)

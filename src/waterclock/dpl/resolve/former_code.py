@@ -1,7 +1,7 @@
-"""Replaces the names of renamed tables in the code of their readers by their former names.
+"""Replaces the current names of renamed tables by their former names in the code of tables that read them.
 
-The code of a reader contains the names of its inputs. So that a rename does not count as changed code, a second
-fingerprint is computed with the former names. A batch with that fingerprint ran the same query.
+The code of a reader contains the names of its inputs. Renaming an input must not count as changed code, so a second
+fingerprint is computed with the former names: a batch that recorded it ran the same query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 
 def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedTable:
-    """Return an unresolved table with the former names of the tables that it reads; `names` maps current to former."""
+    """Return a table with the former names of the tables that it reads; `names` maps current to former names."""
     declared = draft.declared
     source, closes = declared.source, declared.closes
     if source is not None and source.each is not None:
@@ -42,29 +42,29 @@ def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedT
 
 
 def flat_with_former_names(flat: Flat, names: Names) -> Flat:
-    """Return a FLAT with the former names of tables."""
+    """Return a FLAT in which tables have their former names."""
     joins = tuple(replace(join, parent=flat_with_former_names(join.parent, names)) for join in flat.joins)
     return replace(flat, read=replace(flat.read, table=_former_name(names, flat.read.table)), joins=joins)
 
 
 def late_rows_with_former_names(late_rows: LateRows, names: Names) -> LateRows:
-    """Return the settings of a table of late rows with the former name of the table whose rows it keeps."""
+    """Return the settings of a late-row table with the former name of the table whose late rows it stores."""
     return replace(late_rows, of=_former_name(names, late_rows.of))
 
 
 def mark_table_name(table: str) -> str:
-    """Return a table name in ⟦⟧, so that `replace_marked_table_names` finds it in the syntax tree's text."""
+    """Return a table name in ⟦⟧, by which `replace_marked_table_names` finds it in the text of a syntax tree."""
     return f"⟦{table}⟧"
 
 
 def replace_marked_table_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
-    """Return the syntax trees of a function, as text, with marked table names replaced by former or unmarked names."""
+    """Return the texts of a function's syntax trees, with each marked table name replaced by the former name."""
     own, *used = shapes
     return _MARKED.sub(lambda found: _former_name(names, found[1]), own), *used
 
 
 def text_with_former_names(text: str, names: Names) -> str:
-    """Return a canonical text with former table names, also in qualified columns, but not in strings."""
+    """Return a canonical text with former table names, also in qualified column names, but not in strings."""
     parts = text.split(_SEPARATOR)
     for now, was in names.items():
         parts = _replace_names(parts, _parts(now), _parts(was))
@@ -72,9 +72,9 @@ def text_with_former_names(text: str, names: Names) -> str:
 
 
 def restore_former_names(text: str, names: Names) -> str:
-    """Return a text of `describe_hidden` with former table names.
+    """Return a text from `hidden.describe_hidden` with former table names.
 
-    It contains reads, such as `PAST(shop.orders, '7 days')`, and qualified columns, such as `` `orders`.`file` ``.
+    The text contains reads, such as `PAST(shop.orders, '7 days')`, and columns, such as `` `orders`.`file` ``.
     """
     for now, was in names.items():
         text = re.sub(rf"(?<![\w.`]){re.escape(now)}(?![\w.`])", was, text)

@@ -18,7 +18,7 @@ from waterclock.flow.graph import components_of, cycle_of
 
 
 def function_of(statement: Statement, variables: Mapping[str, Value], errors: list[WaterclockError]) -> Function:
-    """Return the function of a CREATE FUNCTION; report duplicate parameters and an invalid expression."""
+    """Return the function that a CREATE FUNCTION declares; report duplicate parameters and an invalid expression."""
     said = statement.value("RETURN", ParsedFunction)
     names = [name.lower() for name, _ in said.parameters] if said is not None else []
     if len(set(names)) < len(names):
@@ -58,7 +58,7 @@ def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockErr
 
 
 def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dict[str, Span]:
-    """Return the functions that the body of a function calls, each with the span of its first call."""
+    """Map each function that the body of a function calls to the span of its first call."""
     said = statement.value("RETURN", ParsedFunction)
     calls: dict[str, Span] = {}
     if said is not None and said.body is not None:
@@ -69,7 +69,7 @@ def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dic
 
 
 def _check_body(name: str, said: ParsedFunction, body: Expression) -> Iterator[WaterclockError]:
-    """Yield errors for names in a body that are no parameters, and for aggregates and window functions."""
+    """Yield errors for names in a function's body that are not parameters, and for aggregates and window functions."""
     parameters = {parameter.lower(): parameter for parameter, _ in said.parameters}
     for node in body.tree.find_all(exp.Column):
         first = node.parts[0]

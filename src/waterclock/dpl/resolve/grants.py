@@ -37,7 +37,7 @@ _BY_ROW = "it is computed for each row from the row's own columns, and from attr
 
 @dataclass(frozen=True, slots=True)
 class GrantResolver:
-    """Resolves the GRANTs of a project whose tables are resolved; all errors are appended to `errors`."""
+    """Resolves the GRANTs of a project, after its tables. All errors are appended to `errors`."""
 
     drafts: Mapping[str, UnresolvedTable]
     schemas: Schemas
@@ -93,7 +93,7 @@ class GrantResolver:
         )
 
     def _tables(self, statement: Statement) -> tuple[str, ...]:
-        """Return the tables that a GRANT names, without those that follow the grants of another table."""
+        """Return the tables that a GRANT names; publishes and companion tables cannot have grants of their own."""
         target = statement.value("ON", ParsedGrantTarget)
         if target is None:
             return ()
@@ -151,7 +151,7 @@ class GrantResolver:
         return names
 
     def _check(self, said: Expression, what: str, known: Sequence[tuple[str, Names | None]]) -> None:
-        """Report an expression that is not deterministic and of the row's own columns."""
+        """Report an expression that is not deterministic, or uses more than the columns of one row."""
         self.errors.extend(check_expression(said, allowed=frozenset({USER})))
         for name in said.variables:
             if name not in self.config.variables:
@@ -205,12 +205,12 @@ class GrantResolver:
         )  # fmt: skip
 
     def _roles_of_groups(self) -> frozenset[str]:
-        """Return the roles that groups of the OpenID Connect provider give."""
+        """Return the roles that members of groups of the OpenID Connect provider get."""
         oidc = self.config.sign_in.oidc
         return frozenset(chain.from_iterable(oidc.group_roles.values())) if oidc is not None else frozenset()
 
     def _check_that_someone_sees(self, grants: Sequence[Grant]) -> None:
-        """Report each table with grants that no declared user has, and no group of the provider."""
+        """Report each table whose grants reach no declared user and no group of the OpenID Connect provider."""
         users = self.config.users.items()
         names = self._roles_of_groups().union(each for name, user in users for each in (name, *user.roles))
         reported: set[str] = set()

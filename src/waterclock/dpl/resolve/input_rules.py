@@ -18,9 +18,9 @@ _GOES_BY = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
 
 
 def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[str]) -> Iterator[WaterclockError]:
-    """Yield errors for rules on tables that are not read by their plain names, and for rules that cannot be checked.
+    """Yield errors for rules OF tables that are not read by their plain names, and for rules that cannot be checked.
 
-    `views` are the names of all views. A table with an unknown input is skipped.
+    `views` are the names of all views. Tables with an unknown input are skipped.
     """
     for draft in drafts.values():
         said = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
@@ -54,12 +54,12 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
 
 
 def rules_of_inputs(draft: UnresolvedTable) -> list[ParsedRule]:
-    """Return the EXPECTs of a statement that check its inputs."""
+    """Return the rules of a statement that check its inputs (EXPECT ... OF)."""
     return [rule for clause in draft.statement.clauses if clause.word == "EXPECT" for rule in clause.value if rule.of]
 
 
 def plain_names(draft: UnresolvedTable) -> dict[str, None]:
-    """Return the tables that a transform reads by plain names, directly or through views, in the order written."""
+    """Return the tables that a transform or its views read by their plain names, in the order written."""
     found: dict[str, None] = {}
     if draft.declared.query is not None:
         found.update(dict.fromkeys(_plain(draft.declared.query)))
@@ -82,7 +82,7 @@ def _plain(query: Query) -> Iterator[str]:
 
 
 def _is_read_otherwise(name: str, choice: Choice) -> bool:
-    """Return whether one query of a table with WHEN reads a table, but not by its plain name."""
+    """Return whether one of several queries (WHEN) reads a table, but not by its plain name."""
     return Read(name) in choice.reads and name not in _plain(choice.query)
 
 

@@ -19,9 +19,9 @@ from waterclock.flow.rule_actions import find_row_action
 def resolve_keys(
     drafts: Mapping[str, UnresolvedTable], spans: dict[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Add the read of a table's earlier labels to each table with KEY ... PAST; yield errors for an invalid KEY.
+    """Make each table with KEY ... PAST an input of itself, for its earlier labels; yield errors for an invalid KEY.
 
-    Call this after cadences are resolved, because this read does not determine a cadence. The span of the read is added
+    This must be called after cadences are resolved, because this read must not determine a cadence. Its span is added
     to `spans`.
     """
     for draft in drafts.values():
@@ -49,7 +49,7 @@ def resolve_keys(
 
 
 def _check_equal_clauses(said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
-    """Yield errors for columns of a key with different PAST or ORDER BY."""
+    """Yield errors for columns of one key whose PAST or ORDER BY differ."""
     for found in ([each for each in said if each.stays.order], [each for each in said if each.stays.past]):
         for each in found[1:]:
             is_alike = (each.stays.order, each.stays.past) == (found[0].stays.order, found[0].stays.past)

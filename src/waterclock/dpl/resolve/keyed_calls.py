@@ -21,7 +21,7 @@ from waterclock.flow.key_connections import CURRENT, KEYS, names_of_keys
 def check_keyed_calls(
     queries: Iterable[ParsedQuery], statements: Iterable[Statement], systems: ValidConnections
 ) -> Iterator[WaterclockError]:
-    """Yield an error for each call, in queries and in expressions of statements, that does not name a valid key."""
+    """Yield an error for each such call in a query or expression that does not name a valid connection and key."""
     for said in (*queries, *chain.from_iterable(map(list_expressions, statements))):
         yield from _check_calls(said.span.source, said.tokens, systems)
 
@@ -56,9 +56,9 @@ def _check_calls(source: SourceText, tokens: Sequence[Token], systems: ValidConn
 
 
 def current_keys(texts: Iterable[str], connections: Mapping[str, Connection]) -> list[str]:
-    """Return the current keys, such as `pii/2026`, of the connections that calls in SQL texts use without naming a key.
+    """Return the current keys, such as `pii/2026`, of the connections that calls use without naming a key.
 
-    They are part of a table's fingerprint: with another current key, equal values have other hashes.
+    They are part of a table's fingerprint, because another current key changes the results of `hash_keyed`.
     """
     found: set[str] = set()
     for text in texts:
@@ -118,7 +118,7 @@ def _suggestion(connections: Mapping[str, Connection]) -> str:
 
 
 def _text_of(tokens: Sequence[Token]) -> str | None:
-    """Return the text of an argument that is one string literal; None for any other."""
+    """Return the text of an argument that is one string literal; None for any other argument."""
     return tokens[0].text if len(tokens) == 1 and tokens[0].token_type in STRINGS else None
 
 

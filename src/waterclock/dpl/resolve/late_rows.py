@@ -1,4 +1,4 @@
-"""Derives the companion tables of late rows: a transform for each table that a table with CLOSE WHEN reads UNTIL."""
+"""Adds the companion tables for late rows: a transform for each input that a table with CLOSE WHEN reads UNTIL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.timelabel.duration import Duration
 
 KEEPS_LATE = "LATE ROWS"
-"""An internal clause, which users cannot write; it marks a transform that keeps the late rows of a table."""
+"""An internal clause that users cannot write. It marks a transform that stores the late rows of a table."""
 
 _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 _CLOSES, _MOST = "CLOSE WHEN", "MAX LATENESS"
@@ -31,10 +31,10 @@ _CLOSES, _MOST = "CLOSE WHEN", "MAX LATENESS"
 def with_late_rows(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
-    """Return the statements of a project, with transforms added that keep the late rows of tables with CLOSE WHEN.
+    """Return the statements of a project, with transforms added that store the late rows of tables with CLOSE WHEN.
 
-    There is one for each table that is read UNTIL and whose time column is known, from a watermark() in the condition
-    or from the WATERMARK of that table.
+    There is one for each input that is read UNTIL and whose time column is known: from a watermark() in the condition,
+    or from the input's WATERMARK.
     """
     # the name of a PUBLISH is that of its table
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
@@ -66,7 +66,7 @@ def with_late_rows(
 
 
 def _list_until_reads(statement: Statement, names: Mapping[str, Statement]) -> Iterator[Read]:
-    """Yield the UNTIL reads of a statement, direct or through views."""
+    """Yield the UNTIL reads of a statement and of the views that it reads."""
     if statement.function is not None:
         for argument in statement.function.arguments:
             if argument.read is not None and argument.read.kind is ReadKind.UNTIL:
@@ -88,7 +88,7 @@ def _list_until_reads_of_view(name: str, names: Mapping[str, Statement]) -> Iter
 
 
 def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
-    """Return the column that assigns rows of `read` to windows; None if none is declared."""
+    """Return the time column that assigns rows of `read` to windows; None if none is declared."""
     said = statement.value(_CLOSES, Expression)
     for call in said.tree.find_all(exp.Anonymous) if said is not None else ():
         column = call.expressions[0] if call.name.upper() == "WATERMARK" and call.expressions else None

@@ -13,7 +13,7 @@ from waterclock.timelabel.label import TIMELABEL
 def resolve_link(
     draft: UnresolvedTable, unit: Unit, by: ParsedBatching, errors: list[WaterclockError]
 ) -> ParsedBatching:
-    """Return how a collect reads a table of another project: slices by label, or its state at each window's end.
+    """Return the way in which a collect reads another project's table: slices by label, or states at windows' ends.
 
     An invalid table name or BY is reported in `errors`.
     """

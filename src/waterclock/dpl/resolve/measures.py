@@ -18,11 +18,11 @@ from waterclock.timelabel.period import Period
 def measures_of(
     statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> tuple[tuple[Measure, ...], bool, Offline | None]:
-    """Return the measures of a table, whether its columns are profiled, and the offline measures (None without them).
+    """Return the measures of a table, whether its columns are profiled, and its offline measures, or None.
 
-    Invalid measures are left out. Errors are appended to `errors`: E293 for an expression that is no aggregate, or
-    cannot be computed while rows are written, E295 for a duplicate name, E390 for two periods of OFFLINE, and for
-    OFFLINE of a PUBLISH.
+    Invalid measures are left out, and reported in `errors`: E293 for an expression that is not an aggregate, or cannot
+    be computed while rows are written, E295 for a duplicate name, E390 for two periods of OFFLINE or OFFLINE in a
+    PUBLISH.
     """
     found: dict[str, tuple[Measure, bool]] = {}
     profiled: list[ParsedMeasure] = []
@@ -57,7 +57,7 @@ def measures_of(
 
 
 def _period(statement: Statement, saids: list[ParsedMeasure], errors: list[WaterclockError]) -> Period | None:
-    """Return the period of OFFLINE; None if there is none, or if it is invalid."""
+    """Return the period of OFFLINE; None without OFFLINE, or if it is invalid, which is reported."""
     first = next((said for said in saids if said.offline is not None), None)
     if first is None or first.offline_span is None:
         return None

@@ -28,7 +28,7 @@ def resolve_merge(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Set the MERGE settings of a table. Its key is ON (...), or else `keys`; a MERGE without a key is reported."""
+    """Set the MERGE settings of a table. Its key is that of ON (...), or else `keys`. A missing key is reported."""
     chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
     delete_when = _delete_when(said, variables, errors)
     draft.declared = replace(draft.declared, fold=Merge(chosen, said.order_by if said else (), delete_when))
@@ -37,9 +37,9 @@ def resolve_merge(
 def resolve_temporal(
     draft: UnresolvedTable, said: ParsedMode, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Set the TEMPORAL settings of a table, and report contradictions. Its key is ON (...), or else the KEY columns.
+    """Set the TEMPORAL settings of a table, and report contradictions. Its key is that of ON (...), or else of KEY.
 
-    Columns that ORDER BY or DELETE WHEN use are attributes only if TRACK names them.
+    Columns that ORDER BY or DELETE WHEN use are stored as attributes only if TRACK names them.
     """
     declared = {column.name.lower(): column.name for column in draft.declared.columns.named}
 
@@ -73,7 +73,7 @@ def _is_snapshot(draft: UnresolvedTable) -> bool:
 
 
 def _has_complete_rows(draft: UnresolvedTable) -> bool:
-    """Return whether a NULL in a row means that there is no value, as in a snapshot or a change log."""
+    """Return whether a table's source has complete rows, as a snapshot or change log: a NULL is then a value."""
     return _is_snapshot(draft) or (
         draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     )
@@ -171,7 +171,7 @@ def _check_attribute(
 
 
 def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[WaterclockError]:
-    """Yield errors for columns with the name of a record column, and for a time column that is not TIMESTAMP."""
+    """Yield errors for columns named like a record column (`rec_...`), and for a time column that is not TIMESTAMP."""
     said = draft.statement.value("COLUMNS", ParsedColumnList)
     for column in said.columns if said else ():
         lower = column.name.lower()

@@ -36,7 +36,7 @@ def _check_modes_of_publish(draft: UnresolvedTable, said: ParsedMode) -> Iterato
 
 
 def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
-    """Set the mode of a table and its settings, or its default mode; report a mode that is not valid for its source."""
+    """Set the mode of a table and its settings, or its default mode; report a mode that its source does not allow."""
     statement = draft.statement
     said = statement.value("MODE", ParsedMode)
     is_partitioned = draft.declared.type is TableType.PARTITIONED

@@ -24,7 +24,8 @@ Names = dict[StatementKind, dict[str, Statement]]
 def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> Names:
     """Map each kind of statement, except PUBLISH, to its statements by name.
 
-    Duplicate and reserved names are reported in `errors`. Of several statements with one name the first is returned.
+    Duplicate and reserved names are reported in `errors`. Of several statements with the same name, the result contains
+    the first one.
     """
     names: Names = {kind: {} for kind in StatementKind}
     firsts: dict[tuple[str, str], Statement] = {}
@@ -77,7 +78,7 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
-    """Yield errors for names that are reserved for late, quarantined and held rows of a table, and for its view."""
+    """Yield errors for the names of companion tables: late, quarantined and held rows of a table, and its view."""
     made = names[StatementKind.COLLECT].keys() | names[StatementKind.TRANSFORM].keys()
     for kind in _RELATIONS:
         for name, statement in names[kind].items():

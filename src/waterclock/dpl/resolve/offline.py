@@ -1,4 +1,4 @@
-"""Checks that the period of OFFLINE consists of whole windows of the table."""
+"""Checks that the period of OFFLINE, which is the interval of offline measures, consists of whole windows."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")  # of RFC 6749
 
 
 def resolve_access_rules(config: Config, errors: list[WaterclockError]) -> AccessRules:
-    """Return the users of the project file with their rights; append all errors in the sections to `errors`."""
+    """Return the users and sign-in settings of the project file. Append all errors in the sections to `errors`."""
     roles = {name: _rights(config, name, errors) for name in config.roles}
     users = {name: _user(config, name, roles, errors) for name in config.users}
     return AccessRules(users, _proxies(config, errors), _keep(config, errors), _oidc(config, roles, errors))
@@ -55,7 +55,7 @@ def _oidc(config: Config, roles: Mapping[str, frozenset[Right]], errors: list[Wa
 
 
 def _refuse_issuer(issuer: str) -> str | None:
-    """Return why a text is not an issuer, or None if it is one."""
+    """Return the reason why a text is not a valid issuer URL; None if it is one."""
     try:
         parts = urlsplit(issuer)
         host, _ = parts.hostname, parts.port

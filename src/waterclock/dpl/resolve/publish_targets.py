@@ -70,7 +70,7 @@ def resolve_publish_target(
 def _resolve_order(
     draft: UnresolvedTable, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> None:
-    """Set the order of APPEND ORDER BY; report a destination that keeps no order, or sends requests concurrently."""
+    """Set the order of APPEND ORDER BY; report a destination that keeps no order or gets concurrent requests."""
     draft.declared = replace(draft.declared, order=order)
     options = draft.declared.destination.options if draft.declared.destination else {}
     if capabilities is not None and not capabilities.keeps_order:
@@ -96,7 +96,7 @@ def _resolve_order(
 
 
 def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
-    """Report invalid options `behind` and `keep`, for a publish behind a view in the destination."""
+    """Report invalid values of the options `behind` and `keep`, which publish tables behind a view."""
     options = draft.declared.destination.options if draft.declared.destination else {}
     said = draft.statement.value("OPTIONS", ParsedOptions)
     if said is None or not {"behind", "keep"} & options.keys():
@@ -136,7 +136,7 @@ def _resolve_overwrite(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Set the condition of REPLACE WHERE, and a rule that all published rows meet it; report unsupported ones."""
+    """Set the condition of REPLACE WHERE, and a rule that all published rows meet it; report unsupported conditions."""
     if capabilities is not None and not capabilities.replaces_some:
         errors.append(
             draft.at("MODE").refuse(
@@ -157,7 +157,7 @@ def _resolve_overwrite(
 def _resolve_mode_of_versions(
     draft: UnresolvedTable, temporal: Temporal, said: ParsedMode | None, errors: list[WaterclockError]
 ) -> None:
-    """Set the default mode of a publish of a TEMPORAL table, REPLACE; report an ON that is not the key and the time."""
+    """Set REPLACE as the default mode of publishing a TEMPORAL table; report an ON that is not its key and its time."""
     if said is None:
         draft.declared = replace(draft.declared, mode=Mode.REPLACE)
     names = (*temporal.keys, RECORD[0])

@@ -31,7 +31,7 @@ _BY_ROW = "each row is sent on its own, computed from its own columns"
 def resolve_expression(
     said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> PublishedExpression | None:
-    """Return the expression of a column that a PUBLISH computes; None if it has none, or an invalid one."""
+    """Return the expression of a column that a PUBLISH computes; None without AS, or if it is invalid."""
     if said.made_as is None or said.retires is not None:
         return None
     problems = [*check_expression(said.made_as), *_check_published_expression(said, said.made_as)]
@@ -47,7 +47,7 @@ def resolve_expression(
 
 
 def check_published_list(statement: Statement) -> Iterator[WaterclockError]:
-    """Yield an error for a `*` in a list with computed columns, because it would also send the original columns."""
+    """Yield an error for a PUBLISH with computed columns and a `*`, which would also send the original columns."""
     said = statement.value("COLUMNS", ParsedColumnList)
     if statement.kind is not StatementKind.PUBLISH or said is None or not said.is_open:
         return
@@ -62,9 +62,9 @@ def check_published_list(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def resolve_sent_keys(draft: UnresolvedTable, said: ParsedMode | None, errors: list[WaterclockError]) -> None:
-    """Set the key of a MERGE to the names under which its columns are sent; report one that is not sent unchanged.
+    """Set the key of a MERGE to the names under which its columns are sent; report a key that is not sent unchanged.
 
-    The destination finds rows by their key, and only an unchanged value is certain to be as unique as the key.
+    The destination finds rows by their key, and only unchanged values are certain to be unique.
     """
     if not isinstance(draft.declared.fold, Merge) or draft.declared.columns.is_open:
         return

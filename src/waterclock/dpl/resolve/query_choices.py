@@ -1,4 +1,4 @@
-"""Resolves the queries and conditions of transforms with WHEN."""
+"""Resolves the queries and conditions of transforms with WHEN, which have a query per range of labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waterclock.flow.declarations import Choice, Query
 def resolve_choices(
     draft: UnresolvedTable, queries: Sequence[Query], variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Set the queries of a transform with WHEN, with their conditions, in the zone of its cadence; report errors."""
+    """Set the queries of a transform with WHEN and their conditions, in its cadence's time zone; report errors."""
     zone = draft.cadence.zone if draft.cadence else "UTC"
     whens = [clause.value for clause in draft.statement.clauses if isinstance(clause.value, ParsedWhen)]
     conditions = [condition_of(when.condition, variables, zone, errors) for when in whens]
@@ -47,10 +47,11 @@ def check_same_columns(
     outputs: Sequence[Output],
     together: Callable[[Sequence[Output]], Output],
 ) -> Iterator[WaterclockError]:
-    """Yield errors for queries of one table with other columns or types than the first query.
+    """Yield errors for queries of one table whose columns or types differ from those of the first query.
 
-    `spans` and `outputs` are those of all branches of all queries, in order; `together` unites the columns of the
-    branches of one query. `said` is the column list: a closed one determines the columns, and declared types are cast.
+    `spans` and `outputs` are the positions and columns of all UNION ALL BY NAME branches of all queries, in order.
+    `together` combines the columns of the branches of one query. `said` is the column list: if it is closed, it
+    determines the columns, and columns with a declared type are cast.
     """
     queries = queries_of(statement)
     if len(queries) < 2:

@@ -54,7 +54,7 @@ def _number(connection: Connection, name: str, otherwise: int) -> float:
 def check_stream(
     draft: UnresolvedTable, unit: Unit, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> None:
-    """Report a collect from a receiver whose stream has a name to which no sender could POST."""
+    """Report a collect from a receiver whose stream name is not valid in the URL of a POST."""
     if capabilities is None or capabilities.type != RECEIVER or unit.query is not None:
         return
     if not _STREAM.fullmatch(unit.path):

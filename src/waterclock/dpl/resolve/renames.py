@@ -16,7 +16,7 @@ from waterclock.flow.watermarks import MARK, Watermark, mark_of
 
 
 def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Statement]) -> Iterator[WaterclockError]:
-    """Yield errors for former names that a table has now, or that two tables declare."""
+    """Yield errors for a WAS with the name of an existing table, and for two tables with the same WAS."""
     by_name = {name.lower(): draft.span.place for name, draft in drafts.items()}
     by_name |= {name.lower(): statement.span.place for name, statement in views.items()}
     firsts: dict[str, UnresolvedTable] = {}

@@ -26,7 +26,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Condition | None:
-    """Return the compiled condition of the rows that a publish replaces; None if it is invalid, which is reported."""
+    """Compile the condition for the rows that a publish replaces; return None if it is invalid, which is reported."""
     unknown = [name for name in said.variables if name not in variables]
     errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
     if unknown:
@@ -40,7 +40,7 @@ def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[Wa
 
 
 def rule_of_overwrite(said: Expression, where: Condition) -> Rule:
-    """Build the rule that all published rows meet REPLACE WHERE; the next batch would not replace any other row."""
+    """Build the rule that all published rows meet REPLACE WHERE, because the next batch replaces no other rows."""
     return Rule(where.text, RULE, Scope.ROW, Action.FAIL, said.span.place, said.variables)
 
 

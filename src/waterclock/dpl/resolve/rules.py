@@ -35,9 +35,9 @@ _NOT_OF_INPUT = "write the rule without OF, or where the input table is made"
 def rule_of(
     said: ParsedRule, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
 ) -> Rule | None:
-    """Return the resolved rule, whose default name is its text; None if it is invalid, which is reported.
+    """Resolve a rule, whose default name is its text; return None if it is invalid, which is reported.
 
-    `in_column`: it is the rule of a column, which checks each row.
+    `in_column`: it is a rule in the column list, which checks each row.
     """
     problems = [*check_expression(said.expression), *check_condition(said.expression)]
     if problems:
@@ -106,7 +106,7 @@ def _history_error(said: ParsedRule) -> WaterclockError:
 
 
 def _batch_rule_error(said: ParsedRule) -> WaterclockError | None:
-    """Return the error for a rule of the batch with a limit, QUARANTINE or DROP, because no single row breaks it."""
+    """Return the error for a batch or table rule with a limit, QUARANTINE or DROP: it does not apply to single rows."""
     rows = next((rung.action.name for rung in said.otherwise if rung.action in ROW_ACTIONS), None)
     if rows is None and all(rung.most is None for rung in said.otherwise):
         return None
@@ -129,7 +129,7 @@ def unread_of(
 ) -> UnparsedLines:
     """Return the actions for lines that cannot be parsed, from the EXPECT parsed() rules of a collect.
 
-    E280 is appended to `errors` for parsed() that is repeated, OVER a batch, or of a source without lines.
+    E280 is appended to `errors` for a second parsed(), one with OVER, and one for a source that is not a text file.
     """
     twice = (one.expression.span for one in said[1:])
     errors.extend(span.refuse("E280", "parsed() is written twice", fix="remove one") for span in twice)
@@ -153,7 +153,7 @@ def unread_of(
 def check_expression(expression: Expression, *, allowed: frozenset[str] = frozenset()) -> list[WaterclockError]:
     """Return errors for subqueries, nondeterministic functions and invalid calls in an expression of a clause.
 
-    `allowed` are functions, in capitals, that have a fixed value in this clause.
+    `allowed` are names, in capitals, of nondeterministic functions that are valid in this clause.
     """
     errors: list[WaterclockError] = []
     if expression.tree.find(exp.Query) is not None:
