@@ -38,7 +38,7 @@ _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]
 
 @dataclass(frozen=True, slots=True)
 class SparkDeclaration:
-    """The Spark settings of an environment; each value in `confs` is a text or the name of a secret."""
+    """The Spark settings of an environment; each value in `confs` is a text or a reference to a secret."""
 
     master: str | None = None
     connect: str | None = None
@@ -52,8 +52,8 @@ class SparkDeclaration:
 class Project:
     """A loaded project: its flow and its settings for one environment.
 
-    `storage` and `ledger` are absolute paths if they are local. A ledger whose URL is a secret is resolved when it is
-    opened. `publish` is True only if the environment sets it; otherwise a publish is staged and delivers nothing.
+    `storage` and `ledger` are absolute paths if they are local; a secret with the ledger's URL is read when the ledger
+    is opened. `publish` is True if the environment delivers to destinations; otherwise publishes are staged only.
     """
 
     root: Path
@@ -77,7 +77,7 @@ class Project:
 
     @property
     def work_folder(self) -> Path:
-        """This machine's own folder: the storage, or `.waterclock/<env>` in the project for a remote storage."""
+        """The local folder for working files: the storage, or `.waterclock/<env>` in the project if it is remote."""
         return self.root / WORK / self.env if is_remote(self.storage) else Path(self.storage)
 
     def locate_error(self, place: Place, error: WaterclockError) -> WaterclockError:
@@ -100,9 +100,9 @@ def load_project(
 ) -> Project:
     """Read and check the project in the folder `root`.
 
-    `env` takes precedence over WATERCLOCK_ENV, and that over the project file. `known` are columns and types as the
-    last run recorded them.
-    Raises ProjectErrors with all errors of the project, sorted by position
+    `env` takes precedence over the variable WATERCLOCK_ENV, which takes precedence over the project file. `known` are
+    the columns and types that the last run recorded.
+    Raises ProjectErrors with all errors of the project, sorted by position.
     """
     project, errors = check_project(root, env=env, capabilities=capabilities, known=known)
     if errors or project is None:
@@ -135,7 +135,7 @@ def check_project(
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Disable the garbage collector: loading a project leaves almost no garbage, and scans take a third of the time."""
+    """Disable the garbage collector, whose scans take a third of the time of loading and find almost no garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -183,7 +183,7 @@ def _load_cached(root: Path, env: str, key: bytes) -> Project | None:
 
 
 def _secrets_of(project: Project) -> Iterator[str]:
-    """Yield the names of the secrets that must exist: of the ledger, of connections, and of OpenLineage if it is on."""
+    """Yield the names of the secrets that loading requires: those of the ledger, connections and active OpenLineage."""
     options = (value for each in project.flow.connections.values() for value in each.options.values())
     sink = project.openlineage
     lineage = (sink.url, sink.token) if sink.is_on else ()
@@ -292,7 +292,7 @@ def _spark(said: SparkSection) -> SparkDeclaration:
 
 
 def _texts(said: Mapping[str, str | float | SecretSetting]) -> dict[str, str | Secret]:
-    """Return settings with their values as texts, and secrets as references."""
+    """Return settings with each value as a text, or as a reference if it is a secret."""
     return {
         name: option_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
         for name, value in said.items()
@@ -300,7 +300,7 @@ def _texts(said: Mapping[str, str | float | SecretSetting]) -> dict[str, str | S
 
 
 def _resolve_location(root: Path, location: str) -> str:
-    """Return a URL unchanged, and a local path relative to the project's root as an absolute one."""
+    """Return a URL unchanged, and a local path as an absolute one; relative paths are below the project's root."""
     return location if is_remote(location) else str(root / location)
 
 
@@ -322,7 +322,7 @@ def _check_storage_path(storage: str, config: Config) -> list[WaterclockError]:
 
 
 def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
-    """Return errors for a URL of an unknown store, and for options that the store does not have."""
+    """Return errors for a storage URL of an unknown object store, and for options that the store does not have."""
     try:
         bucket_of(storage)
     except WaterclockError as error:
@@ -335,7 +335,7 @@ def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
 
 
 def _check_folder_options(config: Config) -> list[WaterclockError]:
-    """Return an error for storage options of a storage that is a local folder."""
+    """Return an error for `storage_options` if the storage is a local folder."""
     if not config.environment.storage_options:
         return []
     return [
@@ -395,7 +395,7 @@ def _statements(
 
 
 def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
-    """Read the statements of a Python file. `waterclock.dpl.python` is imported only here, because that takes time."""
+    """Read the statements of a Python file. `waterclock.dpl.python` is imported only if needed, because it is slow."""
     from waterclock.dpl.python.statements import load_python
 
     return load_python(path, root=root, variables=config.variables)

@@ -1,4 +1,4 @@
-"""Column types as comparable values, parsed from Spark SQL or from Spark's JSON of a schema."""
+"""Column types as comparable values, parsed from Spark SQL or from Spark's JSON format of a schema."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A STRUCT, its fields in order."""
+    """A STRUCT type with its fields, in order."""
 
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An ARRAY; `holds_nulls`: an element may be NULL."""
+    """An ARRAY type; `holds_nulls`: elements may be NULL."""
 
     element: ColumnType
     holds_nulls: bool = True
@@ -44,7 +44,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """A MAP; `holds_nulls`: a value may be NULL."""
+    """A MAP type; `holds_nulls`: values may be NULL."""
 
     key: ColumnType
     value: ColumnType
@@ -56,7 +56,7 @@ ColumnType = str | Struct | Array | Dictionary
 
 
 def type_of(text: str) -> ColumnType | None:
-    """Parse a type in Spark SQL: `bigint` → `long`. Return None for text that is not a type that tables can store."""
+    """Parse a Spark SQL type, such as `bigint` to `long`. Return None if it is not a type that tables can store."""
     words = _words(text)
     if words is None:
         return None
@@ -68,7 +68,7 @@ def type_of(text: str) -> ColumnType | None:
 
 
 def type_of_json(said: Any) -> ColumnType:
-    """Parse a type in Spark's JSON of a schema."""
+    """Parse a type in Spark's JSON format of a schema."""
     if not isinstance(said, Mapping):
         return str(said)
     if said["type"] == "struct":
@@ -85,7 +85,7 @@ def type_of_json(said: Any) -> ColumnType:
 
 
 def text_of_type(type_: ColumnType) -> str:
-    """Return a type in Spark SQL, which `type_of` can parse."""
+    """Return a type as Spark SQL, which `type_of` can parse."""
     if isinstance(type_, Struct):
         return "struct<" + ",".join(map(_member, type_.members)) + ">"
     if isinstance(type_, Array):

@@ -38,10 +38,10 @@ class Field:
 
 
 def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collection[str] | None = None) -> str:
-    """Return a drawing of the collected and transformed tables, or of those named, in Graphviz's DOT language.
+    """Return a drawing, in Graphviz's DOT language, of the collected and transformed tables, or only of `tables`.
 
-    `known` are columns and types by table from earlier batches, for columns that are not declared. A box shows at most
-    14 columns: keys, then references, then others. A referenced table that is not drawn is a dashed box.
+    `known` maps tables to their columns and types in earlier batches, for columns that are not declared. A box shows at
+    most 14 columns: keys, then references, then others. A referenced table that is not in the drawing is a dashed box.
     """
     wanted = flow.tables if tables is None else tables
     drawn = drawn_tables(flow, wanted)
@@ -63,7 +63,7 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
 
 
 def drawn_tables(flow: Flow, wanted: Collection[str]) -> dict[str, Table]:
-    """Return the tables among `wanted` that the diagram shows: all but publishes."""
+    """Return the tables among `wanted` that the diagram shows: all except publishes."""
     return {name: table for name, table in flow.tables.items() if name in wanted and table.kind is not Kind.PUBLISH}
 
 
@@ -94,9 +94,9 @@ def _refers(fields: tuple[Field, ...]) -> bool:
 
 
 def _row_edges(lone: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
-    """Yield invisible edges that arrange tables without references in rows: Graphviz would put them all in one column.
+    """Yield invisible edges that arrange tables without references in rows; Graphviz would put them all in one column.
 
-    There are as many tables in a row as make the drawing somewhat wider than high, like a screen.
+    The number of tables in a row makes the drawing 1.5 times as wide as high, like a screen.
     """
     names = list(lone)
     height = sum((min(len(fields), MOST_COLUMNS) + 2) * _ROW_INCHES + _GAP_INCHES for fields in lone.values())
@@ -148,7 +148,7 @@ def heading(table: Table, name: str) -> list[str]:
 
 
 def quiet_row(text: str) -> str:
-    """Return an HTML row with one gray text, as wide as the box."""
+    """Return an HTML row with a gray text over the whole width of the box."""
     return f'<tr><td colspan="2" align="left"><i>{font(text, QUIET)}</i></td></tr>'
 
 

@@ -18,7 +18,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
 
 
 def places_of(source: SourceText) -> Mapping[Path, Span]:
-    """Map the path of each key in a valid TOML text, also in inline tables, to the key's span."""
+    """Map the path of each key in a valid TOML text, including inline tables, to the key's span."""
     scanner = _Scanner(source)
     scanner.scan()
     return scanner.found
@@ -67,7 +67,7 @@ class _Scanner:
         return position + 1
 
     def _note(self, path: Path, start: int, end: int, known: int) -> None:
-        """Record the span of a path, and of the tables that a dotted key creates."""
+        """Record the span of a key, also for the tables that a dotted key creates."""
         span = self.source.span(start, end)
         for length in range(known + 1, len(path) + 1):
             self.found.setdefault(path[:length], span)

@@ -37,7 +37,7 @@ _BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
 
 @dataclass(frozen=True, slots=True)
 class StatefulCall:
-    """The arguments of a call of `stateful`, for one of its two tables: the state if `is_state`, else the output."""
+    """The arguments of a call of `stateful`, for its state table if `is_state`, else for its table of output rows."""
 
     rows: object
     state: object
@@ -49,7 +49,7 @@ class StatefulCall:
 class Call:
     """A recorded call of a function that declares a statement, such as `wc.collect`.
 
-    `function` is the function that the call decorates; `step` has the arguments of `stateful`.
+    `function`: the decorated function, if the call is a decorator. `step`: the arguments of `stateful`.
     """
 
     kind: StatementKind
@@ -60,14 +60,14 @@ class Call:
     step: StatefulCall | None = None
 
     def written_name(self, argument: str) -> str:
-        """Return an argument's name as the caller wrote it: `state_columns` for `columns` of a state table."""
+        """Return an argument's name as the caller wrote it: for `columns` of a state table, `state_columns`."""
         is_of_state = self.step is not None and self.step.is_state and argument in {"columns", "was"}
         return f"state_{argument}" if is_of_state else argument
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCall:
-    """The arguments of a read function (`table`, `past` and others), used as the default of a parameter."""
+    """The arguments of a read function, such as `wc.table` or `wc.past`, which is the default of a parameter."""
 
     word: str
     table: object
@@ -78,14 +78,14 @@ class ReadCall:
 
 @dataclass(frozen=True, slots=True)
 class VariableCall:
-    """The argument of `var`, used as the default of a parameter."""
+    """The argument of `wc.var`, which is the default of a parameter."""
 
     name: object
     site: CallSite | None = None
 
 
 class DataFrame:
-    """Placeholder for PySpark's DataFrame in annotations, so that a flow is read without importing PySpark."""
+    """Placeholder for PySpark's DataFrame in annotations, so that loading a flow does not import PySpark."""
 
 
 @dataclass(slots=True)
@@ -101,9 +101,9 @@ _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", defa
 
 @contextmanager
 def record_calls(path: Path, root: Path) -> Iterator[list[Call]]:
-    """Record the calls that declare statements while the file at `path` runs; the list that it yields collects them.
+    """Record the calls that declare statements while the file at `path` runs; yield the list to which they are added.
 
-    Calls that another file makes while it is imported are not included.
+    Calls that another file makes while it is imported are not recorded.
     """
     recorder = _Recorder(path, root)
     token = _recorder.set(recorder)
@@ -459,7 +459,7 @@ def _decorator(call: Call | None) -> Callable[[F], F]:
 
 
 def _frames() -> Iterator[FrameType]:
-    """Yield the frames of the callers, nearest first, without those of this module."""
+    """Yield the frames of all callers, nearest first, except frames of this module."""
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_filename != __file__:
@@ -468,13 +468,13 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _site() -> CallSite | None:
-    """Return the position of the call of a function of this module; None while no file is loaded."""
+    """Return the position from which this module was called; None while no project file is loaded."""
     recorder = _recorder.get()
     return None if recorder is None else _site_in(recorder)
 
 
 def _site_in(recorder: _Recorder) -> CallSite:
-    """Return the innermost call in the project's own files, or the innermost call of all if there is none."""
+    """Return the position of the nearest caller in the project's own files, or of the nearest caller if none is."""
     root = f"{recorder.root}{os.sep}"
     frames = list(_frames())
     names = [(one, one.f_code.co_filename) for one in frames]
@@ -483,7 +483,7 @@ def _site_in(recorder: _Recorder) -> CallSite:
 
 
 def _is_own(recorder: _Recorder) -> bool:
-    """Return whether the recorded file itself makes the current call, rather than a module that it imports."""
+    """Return whether the recorded file makes the current call itself, and not a module that it imports."""
     modules = (one.f_code.co_filename for one in _frames() if one.f_code.co_name == "<module>")
     nearest = next((file for file in modules if not file.startswith("<")), None)
     return nearest == str(recorder.path)

@@ -1,4 +1,4 @@
-"""Describes decorated Python functions: the inputs that their parameters declare, SQL types, fingerprint."""
+"""Describes decorated Python functions: their inputs, which parameters declare, their SQL types and fingerprints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SQL_TYPES = {
 
 
 class FoundFunction:
-    """A decorated function, with its definition in the syntax tree of its file; `span` is where it is defined."""
+    """A decorated function, with its definition in the syntax tree of its file. `span` is its position."""
 
     def __init__(self, function: FunctionType, texts: Texts, span: Span) -> None:
         self.function = function
@@ -57,7 +57,7 @@ class FoundFunction:
 
 
 def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
-    """Return the function that a call decorates. Raises E252 if a batch could not find it by its file and name."""
+    """Return the function that a call decorates. Raises E252 if a batch could not load it by its file and name."""
     found = call.function
     if not isinstance(found, FunctionType):
         raise span.refuse(
@@ -94,7 +94,7 @@ def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
 
 
 def _list_loop_variables(found: FoundFunction, call: Call) -> Iterator[str]:
-    """Yield the global names that the body of a function uses and that a loop around its declaration assigns."""
+    """Yield the global names that a function's body uses and that a loop around its declaration changes."""
     if found.text is None or found.node is None or call.site.file != str(found.path):
         return
     shared = set(_list_global_names(found.inner.__code__))
@@ -107,7 +107,7 @@ def _list_loop_variables(found: FoundFunction, call: Call) -> Iterator[str]:
 
 
 def _list_global_names(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes in code and in its inner functions."""
+    """Yield the names of globals and attributes that a code object and its inner functions use."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -125,7 +125,7 @@ def _list_assigned_names(node: ast.AST) -> Iterator[str]:
 def transform_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return the function of a transform, and for each parameter a clause `ARGUMENT name` with its position.
+    """Return the Python function of a transform, and a clause `ARGUMENT name` with the position of each parameter.
 
     Errors in parameters are appended to `errors`.
     """
@@ -150,9 +150,9 @@ def describe_function(
     declarations: frozenset[End],
     step: StatefulStep | None = None,
 ) -> PythonFunction:
-    """Build the stored description of a Python function, from which a batch loads it, with its fingerprint.
+    """Build the description of a Python function, from which a batch loads it, with its fingerprint.
 
-    `declarations` are the end positions of the file's calls that declare statements.
+    `declarations` are the end positions of the calls in its file that declare statements.
     """
     name = found.function.__name__
     if found.text is None or found.node is None:
@@ -174,7 +174,7 @@ def describe_function(
 
 
 def sql_type(annotation: object, found: FoundFunction) -> str | None:
-    """Return the Spark SQL type for an annotation: `int | None` → `BIGINT`; None if it does not determine a type."""
+    """Return the Spark SQL type for an annotation, such as BIGINT for `int | None`; None if there is no such type."""
     resolved = _resolve_annotation(annotation, found.function)
     if get_origin(resolved) in {Union, UnionType}:
         inner = [one for one in get_args(resolved) if one is not NoneType]

@@ -1,4 +1,4 @@
-"""Reads calls of `wc.stateful`, which declare two tables made by one function: the output rows and the state."""
+"""Reads calls of `wc.stateful`, which declare a function and two tables that it makes: output rows and state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def step_function(
 ) -> tuple[PythonFunction, list[Clause]]:
     """Return the function for the state or output table of `wc.stateful`, and clauses with its inputs' positions.
 
-    Raises E259 if the function takes other parameters, or not all columns of the table are declared with types
+    Raises E259 if the function has other parameters, or if not all columns of the table are declared with types.
     """
     said = call.step
     if said is None:

@@ -1,4 +1,4 @@
-"""Runs a Python file, and converts the calls that declare statements to the same statements as in DPL."""
+"""Runs a Python file, and converts its calls such as `wc.collect` to statements like those of DPL."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load_python(
 
 
 class _CallReader:
-    """Converts recorded calls to statements. Errors are appended to `errors`, and other arguments are still read."""
+    """Converts recorded calls to statements. Errors are appended to `errors`; the other arguments are still read."""
 
     def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:
         self.texts = texts
@@ -69,7 +69,7 @@ class _CallReader:
         self.is_whole = is_whole
 
     def statements(self, call: Call) -> Iterator[Statement]:
-        """Yield the statement of a call; nothing if its name cannot be read."""
+        """Yield the statement that a call declares; nothing if its name is invalid."""
         try:
             if callable(call.name):
                 raise self._no_name_error(call)
@@ -112,7 +112,7 @@ class _CallReader:
         )  # fmt: skip
 
     def _clauses(self, call: Call, failed: set[str]) -> list[Clause]:
-        """Return the clauses of a call's arguments that are not None or False; add invalid ones to `failed`."""
+        """Convert a call's arguments, except None and False, to clauses; add the words of invalid ones to `failed`."""
         clauses: list[Clause] = []
         for argument, value in call.arguments.items():
             if value is None or value is False:
@@ -151,7 +151,7 @@ class _CallReader:
             yield self._parse_clause(call.kind, word, source)
 
     def _whens(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
-        """Yield a clause for each condition of the argument `when`, with its query."""
+        """Yield a clause for each pair of a condition and a query in the argument `when`."""
         node = self.texts.keyword(call.site, "when")
         pairs = value if isinstance(value, list | tuple) else ()
         if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):

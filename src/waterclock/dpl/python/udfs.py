@@ -21,10 +21,10 @@ _EXAMPLE = "DECIMAL(16,2)"
 def read_function_call(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
-    """Return the Python function that `wc.function` decorates, and a clause with the types and the SQL expression.
+    """Return the Python function that `wc.function` decorates, and a clause with its types.
 
-    The Python function is None if the call contains a SQL expression.
-    Raises the first error in the call's arguments
+    For a call with a SQL expression, the function is None, and the clause contains the expression. Raises the first
+    error in the call's arguments.
     """
     found = None if call.function is None else find_function(call, texts, span)
     parameters = _parameters(call, texts, found)

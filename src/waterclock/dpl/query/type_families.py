@@ -122,7 +122,7 @@ def _of_two(node: Any, left: Family | None, right: Family | None) -> Family | No
 
 
 def _first(nodes: Iterable[Any], column: FamilyOf) -> Family | None:
-    """Return the family of the first expression of a family other than OTHER; else OTHER, or None if none is known."""
+    """Return the first family other than OTHER among some expressions; else OTHER, or None if none is known."""
     found = [family for node in nodes if node is not None and (family := family_of(node, column))]
     return next((one for one in found if one is not Family.OTHER), found[0] if found else None)
 

@@ -297,7 +297,7 @@ class _Condition:
                 self._refuse(self.said.span, f"there is no function {node.name}", "", near)
 
     def _check_type(self, tree: Any) -> None:
-        """Report a condition that is a number, a string or a time: it would never be TRUE, and Spark reports no error."""
+        """Report a condition that is a number, string or time: it would never be TRUE, and Spark reports no error."""
         found = _bare(tree)
         kind = annotate_types(tree.copy(), dialect="spark").type
         is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}

@@ -19,7 +19,7 @@ _NOTHING, _HOUR = timedelta(0), timedelta(hours=1)
 
 
 def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield errors for deadlines that no batch can meet, RUNTIME without DEADLINE, and BY WATERMARK without WATERMARK."""
+    """Yield errors for deadlines that no batch can meet, RUNTIME without DEADLINE, BY WATERMARK without WATERMARK."""
     for draft in drafts.values():
         deadline, runtime = draft.declared.deadline, draft.declared.runtime
         if runtime is not None and not runtime.amount:

@@ -53,7 +53,7 @@ def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[Waterc
 
 
 def deadline_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return the deadline of a table, the longest time from a window's end until its batch is done; None without one."""
+    """Return the deadline of a table: the longest time from a window's end until its batch is done. None if not set."""
     if draft.statement.clause("DEADLINE") is None:
         return _default(draft, config, "deadline", errors)
     said = draft.statement.value("DEADLINE", ParsedDeadline)

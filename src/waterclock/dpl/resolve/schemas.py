@@ -1,4 +1,4 @@
-"""Infers the columns of tables and views without running them, and checks references to columns."""
+"""Infers the columns of tables and views without running their queries, and checks references to columns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ from waterclock.timelabel.label import TIMELABEL
 class RecordedColumns:
     """The columns and Spark types that the last run recorded, by table.
 
-    `tables`: the columns that readers see. `rows`: the columns of the rows from which a TEMPORAL table makes versions.
+    `tables`: the columns that readers see. `rows`: for TEMPORAL tables, the columns of the rows before they are
+    combined to versions.
     """
 
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -50,10 +51,11 @@ class RecordedColumns:
 
 
 class Schemas:
-    """Infers the columns of tables, upstream first, and checks references to columns.
+    """Infers the columns of tables, inputs first, and checks references to columns.
 
-    A closed list determines a table's columns. With an open list, columns of a collect are known from the last run
-    (`known`), those of a transform from its query. References are not checked if not all columns are known.
+    A closed column list determines a table's columns. With an open list, the columns of a collect are those of its last
+    run (`known`), and the columns of a transform those of its query. If not all columns are known, references to them
+    are not checked.
     """
 
     def __init__(self, queries: QueryResolver, known: RecordedColumns) -> None:
@@ -65,7 +67,7 @@ class Schemas:
         self._views: dict[str, Output] = {}
 
     def check(self, drafts: Iterable[UnresolvedTable]) -> list[WaterclockError]:
-        """Check all tables, given upstream first, and all views; return the errors."""
+        """Check all tables, which must be ordered with inputs first, and all views; return the errors."""
         ordered = list(drafts)
         for draft in ordered:  # closed lists first, because a table may read itself by PREVIOUS
             self._families[draft.name] = _declared_families(draft.statement)
@@ -144,7 +146,7 @@ class Schemas:
         return output_of(self.columns_of(name), self._families.get(name), self.queries.list_hidden_columns(name))
 
     def of_flat(self, flat: Flat | None, span: Span) -> Output:
-        """Return the columns of a FLAT, and report duplicate names; UNKNOWN if not all columns are known."""
+        """Return the columns of a FLAT, or UNKNOWN if not all are known; report duplicate names."""
         columns = (
             flat_columns(flat, lambda name: list((self._tables.get(name) or {}).values()) or None) if flat else None
         )
@@ -196,7 +198,7 @@ class Schemas:
             self.errors.extend(_check_columns_exist(brought, output, "the query"))
 
     def _check_reserved_names(self, draft: UnresolvedTable, output: Names | None) -> None:
-        """Report columns of a TEMPORAL table's query with names of record columns (`rec_eff_time` and others)."""
+        """Report columns of a TEMPORAL table's query that are named like record columns (`rec_eff_time` and others)."""
         temporal = draft.declared.temporal
         if temporal is None or output is None or not draft.declared.columns.is_open:
             return
@@ -224,7 +226,7 @@ class Schemas:
                 self.errors.extend(check_expression_columns(mode.value.delete_when, whole, draft.name))
 
     def _check_reference(self, column: ParsedColumn, own: Names, table: str) -> Iterator[WaterclockError]:
-        """Yield errors for unknown columns in a REFERENCES: those of the other table, and the time in this one."""
+        """Yield errors for unknown columns in a REFERENCES: columns of the parent, and the own column after AT."""
         target, span = column.declared.references, column.references_span or column.span
         if target is None:
             return
@@ -259,7 +261,7 @@ class Schemas:
             self.errors.extend(check_expression_columns(expression, columns, draft.statement.name))
 
     def _check_published_columns(self, said: ParsedColumnList, columns: Names, table: str) -> Iterator[WaterclockError]:
-        """Yield errors for unknown columns that a PUBLISH sends or uses; its expressions cannot use timelabel."""
+        """Yield errors for unknown columns in the column list of a PUBLISH; its expressions cannot use timelabel."""
         yield from _check_columns_exist((column for column in said.columns if column.made_as is None), columns, table)
         own = {name: column for name, column in columns.items() if name != TIMELABEL}
         families = self._families.get(table, {})
@@ -271,7 +273,7 @@ class Schemas:
 
 
 class _ColumnsByOffset:
-    """A callable that maps an offset in a query to the columns of the table, view or FLAT that is named there."""
+    """A callable that returns the columns of the table, view or FLAT at an offset in a query."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
         self.tables = tables
@@ -288,7 +290,7 @@ class _ColumnsByOffset:
         return self.schemas.output_of(table.name)
 
     def alias(self, offset: int) -> str:
-        """Return the default alias of the reference at an offset; empty if the query gives one."""
+        """Return the default alias of the table at an offset; empty if the query gives it an alias."""
         table = self.tables.get(offset)
         return (table.alias or "") if table else ""
 
@@ -310,7 +312,7 @@ def _declared_families(statement: Statement) -> dict[str, Family]:
 
 
 def _unite_outputs(outputs: Iterable[Output]) -> Output:
-    """Return the columns of several queries united by name, in the order of their first occurrence."""
+    """Combine the columns of several queries by name, in the order of their first occurrence."""
     outputs = list(outputs)
     if len(outputs) == 1:
         return outputs[0]
@@ -322,7 +324,7 @@ def _unite_outputs(outputs: Iterable[Output]) -> Output:
 
 
 def _list_reader_columns(draft: UnresolvedTable, columns: Names | None) -> Names | None:
-    """Return the columns that readers of a table see, given those of its rows; they differ for TEMPORAL."""
+    """Return the columns that readers of a table see: `columns`, or for TEMPORAL the columns of its versions."""
     if columns is None or draft.declared.temporal is None:
         return columns
     return names_of(draft.declared.temporal.outputs(columns.values()))
@@ -335,7 +337,7 @@ def _check_columns_exist(columns: Iterable[ParsedColumn], known: Names, where: s
 
 
 def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
-    """Yield the expressions of a header, and whether each is a rule OVER TABLE."""
+    """Yield the expressions in rules, measures and columns with RETIRE, and whether each is a rule OVER TABLE."""
     for clause in statement.clauses:
         if clause.word == "EXPECT":
             yield from ((rule.expression, rule.is_over_table) for rule in clause.value if not rule.of)
@@ -348,7 +350,7 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
 
 
 def _add_computed_columns(said: ParsedColumnList | None, output: Names | None) -> Names | None:
-    """Return a query's columns and those of the column list that are computed until they retire."""
+    """Return a query's columns, and the columns with AS ... RETIRE of the column list."""
     made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
     return output if output is None or not made else names_of([*output.values(), *made])
 
@@ -365,7 +367,7 @@ def check_expression_columns(expression: Expression, known: Names, table: str) -
 
 
 def _check_now_texts(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
-    """Return errors for strings such as 'now' that are compared with columns of these type families."""
+    """Return errors for strings such as 'now' that Spark would read as a time, given the type families of columns."""
     source = expression.span.source
     return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 

@@ -1,4 +1,4 @@
-"""Resolves from the project file where the secrets of an environment are stored, and checks these settings."""
+"""Resolves where the secrets of an environment are stored, as the project file sets it, and checks the settings."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _OF_ONE = (("token", "token"), ("approle", "secret_id"))  # keys that only one a
 
 
 def secret_places(root: Path, config: Config) -> SecretPlaces:
-    """Return where the environment's secrets are stored; files are below the project's root unless absolute."""
+    """Return the places of the environment's secrets. Relative paths are below the project's root."""
     said = config.environment
     return SecretPlaces(root / said.secrets, said.keyring, _vault(root, said.vault) if said.vault else None)
 
 
 def secret_place_errors(config: Config) -> list[WaterclockError]:
-    """Return errors for missing and contradicting settings of Vault."""
+    """Return errors for missing and contradictory settings of Vault."""
     said = config.environment.vault
     if said is None:
         return []
@@ -57,7 +57,7 @@ def secret_place_errors(config: Config) -> list[WaterclockError]:
 
 
 def shared_variable_errors(config: Config, connections: Iterable[Connection]) -> list[WaterclockError]:
-    """Return errors for secrets with different names that are read from the same environment variable."""
+    """Return errors for secrets whose names differ and that would be read from the same environment variable."""
     in_file = ((name, config.place(path)) for name, path in _list_config_secrets(config))
     in_flow = (
         (value.name, each.place) for each in connections for value in each.options.values() if isinstance(value, Secret)

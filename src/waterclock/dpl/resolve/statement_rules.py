@@ -18,14 +18,14 @@ from waterclock.flow.declarations import Rule
 
 
 def list_declared_rules(statement: Statement, *, of_lines: bool) -> list[ParsedRule]:
-    """Return the EXPECTs of a statement: if `of_lines`, the EXPECT parsed() of a COLLECT, else all others."""
+    """Return the parsed rules of a statement: with `of_lines`, only EXPECT parsed() of a COLLECT; else all others."""
     said = [one for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
     is_collect = statement.kind is StatementKind.COLLECT
     return [one for one in said if (is_collect and is_parsed(one.expression)) is of_lines]
 
 
 def rules_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> tuple[Rule, ...]:
-    """Return the resolved EXPECTs of a statement except parsed(); report invalid rules and duplicate names."""
+    """Return the resolved rules of a statement except EXPECT parsed(); report invalid rules and duplicate names."""
     said = list_declared_rules(statement, of_lines=False)
     rules = [rule for rule in (rule_of(one, variables, errors) for one in said) if rule]
     columns = statement.value("COLUMNS", ParsedColumnList)

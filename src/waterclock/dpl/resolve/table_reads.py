@@ -1,4 +1,4 @@
-"""Resolves the tables that each table reads: by its query, its function, its references, or its PUBLISH."""
+"""Resolves the inputs of each table: those of its query, function, FOR EACH, checked references or PUBLISH."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from waterclock.flow.enums import Kind, ReadKind
 
 @dataclass(slots=True)
 class ReadResolver:
-    """Resolves the tables that each of `drafts` reads. `spans` maps (reading table, read) to the read's position."""
+    """Resolves the inputs of each table in `drafts`. `spans` maps (name of the table, read) to the read's position."""
 
     drafts: dict[str, UnresolvedTable]
     queries: QueryResolver
@@ -62,14 +62,14 @@ class ReadResolver:
         self._note_spans(draft, query, None)
 
     def check_query(self, statement: Statement) -> None:
-        """Report a statement without a query."""
+        """Report a statement that needs a query and has none."""
         if statement.clause("AS") is None and not statement.failed:
             self.errors.append(
                 statement.span.refuse("E233", f"{statement.name} has no query", fix="add AS SELECT ... at the end")
             )
 
     def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
-        """Record the span of each read; a read within a view gets the span of the view's name in the table's query."""
+        """Record the position of each read; for a read in a view, the position of the view's name in the query."""
         whole = draft.statement.value("AS", ParsedQuery)
         saids = [part.span for part, _ in self.queries.found[draft.name].branches] or ([whole.span] if whole else [])
         for part, said in zip(query.branches or (query,), saids, strict=False):
@@ -141,7 +141,7 @@ class ReadResolver:
         return replace(argument, read=None, query=Query(text, span.place, (placed,)))
 
     def resolve_publish(self, draft: UnresolvedTable, systems: ValidConnections) -> None:
-        """Set the read of a publish, and its properties that depend on the published table; report an unknown table."""
+        """Set the input of a publish and the properties that depend on the published table; report an unknown table."""
         name = draft.statement.name
         table = self.drafts.get(name)
         if table is None:
@@ -163,7 +163,7 @@ class ReadResolver:
         resolve_publish_target(draft, table, systems, self.config.variables, self.errors)
 
     def resolve_references(self) -> None:
-        """Report unknown tables in REFERENCES, and add the parents of checked references to the reads."""
+        """Report unknown tables in REFERENCES, and add the parent tables of checked references to the inputs."""
         for draft in self.drafts.values():
             for column in draft.declared.columns.named:
                 target = column.references

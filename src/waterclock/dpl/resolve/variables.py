@@ -1,4 +1,4 @@
-"""Checks that each variable in the statements has a value in the project file."""
+"""Checks that each variable (`:name`) in statements has a value in the project file."""
 
 from __future__ import annotations
 

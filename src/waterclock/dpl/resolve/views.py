@@ -1,4 +1,4 @@
-"""Resolves each reference in a query or view: to a read of a table, FLAT or watermark, or to a view that is inlined."""
+"""Resolves the names in queries to reads of tables, FLATs and watermarks, or to views, which are inlined."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from waterclock.flow.watermarks import mark_of
 class QueryResolver:
     """Resolves the queries of tables and views; each view is resolved once.
 
-    - `found`: maps tables and views to the names in their queries.
-    - `incomplete`: the tables and views with errors in their names.
-    - `choices`: the queries of tables with WHEN, by table.
+    - `found`: maps tables and views to the names that their queries contain.
+    - `incomplete`: the tables and views whose queries contain unknown or invalid names.
+    - `choices`: maps tables with WHEN to their queries.
     """
 
     tables: Mapping[str, Statement]
@@ -49,7 +49,7 @@ class QueryResolver:
     _path: list[str] = field(default_factory=list)
 
     def of_statement(self, statement: Statement) -> Query | None:
-        """Return the resolved query of a statement, None if it cannot be parsed; unknown names are reported."""
+        """Return the resolved query of a statement; None if it cannot be parsed. Unknown names are reported."""
         said = statement.value("AS", ParsedQuery)
         if said is None:
             return None
@@ -65,7 +65,7 @@ class QueryResolver:
         return self._resolve_branches(said, found, statement.name)
 
     def _of_choices(self, statement: Statement, saids: Sequence[ParsedQuery]) -> Query | None:
-        """Return the queries of a table with WHEN as branches of one query; add them separately to `choices`."""
+        """Return one query with all queries of a table with WHEN as branches, and add the queries to `choices`."""
         founds = [find_in_branches(said) for said in saids]
         together = self.found[statement.name] = QueryNames(None)
         for said, found in zip(saids, founds, strict=True):
@@ -102,7 +102,7 @@ class QueryResolver:
         return self._resolved[name]
 
     def trees(self) -> Iterator[tuple[ParsedQuery, Any]]:
-        """Yield each query that could be parsed, with its syntax tree; branches of a query separately."""
+        """Yield each query that could be parsed, with its syntax tree; of UNION ALL BY NAME, yield each branch."""
         for name, found in self.found.items():
             said = (self.tables.get(name) or self.views[name]).value("AS", ParsedQuery)
             for part, inside in found.branches or ([(said, found)] if said is not None else []):
@@ -110,19 +110,19 @@ class QueryResolver:
                     yield part, inside.tree
 
     def view_reference(self, read: Read, span: Span) -> TableReference | None:
-        """Return the reference to a view that a Python argument reads, with offsets of 0; None if it is invalid."""
+        """Return a reference to the view that a Python argument reads, with offsets of 0; None if it is invalid."""
         found = FoundTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
         return self._view(found, TableReference(0, 0, None, 0))
 
     def columns_of(self, view: str) -> tuple[str, ...]:
-        """Return the columns in the closed list of a view; empty if it has all columns of its query."""
+        """Return the columns in the closed column list of a view; empty if the view has all columns of its query."""
         said = self.views[view].value("COLUMNS", ParsedColumnList)
         if said is None or said.is_open:
             return ()
         return tuple(column.name for column in said.columns)
 
     def views_of(self, name: str, statement: Statement) -> list[str]:
-        """Return the views that a table uses, directly and through other views, sorted."""
+        """Return the sorted names of the views that a table uses, directly and through other views."""
         found: dict[str, None] = {}
         names = [table.name for table in self.found[name].tables] if name in self.found else []
         arguments = statement.function.arguments if statement.function else ()
@@ -183,7 +183,7 @@ class QueryResolver:
         return None
 
     def _mark(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
-        """Return the reference to the watermark of a table: a read of its `_mark` table; None if it has none."""
+        """Return the read of the `_mark` table with a table's watermark; None, which is reported, if there is none."""
         table = self.tables.get(found.name)
         if table is not None and table.clause("WATERMARK") is not None and mark_of(found.name) in self.tables:
             return replace(at, read=Read(mark_of(found.name), found.kind), is_mark=True)
@@ -262,7 +262,7 @@ class QueryResolver:
 
 
 def no_watermark_error(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
-    """Build the error for a watermark of a table that declares none."""
+    """Build the error for WATERMARK(table) if the table declares no WATERMARK."""
     is_view = found.name not in tables
     having = [name for name, statement in tables.items() if statement.clause("WATERMARK") is not None]
     return found.span.refuse(
@@ -276,7 +276,7 @@ def no_watermark_error(found: FoundTable, tables: Mapping[str, Statement]) -> Wa
 
 
 def queries_of(statement: Statement) -> list[ParsedQuery]:
-    """Return the queries of a statement: those of its WHENs, then that of AS."""
+    """Return the queries of a statement: those after WHEN, then the one after AS or ELSE AS."""
     whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, ParsedWhen)]
     last = statement.value("AS", ParsedQuery)
     return [*whens, *([last] if last is not None else [])]
@@ -285,14 +285,14 @@ def queries_of(statement: Statement) -> list[ParsedQuery]:
 def unknown_table_error(
     name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]
 ) -> WaterclockError:
-    """Build the error for an unknown table; its fix is the current name of a renamed table, or a similar name."""
+    """Build the error for an unknown table; its fix is the new name of a renamed table, or a similar name."""
     now = [other for other, it in tables.items() if (said := it.value("WAS", ParsedWas)) and said.table == name]
     fix = f"it was renamed: write {now[0]}" if now else nearest_table(name, known)
     return span.refuse("E213", f"unknown table {name}", fix=fix)
 
 
 def nearest_table(name: str, known: Iterable[str]) -> str:
-    """Return a fix with the tables of the same name in other schemas, or of similar names."""
+    """Return a fix that suggests tables with the same name in other schemas, or with similar names."""
     known = list(known)
     bare = [table for table in known if table.split(".")[-1].lower() == name.rsplit(".", maxsplit=1)[-1].lower()]
     if bare:
@@ -301,7 +301,7 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
 
 
 def _no_effect_error(found: FoundTable) -> WaterclockError:
-    """Build the error for a read function around a view that contains no plain table name."""
+    """Build the error for a read function, such as PAST, around a view whose query has no plain table name."""
     word = found.kind.name
     return found.span.refuse(
         "E216",
@@ -312,7 +312,7 @@ def _no_effect_error(found: FoundTable) -> WaterclockError:
 
 
 def _wrap_query(query: Query, found: FoundTable) -> Query:
-    """Return the query of a view with a read function applied to each plain table name in it."""
+    """Return the query of a view with a read function, such as PAST, applied to each plain table name in it."""
     return replace(query, tables=tuple(_wrap(reference, found) for reference in query.tables))
 
 

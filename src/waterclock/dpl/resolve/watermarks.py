@@ -1,4 +1,4 @@
-"""Derives the companion tables `<table>_mark` that keep watermarks, and checks WATERMARK clauses and their uses."""
+"""Adds the companion tables `<table>_mark` that store watermarks, and checks WATERMARK clauses and functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.flow.steps import AFTER, BEFORE, ROWS
 from waterclock.flow.watermarks import COLUMNS, MARK, MEASURES, Watermark, mark_of, query_of
 
 MARKS = "MARKS"
-"""An internal clause, which users cannot write; it marks a transform that keeps the watermark of a table."""
+"""An internal clause that users cannot write. It marks a transform that stores the watermark of a table."""
 
 AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
@@ -24,7 +24,7 @@ AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 def with_marks(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
-    """Return the statements of a project, with transforms added that keep watermarks; report invalid WATERMARKs."""
+    """Return the statements of a project, with transforms added that store watermarks; report invalid WATERMARKs."""
     # the name of a PUBLISH is that of its table, and a `_mark` table may be published
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     marks: list[Statement] = []
@@ -47,7 +47,7 @@ def watermark_of(said: ParsedWatermark) -> Watermark:
 def check_marks(
     drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Yield errors for watermarks in a transform of tables that it does not read, directly or through other tables."""
+    """Yield errors for transforms that use the watermark of a table that is not upstream of them."""
     for draft in drafts.values():
         asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
         if not asked or draft.is_incomplete:
@@ -66,7 +66,7 @@ def check_marks(
 
 
 def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> list[Argument]:
-    """Return the watermarks before and after the window as inputs of a stateful step; none if its table has none."""
+    """Return the watermarks before and after the window as inputs of a stateful step; none without a WATERMARK."""
     rows = next((it.read.table for it in function.arguments if it.name == ROWS and it.read is not None), None)
     if function.step is None or rows is None or mark_of(rows) not in tables:
         return []
