@@ -50,9 +50,9 @@ def digest_of(sources: Mapping[str, str]) -> bytes:
 def _digest(parts: Iterable[str]) -> bytes:
     digest = hashlib.sha256()
     for part in parts:
-        said = part.encode()
-        digest.update(len(said).to_bytes(8))
-        digest.update(said)
+        data = part.encode()
+        digest.update(len(data).to_bytes(8))
+        digest.update(data)
     return digest.digest()
 
 

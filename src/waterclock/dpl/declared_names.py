@@ -50,5 +50,5 @@ def _names_in_python(text: str) -> Iterator[str]:
         called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         if called not in _CALLS:
             continue
-        said = [*node.args[:1], *(word.value for word in node.keywords if word.arg in ("name", "state"))]
-        yield from (each.value for each in said if isinstance(each, ast.Constant) and isinstance(each.value, str))
+        values = [*node.args[:1], *(word.value for word in node.keywords if word.arg in ("name", "state"))]
+        yield from (each.value for each in values if isinstance(each, ast.Constant) and isinstance(each.value, str))

@@ -285,17 +285,17 @@ def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:
     return storage, _ledger(root, config.env, config.environment.ledger, storage)
 
 
-def _spark(said: SparkSection) -> SparkDeclaration:
+def _spark(section: SparkSection) -> SparkDeclaration:
     return SparkDeclaration(
-        said.master, said.connect, said.memory, said.python, tuple(said.packages), _texts(said.confs)
+        section.master, section.connect, section.memory, section.python, tuple(section.packages), _texts(section.confs)
     )
 
 
-def _texts(said: Mapping[str, str | float | SecretSetting]) -> dict[str, str | Secret]:
+def _texts(settings: Mapping[str, str | float | SecretSetting]) -> dict[str, str | Secret]:
     """Return settings with each value as a text, or as a reference if it is a secret."""
     return {
         name: option_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
-        for name, value in said.items()
+        for name, value in settings.items()
     }
 
 
@@ -352,22 +352,22 @@ def _check_ledger_secret(root: Path, config: Config) -> list[WaterclockError]:
     """Return an error for a ledger whose URL is a secret that cannot be resolved."""
     from waterclock.dpl.resolve.secret_places import secret_places
 
-    said, secrets = config.environment.ledger, Secrets.of(secret_places(root, config))
-    if said is None or isinstance(said, str) or secrets.has(said.secret):
+    declared, secrets = config.environment.ledger, Secrets.of(secret_places(root, config))
+    if declared is None or isinstance(declared, str) or secrets.has(declared.secret):
         return []
-    return [config.place(("env", config.env, "ledger")).locate_error(secrets.unresolved_error(said.secret))]
+    return [config.place(("env", config.env, "ledger")).locate_error(secrets.unresolved_error(declared.secret))]
 
 
-def _ledger(root: Path, env: str, said: str | SecretSetting | None, storage: str) -> str | Secret:
-    if said is None:
+def _ledger(root: Path, env: str, location: str | SecretSetting | None, storage: str) -> str | Secret:
+    if location is None:
         folder = root / WORK / env if is_remote(storage) else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"
-    if not isinstance(said, str):
-        return Secret(said.secret)
+    if not isinstance(location, str):
+        return Secret(location.secret)
     prefix = "sqlite:///"
-    if said.startswith(prefix) and not said.startswith(prefix + "/"):
-        return f"{prefix}{root / said.removeprefix(prefix)}"
-    return said
+    if location.startswith(prefix) and not location.startswith(prefix + "/"):
+        return f"{prefix}{root / location.removeprefix(prefix)}"
+    return location
 
 
 def _no_statements_error(config: Config) -> WaterclockError:

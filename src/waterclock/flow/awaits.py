@@ -21,5 +21,5 @@ class Awaits:
     within: Duration | None = None
 
     def __str__(self) -> str:
-        said = {Sign.MARKER: f"'{self.text}'", Sign.NEXT: "NEXT", Sign.QUERY: f"QUERY '{self.text}'"}[self.sign]
-        return said if self.within is None else f"{said} FOR {self.within}"
+        text = {Sign.MARKER: f"'{self.text}'", Sign.NEXT: "NEXT", Sign.QUERY: f"QUERY '{self.text}'"}[self.sign]
+        return text if self.within is None else f"{text} FOR {self.within}"

@@ -40,13 +40,13 @@ def checked_references(columns: Columns) -> tuple[CheckedReference, ...]:
     Columns that refer to the same table in the same role form one reference with several columns.
     """
     groups: dict[tuple[str, str], list[str]] = {}
-    said = {column.name: column.references for column in columns.named if column.references is not None}
-    for name, reference in said.items():
+    references = {column.name: column.references for column in columns.named if column.references is not None}
+    for name, reference in references.items():
         groups.setdefault((reference.table, (reference.role or "").lower()), []).append(name)
     found = []
     for (table, _), names in groups.items():
-        ladder = next((said[name].otherwise for name in names if said[name].otherwise), ())
+        ladder = next((references[name].otherwise for name in names if references[name].otherwise), ())
         if ladder:
-            theirs = tuple(column for name in names for column in said[name].columns)
-            found.append(CheckedReference(table, tuple(names), theirs, said[names[0]].role, ladder))
+            theirs = tuple(column for name in names for column in references[name].columns)
+            found.append(CheckedReference(table, tuple(names), theirs, references[names[0]].role, ladder))
     return tuple(found)

@@ -219,9 +219,10 @@ def _format_checks(columns: Columns) -> Iterator[Check]:
 
 def key_stays(table: TableWithRules) -> KeyStays:
     """Return the rule for rows with the same key (PAST and ORDER BY), combined from all KEY columns."""
-    said = [column.stays for column in table.columns.named if column.stays]
+    key_options = [column.stays for column in table.columns.named if column.stays]
     return KeyStays(
-        next((each.order for each in said if each.order), ()), next((each.past for each in said if each.past), None)
+        next((each.order for each in key_options if each.order), ()),
+        next((each.past for each in key_options if each.past), None),
     )
 
 

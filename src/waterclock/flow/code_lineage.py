@@ -74,14 +74,14 @@ class CodeLineage:
         }
 
     @classmethod
-    def of_json(cls, said: Mapping[str, Any]) -> CodeLineage:
+    def of_json(cls, data: Mapping[str, Any]) -> CodeLineage:
         """Parse the result of `to_json`."""
         return cls(
             {
                 name: Origin(_inputs(each["from"]), _inputs(each["maybe"]), each["how"], frozenset(each.get("why", ())))
-                for name, each in said["columns"].items()
+                for name, each in data["columns"].items()
             },
-            {use: _inputs(of) for use, of in said["uses"].items()},
+            {use: _inputs(of) for use, of in data["uses"].items()},
         )
 
 
@@ -96,5 +96,5 @@ def _sort_inputs(inputs: Iterable[Input]) -> list[list[str]]:
     return [list(each) for each in sorted(inputs)]
 
 
-def _inputs(said: Iterable[Iterable[str]]) -> frozenset[Input]:
-    return frozenset((table, column) for table, column in said)
+def _inputs(pairs: Iterable[Iterable[str]]) -> frozenset[Input]:
+    return frozenset((table, column) for table, column in pairs)

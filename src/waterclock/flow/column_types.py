@@ -14,7 +14,7 @@ _SPELLINGS = {
 _PLAIN = frozenset(
     "string byte short integer long float double decimal boolean binary date timestamp timestamp_ntz".split()
 )
-_SAID = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _WORD = re.compile(r"\s*(`(?:[^`]|``)*`|[A-Za-z_]\w*|\d+|'(?:[^'\\]|\\.)*'|[<>(),:])")
 
 
@@ -67,21 +67,21 @@ def type_of(text: str) -> ColumnType | None:
     return None if rest else found
 
 
-def type_of_json(said: Any) -> ColumnType:
+def type_of_json(data: Any) -> ColumnType:
     """Parse a type in Spark's JSON format of a schema."""
-    if not isinstance(said, Mapping):
-        return str(said)
-    if said["type"] == "struct":
+    if not isinstance(data, Mapping):
+        return str(data)
+    if data["type"] == "struct":
         return Struct(
             tuple(
                 Member(each["name"], type_of_json(each["type"]), is_nullable=each.get("nullable", True))
-                for each in said["fields"]
+                for each in data["fields"]
             )
         )
-    if said["type"] == "array":
-        return Array(type_of_json(said["elementType"]), holds_nulls=said.get("containsNull", True))
-    key, value = type_of_json(said["keyType"]), type_of_json(said["valueType"])
-    return Dictionary(key, value, holds_nulls=said.get("valueContainsNull", True))
+    if data["type"] == "array":
+        return Array(type_of_json(data["elementType"]), holds_nulls=data.get("containsNull", True))
+    key, value = type_of_json(data["keyType"]), type_of_json(data["valueType"])
+    return Dictionary(key, value, holds_nulls=data.get("valueContainsNull", True))
 
 
 def text_of_type(type_: ColumnType) -> str:
@@ -92,7 +92,7 @@ def text_of_type(type_: ColumnType) -> str:
         return f"array<{text_of_type(type_.element)}>"
     if isinstance(type_, Dictionary):
         return f"map<{text_of_type(type_.key)},{text_of_type(type_.value)}>"
-    return _SAID.get(type_, type_)
+    return _SQL_NAMES.get(type_, type_)
 
 
 def _member(member: Member) -> str:

@@ -105,15 +105,15 @@ def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Incompatibility,
 
 
 def find_violations(
-    said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]
+    compatible: Compatibility, new: TableSchema, kept: Sequence[TableSchema]
 ) -> tuple[CompatibilityViolation, ...]:
     """Return the violations of a COMPATIBLE clause by a new schema; `kept` are the stored schemas, newest first."""
-    against = kept if said.is_transitive else kept[:1]
+    against = kept if compatible.is_transitive else kept[:1]
     found: list[CompatibilityViolation] = []
     for back, old in enumerate(against):
-        if said.mode is not Compatible.FORWARD:
+        if compatible.mode is not Compatible.FORWARD:
             found += [CompatibilityViolation(back, misfit, reads_old=True) for misfit in can_read(new, old)]
-        if said.mode is not Compatible.BACKWARD:
+        if compatible.mode is not Compatible.BACKWARD:
             found += [CompatibilityViolation(back, misfit, reads_old=False) for misfit in can_read(old, new)]
     return tuple(found)
 

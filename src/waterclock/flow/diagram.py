@@ -85,8 +85,8 @@ def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
 
 
 def _field(name: str, column: Column | None, known: str, *, is_key: bool) -> Field:
-    said = (column.type or known) if column else known
-    return Field(name, said.lower(), is_key, column.references if column else None)
+    type_text = (column.type or known) if column else known
+    return Field(name, type_text.lower(), is_key, column.references if column else None)
 
 
 def _refers(fields: tuple[Field, ...]) -> bool:
@@ -130,9 +130,9 @@ def _row(index: int, field: Field) -> str:
 
 def render_name(name: str, *, is_key: bool, refers: bool) -> str:
     """Return the HTML of a column's name, followed by "key" for a key or an arrow for a reference."""
-    said = f"<b>{escape(name)}</b>" if is_key else escape(name)
+    html = f"<b>{escape(name)}</b>" if is_key else escape(name)
     mark = "key" if is_key else "→" if refers else ""
-    return f"{said} {font(mark, '#8a5a00')}" if mark else said
+    return f"{html} {font(mark, '#8a5a00')}" if mark else html
 
 
 def font(text: str, color: str) -> str:
@@ -158,8 +158,8 @@ def _edges(name: str, fields: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
             port = f"out{index}" if index < MOST_COLUMNS else "head"
             words = [field.references.role or "", f"at {field.references.at}" if field.references.at else ""]
             label = " ".join(word for word in words if word)
-            said = f' [label="{escape(label)}"]' if label else ""
-            yield f'"{name}":{port}:e -> {_target(field.references, fields)}{said};'
+            attributes = f' [label="{escape(label)}"]' if label else ""
+            yield f'"{name}":{port}:e -> {_target(field.references, fields)}{attributes};'
 
 
 def _target(reference: Reference, fields: Mapping[str, tuple[Field, ...]]) -> str:

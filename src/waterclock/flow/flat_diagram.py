@@ -97,11 +97,11 @@ def _walk_flat_parts(
 
 def _heading(each: FlatPart, join: FlatJoin) -> str:
     role = f" as {join.role}" if join.role else ""
-    said = f"{escape(each.table)}{escape(role)}"
+    title = f"{escape(each.table)}{escape(role)}"
     how = font(f"{', '.join(join.columns)} · {each.version_choice}", QUIET)
     indent = _INDENT * (each.depth - 1)
     return (
-        f'<tr><td bgcolor="{_PARENT}" align="left">{indent}<b>{said}</b></td>'
+        f'<tr><td bgcolor="{_PARENT}" align="left">{indent}<b>{title}</b></td>'
         f'<td bgcolor="{_PARENT}" align="left">{how}</td></tr>'
     )
 

@@ -183,10 +183,10 @@ class _ParentFollower:
                 fix=f"give each a ROLE of its own, as in {column.name} REFERENCES {parent.name} ROLE {column.name}",
             )
             return
-        said = [name for _, each in group for name in each.columns]
+        theirs = [name for _, each in group for name in each.columns]
         self._refuse(
             column,
-            f"{', '.join(names)} of {table.name} " + (f"names ({', '.join(said)}) of " if said else "refers to ")
+            f"{', '.join(names)} of {table.name} " + (f"names ({', '.join(theirs)}) of " if theirs else "refers to ")
             + parent.name,
             why=f"its key is {keys}, and a parent is found by all of it",
             fix=f"refer to it by as many columns, each as {column.name} REFERENCES {parent.name}"
@@ -196,10 +196,10 @@ class _ParentFollower:
     def _reference_time(
         self, table: ReferringTable, parent: ReferringTable, group: list[tuple[Column, Reference]]
     ) -> str | None:
-        said = {(each.at or "").lower(): (column, each.at) for column, each in group if each.at is not None}
-        if len(said) > 1:
-            column, _ = list(said.values())[1]
-            names = " and ".join(str(at) for _, at in said.values())
+        times = {(each.at or "").lower(): (column, each.at) for column, each in group if each.at is not None}
+        if len(times) > 1:
+            column, _ = list(times.values())[1]
+            names = " and ".join(str(at) for _, at in times.values())
             self._refuse(
                 column,
                 f"one parent has two times, {names}",
@@ -207,7 +207,7 @@ class _ParentFollower:
                 fix="use the same AT, or another ROLE",
             )
             return None
-        column, at = next(iter(said.values()), (group[0][0], None))
+        column, at = next(iter(times.values()), (group[0][0], None))
         if at is not None and (parent.temporal is None or table.temporal is not None):
             self._refuse_time(table, parent, column, at)
             return None

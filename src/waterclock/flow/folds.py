@@ -63,7 +63,7 @@ class Temporal:
     calls: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        said = [
+        parts = [
             f"ON ({', '.join(self.keys)})",
             f"AT {self.at}" if self.at else "",
             f"ORDER BY {', '.join(self.order_by)}" if self.order_by else "",
@@ -73,7 +73,7 @@ class Temporal:
             "" if self.fills_back else "FILL FORWARD",
         ]
         lives = ", new keys since the snapshot before" if self.is_of_snapshots else ""
-        return " ".join(part for part in said if part) + lives
+        return " ".join(part for part in parts if part) + lives
 
     def attributes(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return the attributes among the columns of a row: all except the key, the time and `consumed` columns."""

@@ -40,7 +40,7 @@ class MeasuredValue:
 def read_measured_values(measures: Mapping[str, Any]) -> dict[str, MeasuredValue]:
     """Return the measured values of a revision by name, including values of OFFLINE measures."""
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
-    return {name: MeasuredValue(said["value"], said["type"]) for name, said in found.items()}
+    return {name: MeasuredValue(stored["value"], stored["type"]) for name, stored in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Offline:
     @property
     def code(self) -> str:
         """A fingerprint of this declaration. Values that were computed with another fingerprint are computed again."""
-        said = [str(self.period), self.is_profiled, *([each.name, each.expression] for each in self.measures)]
-        return blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
+        parts = [str(self.period), self.is_profiled, *([each.name, each.expression] for each in self.measures)]
+        return blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
     def name_of(self, aggregate: str) -> str | None:
         """Return the name of the measure with this aggregate, ignoring case and spaces; None if no measure has it."""

@@ -36,9 +36,9 @@ class Watermark:
     silent_after: int = SILENT_AFTER
 
 
-def find_earliest_advance(cadence: Cadence, end: datetime, said: Watermark) -> datetime:
+def find_earliest_advance(cadence: Cadence, end: datetime, watermark: Watermark) -> datetime:
     """Return the end of the first window whose rows can move the watermark past `end`."""
-    return cadence.next(cadence.floor(end + said.lateness))
+    return cadence.next(cadence.floor(end + watermark.lateness))
 
 
 def mark_of(table: str) -> str:
@@ -46,11 +46,11 @@ def mark_of(table: str) -> str:
     return f"{table}{MARK}"
 
 
-def query_of(table: str, said: Watermark) -> str:
+def query_of(table: str, watermark: Watermark) -> str:
     """Return the query that computes the watermark of `table`, from the window's rows and the previous watermark."""
-    at, of, own = quote_name(said.column), _table(table), _table(mark_of(table))
-    columns = ", ".join(map(quote_name, said.per))
-    part = f"to_json(struct({columns}))" if said.per else "''"
+    at, of, own = quote_name(watermark.column), _table(table), _table(mark_of(table))
+    columns = ", ".join(map(quote_name, watermark.per))
+    part = f"to_json(struct({columns}))" if watermark.per else "''"
     return f"""\
 WITH heard AS (
   SELECT {part} AS part, max({at}) AS newest FROM {of} WHERE {at} IS NOT NULL GROUP BY 1
@@ -60,8 +60,8 @@ WITH heard AS (
     UNION ALL SELECT part, newest, quiet + 1, watermark FROM PREVIOUS({own})
   ) GROUP BY part
 ), reached AS (
-  SELECT max(watermark) AS before, min(CASE WHEN quiet < {said.silent_after} THEN newest END)
-    - INTERVAL {said.lateness // timedelta(seconds=1)} SECONDS AS newest FROM parts
+  SELECT max(watermark) AS before, min(CASE WHEN quiet < {watermark.silent_after} THEN newest END)
+    - INTERVAL {watermark.lateness // timedelta(seconds=1)} SECONDS AS newest FROM parts
 )
 SELECT part, parts.newest, quiet, greatest(before,
   CASE WHEN reached.newest IS NOT NULL THEN least(reached.newest, WINDOW_END()) END) AS watermark

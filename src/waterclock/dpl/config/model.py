@@ -249,10 +249,12 @@ def _check_planned_sections(data: dict[str, Any], config: Config) -> list[Waterc
     return errors
 
 
-def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError]) -> tuple[tuple[str, Defaults], ...]:
+def _defaults(
+    section: dict[str, Any], config: Config, errors: list[WaterclockError]
+) -> tuple[tuple[str, Defaults], ...]:
     found: list[tuple[str, Defaults]] = []
-    plain = {key: value for key, value in said.items() if not isinstance(value, dict)}
-    patterns = {key: value for key, value in said.items() if isinstance(value, dict)}
+    plain = {key: value for key, value in section.items() if not isinstance(value, dict)}
+    patterns = {key: value for key, value in section.items() if isinstance(value, dict)}
     for pattern, values in [*patterns.items(), ("*", plain)]:
         path = ("defaults",) if values is plain else ("defaults", pattern)
         try:
@@ -262,10 +264,10 @@ def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError
     return tuple(sorted(found, key=lambda entry: (entry[0] != "*", _specificity(entry[0])), reverse=True))
 
 
-def _unknown_defaults(said: Mapping[str, Any]) -> set[str]:
+def _unknown_defaults(section: Mapping[str, Any]) -> set[str]:
     """Return the unknown keys in [defaults] and in its subsections for table patterns."""
-    keys = {key for key, value in said.items() if not isinstance(value, dict)}
-    keys.update(key for value in said.values() if isinstance(value, dict) for key in value)
+    keys = {key for key, value in section.items() if not isinstance(value, dict)}
+    keys.update(key for value in section.values() if isinstance(value, dict) for key in value)
     return keys - Defaults.model_fields.keys()
 
 

@@ -183,39 +183,39 @@ def sql_type(annotation: object, found: FoundFunction) -> str | None:
 
 
 def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, texts: Texts) -> tuple[Argument, Span]:
-    said = parameter.default
+    default = parameter.default
     name = parameter.name
     if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
         raise _parameter_error(parameter, at)
-    if isinstance(said, ReadCall):
-        return _read(name, said, at, texts)
-    if isinstance(said, VariableCall):
-        place, text = texts.positional(said.site, 0, said.name, at)
+    if isinstance(default, ReadCall):
+        return _read(name, default, at, texts)
+    if isinstance(default, VariableCall):
+        place, text = texts.positional(default.site, 0, default.name, at)
         return Argument(name, variable=text), place.span(0, len(text) or 1)
-    if said is parameter.empty and _is_window(parameter, found):
+    if default is parameter.empty and _is_window(parameter, found):
         return Argument(name, is_window=True), at
     raise _parameter_error(parameter, at, is_window=_is_window(parameter, found))
 
 
-def _read(name: str, said: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
-    source, _ = texts.positional(said.site, 0, said.table, at)
+def _read(name: str, read_call: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
+    source, _ = texts.positional(read_call.site, 0, read_call.table, at)
     table, place = texts.table_name(source)
-    if not isinstance(said.hidden, bool):
-        raise texts.site(said.site, at).refuse(
-            "E251", f"hidden is {said.hidden!r}, not True or False", fix="write hidden=True, or leave it out"
+    if not isinstance(read_call.hidden, bool):
+        raise texts.site(read_call.site, at).refuse(
+            "E251", f"hidden is {read_call.hidden!r}, not True or False", fix="write hidden=True, or leave it out"
         )
-    if said.word == FLAT:
-        if not isinstance(said.span, bool):
-            raise texts.site(said.site, at).refuse(
-                "E251", f"exact is {said.span!r}, not True or False", fix="write exact=True, or leave it out"
+    if read_call.word == FLAT:
+        if not isinstance(read_call.span, bool):
+            raise texts.site(read_call.site, at).refuse(
+                "E251", f"exact is {read_call.span!r}, not True or False", fix="write exact=True, or leave it out"
             )
-        return Argument(name, flat=Flat(Read(table), is_exact=said.span), with_hidden=said.hidden), place
-    kind = ReadKind[said.word]
+        return Argument(name, flat=Flat(Read(table), is_exact=read_call.span), with_hidden=read_call.hidden), place
+    kind = ReadKind[read_call.word]
     if kind not in {ReadKind.PAST, ReadKind.UNTIL}:
-        return Argument(name, read=Read(table, kind), with_hidden=said.hidden), place
-    span_source, text = texts.positional(said.site, 1, said.span, at)
+        return Argument(name, read=Read(table, kind), with_hidden=read_call.hidden), place
+    span_source, text = texts.positional(read_call.site, 1, read_call.span, at)
     duration: Duration = parse_at(span_source.span(0, len(text) or 1), lambda: parse_duration(text))
-    return Argument(name, read=Read(table, kind, duration), with_hidden=said.hidden), place
+    return Argument(name, read=Read(table, kind, duration), with_hidden=read_call.hidden), place
 
 
 def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:

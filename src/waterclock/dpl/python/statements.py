@@ -190,10 +190,10 @@ class _CallReader:
         if any(argument in others for others in ARGUMENTS.values()):
             if call.kind is StatementKind.VIEW and word == "EXPECT":
                 raise rule_of_view_error(span)
-            said = BY_ARGUMENT[argument]
+            definition = BY_ARGUMENT[argument]
             raise span.refuse(
                 "E206", f"a {call.kind.value} takes no argument {argument}", why=f"it takes {', '.join(known)}",
-                fix=said.elsewhere.get(call.kind, f"leave {argument} out"),
+                fix=definition.elsewhere.get(call.kind, f"leave {argument} out"),
             )  # fmt: skip
         raise span.refuse(
             "E205",

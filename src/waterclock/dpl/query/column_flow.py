@@ -247,32 +247,34 @@ class ColumnFlow:
         self, call: Any, frame: _Frame, ctes: Mapping[str, ColumnSource], names: Iterable[str] = ()
     ) -> ColumnSource:
         """Return the columns of a call such as `explode(a)`. Each derives from all arguments, except those of STACK."""
-        said = list(names)
+        aliases = list(names)
         rows = call.this.name if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) else ""
-        if said and _COUNT.fullmatch(rows):
+        if aliases and _COUNT.fullmatch(rows):
             width = max(1, -(-len(call.expressions) // int(rows)))
             return ColumnSource(
                 tuple(
                     FlowColumn(name, self._trace_expression(call.expressions[at::width], frame, ctes))
-                    for at, name in enumerate(said)
+                    for at, name in enumerate(aliases)
                 )
             )
         origin = self._trace_expression(call, frame, ctes)
-        if said:
-            return ColumnSource(tuple(FlowColumn(name, origin) for name in said))
+        if aliases:
+            return ColumnSource(tuple(FlowColumn(name, origin) for name in aliases))
         return ColumnSource(rests=(lambda _: origin,))
 
     def _apply_alias(self, node: Any, made: ColumnSource) -> ColumnSource:
         """Return columns with the names of an alias: `t(a, b)`."""
         alias = node.args.get("alias")
-        said = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
-        if not said:
+        aliases = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
+        if not aliases:
             return made
         if made.columns and not made.rests and made.is_known:
-            return ColumnSource(tuple(replace(each, name=name) for name, each in zip(said, made.columns, strict=False)))
+            return ColumnSource(
+                tuple(replace(each, name=name) for name, each in zip(aliases, made.columns, strict=False))
+            )
         if len(made.rests) == 1 and not made.opens and not made.columns and made.is_known:
-            return ColumnSource(tuple(FlowColumn(name, made.rests[0](name) or UNKNOWN) for name in said))
-        return ColumnSource(tuple(FlowColumn(name, UNKNOWN) for name in said))
+            return ColumnSource(tuple(FlowColumn(name, made.rests[0](name) or UNKNOWN) for name in aliases))
+        return ColumnSource(tuple(FlowColumn(name, UNKNOWN) for name in aliases))
 
     def _projection(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         if isinstance(node, exp.Aliases):

@@ -46,10 +46,10 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
     found += [
         ColumnReader(each, "REFERENCES it")
         for each in flow.tables.values()
-        for said in each.columns.named
-        if said.references is not None
-        and said.references.table == table
-        and column.lower() in {name.lower() for name in said.references.columns}
+        for referring in each.columns.named
+        if referring.references is not None
+        and referring.references.table == table
+        and column.lower() in {name.lower() for name in referring.references.columns}
     ]
     return tuple(found)
 

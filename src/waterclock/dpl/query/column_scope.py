@@ -192,9 +192,9 @@ class Resolver:
         """Report names in EXCEPT, REPLACE, |> DROP and |> SET that are not columns of the `*` before them."""
         if isinstance(star.parent, exp.Column | exp.Dot) or any(seen.names is None for seen in frame.visible()):
             return
-        said = [each.parts[0] for each in star.args.get("except_") or () if len(getattr(each, "parts", ())) == 1]
-        said += [each.args["alias"] for each in star.args.get("replace") or () if isinstance(each, exp.Alias)]
-        for name in said:
+        excluded = [each.parts[0] for each in star.args.get("except_") or () if len(getattr(each, "parts", ())) == 1]
+        excluded += [each.args["alias"] for each in star.args.get("replace") or () if isinstance(each, exp.Alias)]
+        for name in excluded:
             if not any(name.name.lower() in (seen.names or ()) for seen in frame.visible()):
                 self._unknown(name, name.name, frame.visible())
 

@@ -68,22 +68,22 @@ def trace(
     query: Query,
     closed: Callable[[str], Sequence[str]],
     known: Callable[[str], Iterable[str]],
-    said: Mapping[str, str],
+    declared: Mapping[str, str],
     calls: FollowedCalls = ALL_CALLS,
 ) -> TracedColumns:
     """Return the origins of a query's columns; columns of UNION ALL BY NAME are merged by name.
 
     `closed(table)` returns the columns of a table if all are known, else none; `known(table)` returns the known ones.
-    `said` maps lower-case names to the spelling in the transform's column list. `calls`: functions whose results have
-    other origins than their arguments.
+    `declared` maps lower-case names to the spelling in the transform's column list. `calls`: functions whose results
+    have other origins than their arguments.
     """
     if not query.branches:
-        return _Tracer(query, closed, known, said, calls).trace()
+        return _Tracer(query, closed, known, declared, calls).trace()
     throughs: list[Callable[[str], frozenset[ColumnOf]]] = []
     together: dict[str, tuple[str, TracedColumn]] = {}
     stars: dict[str, None] = {}
     for branch in query.branches:
-        traced = trace(branch, closed, known, said, calls)
+        traced = trace(branch, closed, known, declared, calls)
         throughs.append(traced.through_star)
         for name, made in traced.made.items():
             first, before = together.get(name.lower(), (name, made))
@@ -116,13 +116,13 @@ class _Tracer:
         query: Query,
         closed: Callable[[str], Sequence[str]],
         known: Callable[[str], Iterable[str]],
-        said: Mapping[str, str],
+        declared: Mapping[str, str],
         calls: FollowedCalls,
     ) -> None:
         self.calls = calls
         self.closed = closed
         self.known = known
-        self.said = said
+        self.declared = declared
         names: dict[Read | Flat, str] = {}
         self.text = splice(query, lambda read: names.setdefault(read, f"wc_{len(names)}")).text
         self.reads = {name: read for read, name in names.items()}
@@ -140,7 +140,7 @@ class _Tracer:
             if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's column, and sets its own
                 continue
             text = texts.get(column.name.lower()) or (_expression(column.node) if column.node else column.name)
-            found[self.said.get(column.name.lower(), column.name)] = self._to_traced_column(text, column.origin)
+            found[self.declared.get(column.name.lower(), column.name)] = self._to_traced_column(text, column.origin)
         if rest := self._trace_unnamed_columns(made):
             found["*"] = rest
         stars = tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens))

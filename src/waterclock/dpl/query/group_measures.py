@@ -27,15 +27,17 @@ class GroupMeasure:
 
 def group_measures_in(texts: Iterable[str]) -> list[GroupMeasure]:
     """Return the distinct measures of groups in some expressions."""
-    return list(dict.fromkeys(_measure(name, said) for text in texts for _, _, name, said in grouped_calls(text)))
+    return list(
+        dict.fromkeys(_measure(name, arguments) for text in texts for _, _, name, arguments in grouped_calls(text))
+    )
 
 
 def with_group_values(text: str, values: Mapping[GroupMeasure, int]) -> str:
     """Return an expression in which each call of a group measure is replaced by its value in `values`."""
-    for start, end, name, said in reversed(list(grouped_calls(text))):
-        text = f"{text[:start]}{values[_measure(name, said)]}L{text[end:]}"
+    for start, end, name, arguments in reversed(list(grouped_calls(text))):
+        text = f"{text[:start]}{values[_measure(name, arguments)]}L{text[end:]}"
     return text
 
 
-def _measure(name: str, said: list[str]) -> GroupMeasure:
-    return GroupMeasure(tuple(said)) if name == "k_anonymity" else GroupMeasure(tuple(said[1:]), said[0])
+def _measure(name: str, arguments: list[str]) -> GroupMeasure:
+    return GroupMeasure(tuple(arguments)) if name == "k_anonymity" else GroupMeasure(tuple(arguments[1:]), arguments[0])

@@ -220,8 +220,8 @@ class _HiddenColumnFinder:
         if alias is not None and alias.args.get("columns"):
             self._leave_out(table, hidden)
         elif select.pivots:
-            said = {text for pivot in select.pivots for text in self._in_brackets(pivot)}
-            self._leave_out(table, tuple(each for each in hidden if each.lower() not in said))
+            pivoted = {text for pivot in select.pivots for text in self._in_brackets(pivot)}
+            self._leave_out(table, tuple(each for each in hidden if each.lower() not in pivoted))
         elif stars or own or select.natural is not None:
             named = self._find_named_columns(select, hidden)
             self._leave_out(table, tuple(each for each in hidden if each not in named))
@@ -259,7 +259,7 @@ class _HiddenColumnFinder:
             nested, end = self.nested, self.nested.end_of(begin)
             inside = [at for at in range(begin, end) if self.nested.is_star(at)]
             stars = tuple(at for at in inside if nested.select_above(at) == begin)
-            own = [at for at in range(begin, end) if self.tokens[at].text.upper() in _SAID_OF_COLUMNS]
+            own = [at for at in range(begin, end) if self.tokens[at].text.upper() in _COLUMN_CLAUSES]
             own = [at for at in own if nested.select_above(at) == begin]
             words = [(self.tokens[at].text.upper(), at) for at in own]
             pivots = tuple(at for word, at in words if word in {"PIVOT", "UNPIVOT"} and self._has_brackets(at))
@@ -320,7 +320,7 @@ class _HiddenColumnFinder:
         )
 
 
-_SAID_OF_COLUMNS = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "USING"})
+_COLUMN_CLAUSES = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "USING"})
 _JOINS = frozenset(
     {TokenType.JOIN, TokenType.INNER, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.SEMI, TokenType.ANTI}
 )

@@ -74,11 +74,11 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
                 if read in found:
                     _ImpactReader(lineage, table, found).propagate(found[read])
             for column in table.columns.named:
-                said = column.references
-                if said is not None and said.table in found:
-                    known = {each.lower() for each in found[said.table].columns}
-                    if known & {each.lower() for each in said.columns}:
-                        _impact_on(found, name, said.table).uses.add("reference")
+                reference = column.references
+                if reference is not None and reference.table in found:
+                    known = {each.lower() for each in found[reference.table].columns}
+                    if known & {each.lower() for each in reference.columns}:
+                        _impact_on(found, name, reference.table).uses.add("reference")
             if name in found and _decides_rows(found[name], deciding[name]):
                 found[name].uses.add(ROWS)
     root = found.pop(of.table)

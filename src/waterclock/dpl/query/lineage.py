@@ -174,9 +174,9 @@ class ColumnLineage:
         made = self._trace_rows(table)
         if table.temporal is None:
             return made
-        said = {name.lower(): each for name, each in made.items()}
+        by_lower_name = {name.lower(): each for name, each in made.items()}
         windows = "the windows of its snapshots say" if table.temporal.is_of_snapshots else "its window's end says"
-        since = said.get((table.temporal.at or "").lower(), TracedColumn(note=f"when a row came, {windows}"))
+        since = by_lower_name.get((table.temporal.at or "").lower(), TracedColumn(note=f"when a row came, {windows}"))
         return {name: made.get(name, since) for name in table.temporal.outputs(made)}
 
     def _trace_rows(self, table: Table) -> dict[str, TracedColumn]:
@@ -197,17 +197,17 @@ class ColumnLineage:
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
             made = {column: TracedColumn(note=note) for column in names if column != TIMELABEL}
             return made if table.each is None else {**made, **_trace_request_parameters(table.each, made)}
-        said = {column.name.lower(): column.name for column in table.columns.named}
-        traced = trace(table.query, self._list_all_columns, self._list_known_columns, said, self.calls)
+        declared = {column.name.lower(): column.name for column in table.columns.named}
+        traced = trace(table.query, self._list_all_columns, self._list_known_columns, declared, self.calls)
         self._stars[table.name] = traced.stars
         self._through_stars[table.name] = traced.through_star
         until = _trace_until_retired(table, traced.made)
         if table.columns.is_open:
             return {**traced.made, **until}
-        found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
+        found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in declared}
         if "*" in traced.made:  # declared, but the query alone does not show its origin
             lower_names = {name.lower() for name in found}
-            found |= {name: traced.made["*"] for lower, name in said.items() if lower not in lower_names}
+            found |= {name: traced.made["*"] for lower, name in declared.items() if lower not in lower_names}
         return found
 
     def _trace_published_column(self, source: str, column: Column) -> TracedColumn:
@@ -237,8 +237,8 @@ class ColumnLineage:
         found |= _trace_until_retired(table, found)
         lower = {name.lower(): name for name in found}
         other = TracedColumn("", everything, f"{by}, of which no plan shows it", frozenset(everything), COMPUTED)
-        said = {name: found[lower[name.lower()]] if name.lower() in lower else other for name in named}
-        return said if not table.columns.is_open else {**_drop_columns(found, said), **said}
+        declared = {name: found[lower[name.lower()]] if name.lower() in lower else other for name in named}
+        return declared if not table.columns.is_open else {**_drop_columns(found, declared), **declared}
 
     def _to_traced_column(self, origin: Origin, by: str) -> TracedColumn:
         unknown = frozenset(ColumnOf(*each) for each in origin.maybe)
@@ -287,8 +287,8 @@ def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict
     return found
 
 
-def _drop_columns(found: Mapping[str, TracedColumn], said: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
-    lower = {name.lower() for name in said}
+def _drop_columns(found: Mapping[str, TracedColumn], dropped: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
+    lower = {name.lower() for name in dropped}
     return {name: made for name, made in found.items() if name.lower() not in lower}
 
 

@@ -40,12 +40,12 @@ def column_name_error(name: str, span: Span, fix: str) -> WaterclockError | None
     )
 
 
-def check_storable(output: Output, query: Span, said: ParsedColumnList | None) -> Iterator[WaterclockError]:
-    """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its column list."""
+def check_storable(output: Output, query: Span, column_list: ParsedColumnList | None) -> Iterator[WaterclockError]:
+    """Yield errors for columns of a TRANSFORM's query that no table can store; `column_list` is its column list."""
     yield from _names(output, query)
     yield from _check_duplicate_names(output, query)
-    types = {column.name.lower(): column.declared.type for column in (said.columns if said else ())}
-    is_closed = said is not None and not said.is_open
+    types = {column.name.lower(): column.declared.type for column in (column_list.columns if column_list else ())}
+    is_closed = column_list is not None and not column_list.is_open
     for entry in output.entries:
         lower = entry.name.lower()
         is_left_out = is_closed and lower not in types

@@ -51,9 +51,9 @@ _MISTAKEN_READS = {
 }
 
 
-def flat_option_fix(said: str) -> str:
-    """Return the fix for `said`, an unknown option of FLAT."""
-    return "did you mean 'exact'?" if nearest(said, ["exact"]) else "write 'exact': split at each parent's change"
+def flat_option_fix(option: str) -> str:
+    """Return the fix for `option`, an unknown option of FLAT."""
+    return "did you mean 'exact'?" if nearest(option, ["exact"]) else "write 'exact': split at each parent's change"
 
 
 def find_in_branches(query: ParsedQuery) -> QueryNames:
@@ -250,15 +250,15 @@ class _Finder:
         """Return whether FLAT has the option 'exact' after the table's name. Raises E216 or E237 for another option."""
         if index >= last:
             return False
-        said = self.tokens[index + 1 : last]
-        if len(said) == 1 and said[0].token_type is TokenType.STRING and said[0].text.lower() == "exact":
+        given = self.tokens[index + 1 : last]
+        if len(given) == 1 and given[0].token_type is TokenType.STRING and given[0].text.lower() == "exact":
             return True
-        if not said or self.tokens[index].token_type is not TokenType.COMMA:
+        if not given or self.tokens[index].token_type is not TokenType.COMMA:
             raise self._span(index, last - 1).refuse(
                 "E216", "FLAT takes only the name of a table", fix="name one table"
             )
         span = self._span(index + 1, last - 1)
-        raise span.refuse("E237", f"unknown option {span.text}", fix=flat_option_fix(said[0].text))
+        raise span.refuse("E237", f"unknown option {span.text}", fix=flat_option_fix(given[0].text))
 
     def _read_name(self, index: int, last: int, word: str) -> tuple[list[str], Span, int]:
         parts: list[str] = []
@@ -390,11 +390,11 @@ class _Finder:
         if not self._is_call(index) or self.tokens[index - 1].token_type is TokenType.ALIAS:
             return
         last = self._find_closing_bracket(index + 1)
-        said = [token for token in self.tokens[index + 2 : last] if token.token_type is not TokenType.L_PAREN]
+        given = [token for token in self.tokens[index + 2 : last] if token.token_type is not TokenType.L_PAREN]
         parts = written_ctes(self.found.tree)
-        if not said or said[0].token_type in _BEGIN_A_QUERY or (len(said) == 1 and said[0].text.lower() in parts):
+        if not given or given[0].token_type in _BEGIN_A_QUERY or (len(given) == 1 and given[0].text.lower() in parts):
             return
-        name = self.source.span(said[0].start, self.tokens[last - 1].end + 1).text
+        name = self.source.span(given[0].start, self.tokens[last - 1].end + 1).text
         error = self._span(index, last).refuse(
             "E216", f"TABLE({name}) names a table outside of FROM",
             why="Spark would search for it outside of the flow's tables, and in files too",

@@ -35,8 +35,8 @@ _END_WITH_KEY = "end the {} with unique columns, and declare these as KEY in the
 
 def find_arbitrary_order(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
     """Return the part of a node that depends on the order of rows, with a message and a fix; None if no part does."""
-    said = _limit(node, unique) or _check_function(node, unique)
-    return None if said is None else (_place_of(node), *said)
+    problem = _limit(node, unique) or _check_function(node, unique)
+    return None if problem is None else (_place_of(node), *problem)
 
 
 def unique_of(flow: Flow, query: Query, reader: Table | None) -> Uniqueness:

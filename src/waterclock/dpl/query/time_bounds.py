@@ -52,11 +52,11 @@ def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBou
     """Yield the time bounds of a query's joins; `tables` are its reads by their start offsets."""
     for select in tree.find_all(exp.Select):
         sources = dict(_sources(select, tables))
-        said = _conditions(select)
-        newest = _find_newest_aliases(said)
+        conditions = _conditions(select)
+        newest = _find_newest_aliases(conditions)
         past = {alias for alias in newest if alias in sources and sources[alias].kind is ReadKind.PAST}
         if len(past) > 1 and past == newest:
-            yield from _find_bounds_between(sources, said, past, past)
+            yield from _find_bounds_between(sources, conditions, past, past)
         yield from _find_bounds_of_anti_joins(select, sources, tables)
 
 
@@ -101,23 +101,23 @@ def _may_bound(condition: Any) -> bool:
 
 
 def _find_bounds_between(
-    sources: Mapping[str, FoundTable], said: Sequence[Any], reads: set[str], others: set[str]
+    sources: Mapping[str, FoundTable], conditions: Sequence[Any], reads: set[str], others: set[str]
 ) -> Iterator[TimeBound]:
     """Yield the time bounds from rows of `reads` to rows of `others`; none if other conditions restrict the times."""
-    for (early, late), most in _longest_differences(said).items():
+    for (early, late), most in _longest_differences(conditions).items():
         if early[0] in reads and late[0] in others and early[0] != late[0]:
             is_more_said = any(
                 _has_column(condition, early) != _has_column(condition, late) and not _only_drops_late_rows(condition)
-                for condition in said
+                for condition in conditions
             )
             if not is_more_said:
                 yield TimeBound(sources[early[0]], early[1], sources[late[0]], late[1], most)
 
 
-def _longest_differences(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
+def _longest_differences(conditions: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
     """Map each pair of time columns to the longest time between them that conditions on their difference allow."""
     found: dict[tuple[_At, _At], timedelta] = {}
-    for difference in (each for condition in said for each in _nonpositive_sums(condition)):
+    for difference in (each for condition in conditions for each in _nonpositive_sums(condition)):
         ones = {count: time for time, count in difference.times.items()}
         if len(difference.times) == 2 and ones.keys() == {1, -1}:
             pair, most = (ones[-1], ones[1]), -difference.length
@@ -168,9 +168,9 @@ def _length(node: exp.Interval) -> timedelta | None:
         return None
 
 
-def _find_newest_aliases(said: Sequence[Any]) -> set[str]:
+def _find_newest_aliases(conditions: Sequence[Any]) -> set[str]:
     """Return the aliases of the reads in a condition `greatest(a.timelabel, ...) = TIMELABEL()`, or with `>=`."""
-    for condition in said:
+    for condition in conditions:
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ | exp.GTE) else []
         calls = [side for side in sides if isinstance(side, exp.Anonymous) and side.name.upper() == "TIMELABEL"]
         greatest = [side for side in sides if isinstance(side, exp.Greatest)]

@@ -64,9 +64,9 @@ class Output:
     def rename_columns(self, names: Iterable[str]) -> Output:
         """Return the columns with other names, by position, as for an alias `t(a, b)`."""
         families = [entry.family for entry in self.entries if not entry.is_hidden] if self.is_whole else []
-        said = list(names)
-        families += [None] * (len(said) - len(families))
-        return Output(tuple(Entry(name, family) for name, family in zip(said, families, strict=False)))
+        new_names = list(names)
+        families += [None] * (len(new_names) - len(families))
+        return Output(tuple(Entry(name, family) for name, family in zip(new_names, families, strict=False)))
 
 
 UNKNOWN = Output((), is_whole=False)

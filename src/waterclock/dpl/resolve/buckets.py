@@ -34,20 +34,20 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
     """
     known: dict[str, _BucketAccess] = {way.bucket: way for way in _of_storage(config)}
     for connection in connections:
-        said = {name: _text(connection.options[name]) for name in OPTIONS if name in connection.options}
+        options = {name: _text(connection.options[name]) for name in OPTIONS if name in connection.options}
         for key in _URLS:
             url = str(connection.options.get(key) or "")
             if not is_remote(url):
                 continue
             span = span_of(connection.name, key)
             try:
-                way = _BucketAccess(bucket_of(url), said, f"connection {connection.name}", span)
+                way = _BucketAccess(bucket_of(url), options, f"connection {connection.name}", span)
             except WaterclockError as error:
                 yield span.locate_error(error)
                 continue
-            if wrong := next((name for name in said if name not in options_of(url)), None):
+            if wrong := next((name for name in options if name not in options_of(url)), None):
                 yield span_of(connection.name, wrong).locate_error(no_option(wrong, url))
-            elif said and (other := known.setdefault(way.bucket, way)).options != said:
+            elif options and (other := known.setdefault(way.bucket, way)).options != options:
                 yield _different_options_error(way, other)
 
 
@@ -56,13 +56,13 @@ def _of_storage(config: Config) -> Iterator[_BucketAccess]:
     storage, options = config.environment.storage, config.environment.storage_options
     if not is_remote(storage) or not options:
         return
-    said = {
+    texts = {
         name: Secret(value.secret) if isinstance(value, SecretSetting) else _text(value)
         for name, value in options.items()
     }
     try:
         yield _BucketAccess(
-            bucket_of(storage), said, "the storage", config.place(("env", config.env, "storage_options"))
+            bucket_of(storage), texts, "the storage", config.place(("env", config.env, "storage_options"))
         )
     except WaterclockError:
         return

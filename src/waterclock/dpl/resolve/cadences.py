@@ -168,9 +168,9 @@ class Cadences:
         return [(cadence, name) for name, cadence in found.items()]
 
     def _zone(self, draft: UnresolvedTable, *, is_calendar: bool) -> str:
-        said = draft.statement.value("ZONE", str)
-        if said is not None:
-            return said
+        declared = draft.statement.value("ZONE", str)
+        if declared is not None:
+            return declared
         if draft.kind is Kind.COLLECT and not _follows_for_each_table(draft):
             return default_zone(draft.name, self.config)
         zones = {cadence.zone: name for cadence, name in self._inputs(draft)}
@@ -190,12 +190,12 @@ class Cadences:
 
 
 def _differing_periods_error(draft: UnresolvedTable, inputs: list[tuple[Cadence, str]]) -> WaterclockError:
-    said = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
+    listed = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
     longest = max((cadence.period for cadence, _ in inputs), key=lambda period: period.minutes)
     return draft.span.refuse(
         "E228",
         f"{draft.name} has no EVERY, and the cadences of its inputs differ",
-        why=f"it reads {said}; a new input must not change the cadence unnoticed",
+        why=f"it reads {listed}; a new input must not change the cadence unnoticed",
         fix=f"add EVERY {longest}",
     )
 
@@ -230,12 +230,12 @@ def resolve_start(draft: UnresolvedTable, config: Config) -> None:
     cadence = draft.cadence
     if cadence is None:
         return
-    said = draft.statement.value("START", str)
-    if said is not None:
+    declared = draft.statement.value("START", str)
+    if declared is not None:
         span = draft.at("START")
-        start = parse_at(span, lambda: parse_instant(said, cadence.zone))
+        start = parse_at(span, lambda: parse_instant(declared, cadence.zone))
         if not cadence.is_boundary(start):
-            raise _start_error(span, said, start, cadence)
+            raise _start_error(span, declared, start, cadence)
         draft.declared = replace(draft.declared, start=start)
         return
     begins_alone = (draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)) or (
@@ -268,13 +268,13 @@ def _instant(value: object, zone: str, span: Span) -> datetime:
     return start.astimezone(UTC) if start.tzinfo is not UTC else start
 
 
-def _start_error(span: Span, said: str, start: datetime, cadence: Cadence) -> WaterclockError:
+def _start_error(span: Span, written: str, start: datetime, cadence: Cadence) -> WaterclockError:
     near: Iterable[datetime] = (cadence.floor(start), cadence.next(start))
     names = [f"'{local_text(t, cadence.zone)[:16]}'" if cadence.zone != "UTC" else f"'{label_of(t)}'" for t in near]
     return ensure_place(
         span.refuse(
             "E121",
-            f"no window starts at {said}",
+            f"no window starts at {written}",
             why=f"the cadence is {cadence}",
             fix=f"write the nearest start: {' or '.join(names)}",
         ),

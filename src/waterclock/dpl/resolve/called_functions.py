@@ -56,8 +56,8 @@ def check_called_functions(
     """
     calls = _Calls(functions)
     for draft in drafts:
-        for said in _list_expressions(draft):
-            yield from calls.check(said, said.tree)
+        for expression in _list_expressions(draft):
+            yield from calls.check(expression, expression.tree)
 
 
 def check_calls_in_queries(
@@ -68,9 +68,9 @@ def check_calls_in_queries(
     Functions in FROM are checked in `query/references`.
     """
     calls = _Calls(functions)
-    for said, tree in queries:
-        yield from calls.check(said, tree)
-        yield from _check_aggregates_of_rules(said, tree)
+    for query, tree in queries:
+        yield from calls.check(query, tree)
+        yield from _check_aggregates_of_rules(query, tree)
 
 
 def check_calls_in_expressions(
@@ -78,14 +78,14 @@ def check_calls_in_expressions(
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in expressions."""
     calls = _Calls(functions)
-    for said in expressions:
-        yield from calls.check(said, said.tree)
+    for expression in expressions:
+        yield from calls.check(expression, expression.tree)
 
 
 def check_cast_types(queries: Iterable[ParsedQuery]) -> Iterator[WaterclockError]:
     """Yield errors for casts to unknown types in queries."""
-    for said in queries:
-        yield from unknown_cast_types(said.span.source, said.tokens)
+    for query in queries:
+        yield from unknown_cast_types(query.span.source, query.tokens)
 
 
 def check_calls_in_functions(
@@ -94,9 +94,9 @@ def check_calls_in_functions(
     """Yield errors for calls of unknown functions in the bodies of the project's SQL functions."""
     calls = _Calls(functions)
     for statement in statements:
-        said = statement.value("RETURN", ParsedFunction) if statement.kind is StatementKind.FUNCTION else None
-        if said is not None and said.body is not None:
-            yield from calls.check(said.body, said.body.tree)
+        declared = statement.value("RETURN", ParsedFunction) if statement.kind is StatementKind.FUNCTION else None
+        if declared is not None and declared.body is not None:
+            yield from calls.check(declared.body, declared.body.tree)
 
 
 class _Calls:
@@ -106,23 +106,23 @@ class _Calls:
         self.own = {name.lower(): function for name, function in functions.items()}
         self.known = OF_SPARK | OF_RULES | _OF_READS | {name.lower() for name in (*FUNCTIONS, *functions)}
 
-    def check(self, said: Expression | ParsedQuery, tree: Any) -> Iterator[WaterclockError]:
+    def check(self, expression: Expression | ParsedQuery, tree: Any) -> Iterator[WaterclockError]:
         """Yield an error for each invalid call in a syntax tree."""
         for node in tree.find_all(exp.Anonymous):
             name = node.name.lower()
             if isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
                 continue
             if name not in self.known:
-                yield _unknown(node, said, self.known)
-            elif name in self.own and (error := _check_argument_count(node, said, self.own[name])) is not None:
+                yield _unknown(node, expression, self.known)
+            elif name in self.own and (error := _check_argument_count(node, expression, self.own[name])) is not None:
                 yield error
 
 
-def _check_aggregates_of_rules(said: ParsedQuery, tree: Any) -> Iterator[WaterclockError]:
+def _check_aggregates_of_rules(query: ParsedQuery, tree: Any) -> Iterator[WaterclockError]:
     for node in tree.find_all(exp.Anonymous):
         name = node.name.lower()
         if name in NAMES | {*GROUP_AGGREGATES} and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
-            yield _span_of(node, said).refuse(
+            yield _span_of(node, query).refuse(
                 "E286",
                 f"{name} is only for rules",
                 why="it is computed on the rows that the query returns",
@@ -130,20 +130,22 @@ def _check_aggregates_of_rules(said: ParsedQuery, tree: Any) -> Iterator[Watercl
             )
 
 
-def _check_argument_count(node: Any, said: Expression | ParsedQuery, function: Function) -> WaterclockError | None:
+def _check_argument_count(
+    node: Any, expression: Expression | ParsedQuery, function: Function
+) -> WaterclockError | None:
     """Return the error for a call whose number of arguments is wrong; a `*` may stand for any number of arguments."""
     given, names = len(node.expressions), [name for name, _ in function.parameters]
     if given == len(names) or any(each.is_star for each in node.expressions):
         return None
     count = f"{given} argument{'s' if given > 1 else ''}" if given else "no arguments"
     form = f"{function.name}({', '.join(names)})"
-    return _span_of(node, said).refuse(
+    return _span_of(node, expression).refuse(
         "E238", f"{node.name} is called with {count}", why=f"its form is {form}", fix=f"write {form}"
     )
 
 
-def _unknown(node: Any, said: Expression | ParsedQuery, known: frozenset[str]) -> WaterclockError:
-    return _span_of(node, said).refuse(
+def _unknown(node: Any, expression: Expression | ParsedQuery, known: frozenset[str]) -> WaterclockError:
+    return _span_of(node, expression).refuse(
         "E286",
         f"unknown function {node.name}",
         why="neither Spark nor Waterclock has it, and no CREATE FUNCTION declares it",
@@ -161,17 +163,17 @@ def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
         if clause.word == "EXPECT":
             # a rule with OVER may use any aggregate that the session knows, which is not known here
             yield from (it.expression for it in clause.value if not it.is_over_batch and not it.is_over_table)
-    said = draft.statement.value("COLUMNS", ParsedColumnList)
+    column_list = draft.statement.value("COLUMNS", ParsedColumnList)
     settled = {column.name for column in draft.declared.columns.named if column.made_as is not None}
-    for column in said.columns if said else ():
+    for column in column_list.columns if column_list else ():
         yield from (rule.expression for rule in column.rules)
         if draft.kind is Kind.PUBLISH and column.made_as is not None and column.name in settled:
             yield column.made_as
 
 
-def _span_of(node: Any, said: Expression | ParsedQuery) -> Span:
+def _span_of(node: Any, expression: Expression | ParsedQuery) -> Span:
     """Return the span of a call's name, found in the tokens because sqlglot's node has no offsets."""
-    for token, following in pairwise(said.tokens):
+    for token, following in pairwise(expression.tokens):
         if following.text == "(" and token.text.lower() == node.name.lower():
-            return said.span.source.span(token.start, token.end + 1)
-    return said.span
+            return expression.span.source.span(token.start, token.end + 1)
+    return expression.span

@@ -30,20 +30,20 @@ def add_operation_column(draft: UnresolvedTable) -> Columns:
     return replace(columns, named=(*columns.named, op))
 
 
-def check_changes(draft: UnresolvedTable, said: ParsedMode | None) -> list[WaterclockError]:
-    """Return the errors in the mode, source and rules of a collect BY CHANGES; `said` is its parsed mode."""
+def check_changes(draft: UnresolvedTable, mode: ParsedMode | None) -> list[WaterclockError]:
+    """Return the errors in the mode, source and rules of a collect BY CHANGES; `mode` is its parsed mode."""
     return (
         []
         if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY")
-        else list(_find_change_errors(draft, said))
+        else list(_find_change_errors(draft, mode))
     )
 
 
-def _find_change_errors(draft: UnresolvedTable, said: ParsedMode | None) -> Iterator[WaterclockError]:
-    if said is None or said.mode not in FOLDS:
-        yield draft.at("MODE" if said else "BY").refuse(
+def _find_change_errors(draft: UnresolvedTable, mode: ParsedMode | None) -> Iterator[WaterclockError]:
+    if mode is None or mode.mode not in FOLDS:
+        yield draft.at("MODE" if mode else "BY").refuse(
             "E325",
-            f"{draft.name} is collected BY CHANGES, and has {said.mode.name if said else 'no mode'}",
+            f"{draft.name} is collected BY CHANGES, and has {mode.mode.name if mode else 'no mode'}",
             why="changes are applied by key: MERGE keeps the last row, TEMPORAL all versions",
             fix="write MERGE; or TEMPORAL AT a column AS (_change.at), which keeps each change",
         )
@@ -74,7 +74,7 @@ def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
             yield f"the rule {rule.name}", rule.rungs
 
 
-def resolve_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
+def resolve_changes(draft: UnresolvedTable, mode: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
     """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, extended to delete rows deleted in the source.
 
     An ORDER BY, and a TEMPORAL time other than that of the change, are reported in `errors`.
@@ -99,7 +99,7 @@ def resolve_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[Water
     timed = {column.name.lower() for column in draft.declared.columns.named if column.tells == format_change_mark("at")}
     if fold.at is not None and fold.at.lower() not in timed and fold.at.lower() not in fold.keys:
         errors.append(
-            (said.temporal.spans if said.temporal else {})
+            (mode.temporal.spans if mode.temporal else {})
             .get("AT", draft.at("MODE"))
             .refuse(
                 "E327",

@@ -58,8 +58,8 @@ def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Seq
 
 def reference_span(draft: UnresolvedTable, column: str) -> Span:
     """Return the span of a column's REFERENCES; if it is unknown, that of the column or of the table."""
-    said = _find_declaration(draft, column)
-    return (said.references_span or said.span) if said else draft.span
+    declaration = _find_declaration(draft, column)
+    return (declaration.references_span or declaration.span) if declaration else draft.span
 
 
 def _find_declaration(draft: UnresolvedTable, column: str) -> ParsedColumn | None:
@@ -74,10 +74,10 @@ def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedR
             "a checked REFERENCES of a COLLECT", span, fix="write it in a TRANSFORM that reads this table"
         )
         return
-    said = [
+    references = [
         column.references for name in checked.columns for column in draft.declared.columns.named if column.name == name
     ]
-    if parent.declared.temporal is not None or any(each is not None and each.at is not None for each in said):
+    if parent.declared.temporal is not None or any(each is not None and each.at is not None for each in references):
         fix = "leave its ELSE out, or refer to a table with one row for each key"
         yield planned_feature_error("a checked REFERENCES to versions", span, fix=fix)
         return

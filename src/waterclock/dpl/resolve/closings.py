@@ -48,9 +48,9 @@ def resolve_closings(
             continue
         wrong = list(_check_close_when(draft, drafts))
         yield from wrong
-        said = draft.statement.value(_WORD, Expression)
-        if said is not None and not wrong and not draft.is_incomplete:
-            condition = _Condition(draft, said, _list_until_tables(draft), drafts, variables, known)
+        expression = draft.statement.value(_WORD, Expression)
+        if expression is not None and not wrong and not draft.is_incomplete:
+            condition = _Condition(draft, expression, _list_until_tables(draft), drafts, variables, known)
             draft.declared = replace(draft.declared, closes=condition.resolve())
             yield from condition.errors
 
@@ -98,7 +98,7 @@ class _Condition:
     """Resolves the condition of a CLOSE WHEN; `tables` are the inputs that the table reads UNTIL."""
 
     draft: UnresolvedTable
-    said: Expression
+    expression: Expression
     tables: list[str]
     drafts: Mapping[str, UnresolvedTable]
     variables: Mapping[str, Any]
@@ -114,25 +114,25 @@ class _Condition:
             self._check_tree()
         if self.errors:
             return None
-        tree = self.said.tree
+        tree = self.expression.tree
         calls = [node for node in tree.find_all(exp.Anonymous) if node.name.upper() == _BY_HAND]
         is_alone = _bare(tree) in calls
-        return Closes(self.said.text, text, tuple(self.marks), self._asks_rows(), bool(calls), not is_alone)
+        return Closes(self.expression.text, text, tuple(self.marks), self._asks_rows(), bool(calls), not is_alone)
 
     def _asks_rows(self) -> bool:
-        return has_aggregate(self.said.tree) or any(True for _ in self._columns())
+        return has_aggregate(self.expression.tree) or any(True for _ in self._columns())
 
     def _check_calls(self) -> None:
-        source, tokens = self.said.span.source, self.said.tokens
-        if self.said.tree.find(exp.Query) is not None:
+        source, tokens = self.expression.span.source, self.expression.tokens
+        if self.expression.tree.find(exp.Query) is not None:
             self._refuse(
-                self.said.span,
+                self.expression.span,
                 "the condition has a subquery",
                 "it can use only the rows that UNTIL reads, up to each boundary",
                 "make the value a column of the table that UNTIL reads",
             )
             return
-        self.errors.extend(now_texts(self.said.tree, source, lambda _: None))
+        self.errors.extend(now_texts(self.expression.tree, source, lambda _: None))
         for index, token in enumerate(tokens):
             upper = token.text.upper()
             wrong = check_deterministic_call(source, tokens, index, upper) or check_builtin_call(
@@ -150,7 +150,7 @@ class _Condition:
 
     def _render_for_spark(self) -> str:
         """Return the condition as SQL for Spark, with watermarks and the window's times replaced by column names."""
-        text, tokens = self.said.span.source.text, self.said.tokens
+        text, tokens = self.expression.span.source.text, self.expression.tokens
         parts: list[str] = []
         index = 0
         while index < len(tokens):
@@ -173,12 +173,12 @@ class _Condition:
         if upper == _MARK:
             return self._mark(token, inside, " ".join(text.split()))
         if inside:
-            span = self.said.span.source.span(token.start, inside[-1].end + 2)
+            span = self.expression.span.source.span(token.start, inside[-1].end + 2)
             self._refuse(span, f"{token.text} takes no argument", "", f"write {token.text}()")
         return _OF_WINDOW.get(upper, "FALSE")
 
     def _mark(self, token: Token, inside: Sequence[Token], text: str) -> str:
-        span = self.said.span.source.span(token.start, (inside[-1].end if inside else token.end + 1) + 2)
+        span = self.expression.span.source.span(token.start, (inside[-1].end if inside else token.end + 1) + 2)
         paths = _paths(inside)
         if paths is None:
             self._refuse(
@@ -206,16 +206,16 @@ class _Condition:
         """Return the table that qualified column names name, None if it is unknown, and the names without the table."""
         named = {".".join(path[:-1]) for path in paths if len(path) > 1}
         columns = tuple(path[-1] for path in paths)
-        fitting = [name for name in self.tables if all(_is_name_of(said, name) for said in named)]
+        fitting = [name for name in self.tables if all(_is_name_of(qualifier, name) for qualifier in named)]
         if len(fitting) == 1 and (named or len(self.tables) == 1):
             return fitting[0], columns
         if named and not fitting:
-            said = ", ".join(sorted(named))
+            qualifier = ", ".join(sorted(named))
             self._refuse(
                 span,
-                f"{said} is not read UNTIL here",
+                f"{qualifier} is not read UNTIL here",
                 f"{self.draft.name} reads UNTIL {', '.join(self.tables)}",
-                did_you_mean(said, self.tables) or "name one of these before the column",
+                did_you_mean(qualifier, self.tables) or "name one of these before the column",
             )
         else:
             fix = f"name it before the column, as in {self.tables[0]}.{columns[0]}"
@@ -232,17 +232,17 @@ class _Condition:
             self._refuse(span, f"{table} has no column {column}", f"it has {', '.join(names)}", fix)
 
     def _require_instant(self, table: str, column: str, span: Span) -> None:
-        """Report a watermark() of a column whose declared type is not TIMESTAMP."""
+        """Report a watermark() of a column whose type_name type is not TIMESTAMP."""
         listed = self.drafts[table].statement.value("COLUMNS", ParsedColumnList) if table in self.drafts else None
         known = [] if listed is None else listed.columns
-        said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
-        if said is not None and said.upper() not in AS_TIMESTAMP:
+        type_name = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
+        if type_name is not None and type_name.upper() not in AS_TIMESTAMP:
             fix = f"declare it as {column} TIMESTAMP, or use max({column})"
-            self._refuse(span, f"{column} of {table} is {said}, not TIMESTAMP", "a watermark is an instant", fix)
+            self._refuse(span, f"{column} of {table} is {type_name}, not TIMESTAMP", "a watermark is an instant", fix)
 
     def _columns(self) -> Iterator[Any]:
         """Yield the columns in the condition that are not arguments of watermark()."""
-        for column in self.said.tree.find_all(exp.Column):
+        for column in self.expression.tree.find_all(exp.Column):
             above = column.find_ancestor(exp.Anonymous)
             while above is not None and above.name.upper() != _MARK:
                 above = above.find_ancestor(exp.Anonymous)
@@ -250,10 +250,10 @@ class _Condition:
                 yield column
 
     def _check_tree(self) -> None:
-        tree = self.said.tree
+        tree = self.expression.tree
         if self._asks_rows() and len(self.tables) > 1:
             self._refuse(
-                self.said.span,
+                self.expression.span,
                 "the condition uses columns of several tables",
                 f"{self.draft.name} reads UNTIL {', '.join(self.tables)}",
                 f"use their watermarks, as in watermark({self.tables[0]}.at) >= WINDOW_END() AND ...",
@@ -262,26 +262,26 @@ class _Condition:
         for column in self._columns():
             if column.find_ancestor(exp.AggFunc, exp.Anonymous) is None:
                 self._refuse(
-                    self.said.span,
+                    self.expression.span,
                     f"{column.sql()} is outside of an aggregate",
                     "the condition is evaluated once for all rows up to a boundary",
                     f"use an aggregate, as in max({column.sql()})",
                 )
             else:
-                self._require(self.tables[0], column.name, self.said.span)
+                self._require(self.tables[0], column.name, self.expression.span)
         self._check_names(tree)
         self._check_type(tree)
         found = simplify(tree.copy())
         if isinstance(_bare(found), exp.Null) or (isinstance(_bare(found), exp.Boolean) and not _bare(found).this):
             self.errors.append(
-                self.said.span.refuse(
-                    "E264", f"{self.said.text} is never TRUE", why="no window would ever close", fix=_SAY
+                self.expression.span.refuse(
+                    "E264", f"{self.expression.text} is never TRUE", why="no window would ever close", fix=_SAY
                 )
             )
         for node in tree.find_all(exp.Anonymous):
             if node.name.upper() == _BY_HAND and not _is_one_side(node, tree):
                 self.errors.append(
-                    self.said.span.refuse(
+                    self.expression.span.refuse(
                         "E265",
                         "closed_by_hand() does not close a window here",
                         why="`waterclock close` closes a window even if the remaining condition is FALSE",
@@ -294,7 +294,7 @@ class _Condition:
         for node in tree.find_all(exp.Anonymous):
             name = node.name.upper()
             if name not in {*_OURS, *self.functions} and (near := did_you_mean(name, _OURS)):
-                self._refuse(self.said.span, f"there is no function {node.name}", "", near)
+                self._refuse(self.expression.span, f"there is no function {node.name}", "", near)
 
     def _check_type(self, tree: Any) -> None:
         """Report a condition that is a number, string or time: it would never be TRUE, and Spark reports no error."""
@@ -303,9 +303,11 @@ class _Condition:
         is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}
         is_known = kind is not None and kind.this not in _MAY_BE_TRUE
         if is_mark or is_known:
-            said = "TIMESTAMP" if is_mark else kind.sql(dialect="spark")
+            shown_type = "TIMESTAMP" if is_mark else kind.sql(dialect="spark")
             why = "a window closes when its condition is TRUE"
-            self._refuse(self.said.span, f"{self.said.text} is {said}, not BOOLEAN", why, f"compare it, {_FIX}")
+            self._refuse(
+                self.expression.span, f"{self.expression.text} is {shown_type}, not BOOLEAN", why, f"compare it, {_FIX}"
+            )
 
     def _refuse(self, span: Span, what: str, why: str, fix: str) -> None:
         self.errors.append(span.refuse("E263", what, why=why or None, fix=fix))
@@ -326,8 +328,8 @@ def _is_one_side(node: Any, tree: Any) -> bool:
     return True
 
 
-def _is_name_of(said: str, table: str) -> bool:
-    return said.lower() in {table.lower(), table.rsplit(".", 1)[-1].lower()}
+def _is_name_of(qualifier: str, table: str) -> bool:
+    return qualifier.lower() in {table.lower(), table.rsplit(".", 1)[-1].lower()}
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:

@@ -37,14 +37,14 @@ def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: li
 
 def _source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Source | None:
     statement = draft.statement
-    said = statement.value("FROM", ParsedUnit)
-    if said is None:
+    declared = statement.value("FROM", ParsedUnit)
+    if declared is None:
         if not statement.has_failed("FROM"):
             errors.append(
                 draft.span.refuse("E233", f"{draft.name} has no FROM", fix="add it, as in FROM shop.public.orders")
             )
         return None
-    unit = systems.unit(said, statement.value("OPTIONS", ParsedOptions), errors, is_source=True)
+    unit = systems.unit(declared, statement.value("OPTIONS", ParsedOptions), errors, is_source=True)
     by = statement.value("BY", ParsedBatching) or ParsedBatching(Batching.SNAPSHOT)
     capabilities = systems.of(unit)
     each = each_of(statement, unit, capabilities, systems.capabilities, errors)

@@ -70,7 +70,7 @@ class _Compiler:
         connections, views = by_kind[StatementKind.CONNECTION].values(), by_kind[StatementKind.VIEW]
         systems = resolve_connections(connections, self.config, self.root, self.capabilities, errors)
         functions = {
-            name: function_of(said, variables, errors) for name, said in by_kind[StatementKind.FUNCTION].items()
+            name: function_of(function, variables, errors) for name, function in by_kind[StatementKind.FUNCTION].items()
         }
         errors.extend(check_circles(by_kind[StatementKind.FUNCTION]))
         made = by_kind[StatementKind.COLLECT] | by_kind[StatementKind.TRANSFORM]

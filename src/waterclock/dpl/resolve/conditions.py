@@ -60,22 +60,22 @@ class _Typed:
 
 
 def condition_of(
-    said: Expression, variables: Mapping[str, Any], zone: str, errors: list[WaterclockError]
+    expression: Expression, variables: Mapping[str, Any], zone: str, errors: list[WaterclockError]
 ) -> Condition | None:
     """Compile a condition for the time zone of its table; return None if it is invalid, which is reported."""
-    unknown = [name for name in said.variables if name not in variables]
-    errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
+    unknown = [name for name in expression.variables if name not in variables]
+    errors.extend(unknown_variable(name, expression.span, variables) for name in unknown)
     if unknown:
         return None
     try:
-        found = _ConditionReader(said.span, variables, zone).read(said.tree)
+        found = _ConditionReader(expression.span, variables, zone).read(expression.tree)
         if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
-            what = f"{said.span.text} is {found.kind}, not TRUE or FALSE"
-            raise _condition_error(said.span, what, "compare it with a value")
+            what = f"{expression.span.text} is {found.kind}, not TRUE or FALSE"
+            raise _condition_error(expression.span, what, "compare it with a value")
     except WaterclockError as error:
         errors.append(error)
         return None
-    return Condition(said.text, found.term, zone)
+    return Condition(expression.text, found.term, zone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +240,14 @@ class _ConditionReader:
         what = f"{self._find_written_text(left)} is {one.kind}, and {self._find_written_text(right)} {other.kind}"
         raise self._refuse(what, "compare values of the same type")
 
-    def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
-        """Convert a value to `kind`, an instant or a date; None accepts both. `said` is its text for error messages."""
+    def _time(self, found: _Typed, kind: _Kind | None, text: str) -> _Typed:
+        """Convert a value to `kind`, an instant or a date; None accepts both. `text` is its text for error messages."""
         if found.kind is _Kind.NULL:
             return found
         if found.kind is _Kind.TEXT and found.is_written:
             found = self._read_time(str(found.term.value), kind)
         if found.kind not in {_Kind.INSTANT, _Kind.DATE}:
-            raise self._refuse(f"{said} is {found.kind}, not a time", "use WINDOW_START(), or a date: '2024-01-01'")
+            raise self._refuse(f"{text} is {found.kind}, not a time", "use WINDOW_START(), or a date: '2024-01-01'")
         if kind is _Kind.DATE and found.kind is _Kind.INSTANT:
             return _Typed(kind, Term("date", (found.term,)))
         if kind is _Kind.INSTANT and found.kind is _Kind.DATE:
@@ -287,10 +287,10 @@ class _ConditionReader:
             raise self._part_error(node)
 
     def _part_error(self, node: Any, near: str | None = None) -> WaterclockError:
-        said, is_all = self._find_written_text(node), self._find_written_text(node) == self.span.text
-        what = f"{said} has a part that cannot choose a query" if is_all else f"{said} cannot choose a query"
+        declared, is_all = self._find_written_text(node), self._find_written_text(node) == self.span.text
+        what = f"{declared} has a part that cannot choose a query" if is_all else f"{declared} cannot choose a query"
         if isinstance(node, exp.Column):
-            what = f"{said} is a column, and a window has no columns"
+            what = f"{declared} is a column, and a window has no columns"
         return _condition_error(self.span, what, near or f"use only {USABLE}")
 
     def _find_written_text(self, node: Any) -> str:

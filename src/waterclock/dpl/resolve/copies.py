@@ -39,8 +39,8 @@ def check_copies(drafts: Mapping[str, UnresolvedTable], systems: ValidConnection
 def _check_raw_publish(
     draft: UnresolvedTable, table: UnresolvedTable, systems: ValidConnections
 ) -> Iterator[WaterclockError]:
-    said = draft.statement.value("OPTIONS", ParsedOptions)
-    span = said.spans.get("format", draft.span) if said else draft.span
+    options = draft.statement.value("OPTIONS", ParsedOptions)
+    span = options.spans.get("format", draft.span) if options else draft.span
     if table.declared.source is None or not _copies_files(table.declared.source.unit, systems):
         yield _copy_error(
             span, f"{table.name} has no files to copy", "it contains rows, not files",

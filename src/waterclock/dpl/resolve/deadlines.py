@@ -41,8 +41,8 @@ def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[Watercloc
 
 def is_by_watermark(statement: Statement) -> bool:
     """Return whether a statement has DEADLINE BY WATERMARK: the table's watermark must meet it instead of the batch."""
-    said = statement.value(DEADLINE, ParsedDeadline)
-    return said is not None and said.is_by_watermark
+    deadline = statement.value(DEADLINE, ParsedDeadline)
+    return deadline is not None and deadline.is_by_watermark
 
 
 def _no_watermark_error(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> WaterclockError:
@@ -67,12 +67,12 @@ def _check_earliest_deadline(
     draft: UnresolvedTable, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
     """Yield the error for a deadline that no batch can meet. A month in a deadline counts as 31 days."""
-    delay, said = cadence.delay, draft.statement.value(WATERMARK, ParsedWatermark)
+    delay, declared = cadence.delay, draft.statement.value(WATERMARK, ParsedWatermark)
     due = f"its windows are due {elapsed_text(delay)} after their end" if delay else "its windows are due at their end"
     what = "can be done"
-    if draft.declared.is_by_watermark and said is not None:
+    if draft.declared.is_by_watermark and declared is not None:
         first = cadence.ceil(EPOCH)
-        delay += find_earliest_advance(cadence, first, watermark_of(said)) - first
+        delay += find_earliest_advance(cadence, first, watermark_of(declared)) - first
         what = "can be passed by its watermark"
         due = f"the first rows that move the watermark past a window are due {elapsed_text(delay)} after its end"
     within = deadline.add_to(EPOCH, "UTC") - EPOCH - delay

@@ -129,26 +129,26 @@ def _pool(draft: UnresolvedTable, config: Config, errors: list[WaterclockError])
 
 def _on_restate(statement: Statement, config: Config) -> OnRestate:
     default = config.default(statement.name, "on_restate")
-    said = statement.value("ON RESTATE", OnRestate)
-    return said or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
+    declared = statement.value("ON RESTATE", OnRestate)
+    return declared or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
 
 
 def _destination(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Unit | None:
-    said = draft.statement.value("TO", ParsedUnit)
-    if said is None:
+    unit = draft.statement.value("TO", ParsedUnit)
+    if unit is None:
         if not draft.statement.has_failed("TO"):
             errors.append(
                 draft.span.refuse("E233", f"the PUBLISH of {draft.name} has no TO", fix="add it, as in TO ops.name")
             )
         return None
-    bad = sorted({sign for sign in said.path if not (sign.isalnum() or sign in "_.-/")})
-    if bad or ".." in said.path or said.path.startswith("/"):
+    bad = sorted({sign for sign in unit.path if not (sign.isalnum() or sign in "_.-/")})
+    if bad or ".." in unit.path or unit.path.startswith("/"):
         errors.append(
-            said.span.refuse(
+            unit.span.refuse(
                 "E211",
-                f"{said.path!r} cannot be published to",
+                f"{unit.path!r} cannot be published to",
                 why="a PUBLISH has the name of its unit, which becomes a folder",
                 fix="use letters, digits and _ . - / within the connection",
             )
         )
-    return systems.unit(said, draft.statement.value("OPTIONS", ParsedOptions), errors, is_source=False)
+    return systems.unit(unit, draft.statement.value("OPTIONS", ParsedOptions), errors, is_source=False)

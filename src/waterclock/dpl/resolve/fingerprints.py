@@ -78,8 +78,8 @@ def canonical_query(statement: Statement) -> str:
 
 
 def _canonical_queries(statement: Statement) -> str:
-    said = statement.value("AS", ParsedQuery)
-    last = canonical(said.tokens) if said else ""
+    query = statement.value("AS", ParsedQuery)
+    last = canonical(query.tokens) if query else ""
     whens = [clause.value for clause in statement.clauses if isinstance(clause.value, ParsedWhen)]
     pairs = [
         part for it in whens for part in ("WHEN", canonical(it.condition.tokens), "AS", canonical(it.query.tokens))
@@ -192,12 +192,12 @@ def _column(column: Column) -> str:
     if column.references and column.references.otherwise:
         of = column.references
         ladders[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
-    said = [f"{what} else {format_actions(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
-    said += [str(column.stays)] if column.stays else []
-    said += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
+    texts = [f"{what} else {format_actions(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    texts += [str(column.stays)] if column.stays else []
+    texts += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
     made_as += f" AS {column.made_as.expression}" if column.made_as else ""
-    return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *said])
+    return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *texts])
 
 
 def _rule(rule: Rule) -> str:

@@ -41,8 +41,8 @@ class Flats:
     def _locate_error(self, error: WaterclockError, span: Span) -> WaterclockError:
         """Add the source line to an error at a column; give an error without a position that of the FLAT."""
         for draft in self.drafts.values() if error.where else ():
-            said = draft.statement.value("COLUMNS", ParsedColumnList)
-            for column in said.columns if said else ():
+            column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+            for column in column_list.columns if column_list else ():
                 if str(column.span.place) == error.where:
                     error.excerpt = column.span.source.excerpt(column.span.start, column.span.end)
                     return error

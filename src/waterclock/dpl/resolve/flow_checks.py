@@ -39,7 +39,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     if not _has_more_functions(flow.config.environment.spark):
         yield from check_calls_in_queries(flow.queries.trees(), flow.functions)
         yield from check_calls_in_functions(flow.statements, flow.functions)
-    queries = [said for said, _ in flow.queries.trees()]
+    queries = [declared for declared, _ in flow.queries.trees()]
     yield from check_cast_types(queries)
     yield from check_keyed_calls(queries, flow.statements, flow.systems)
     yield from check_copies(flow.drafts, flow.systems)

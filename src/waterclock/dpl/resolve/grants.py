@@ -60,12 +60,12 @@ class GrantResolver:
 
     def _grant(self, statement: Statement) -> Grant:
         tables, to = self._tables(statement), self._grantees(statement)
-        said = statement.value("COLUMNS", ParsedGrantColumns)
+        declared = statement.value("COLUMNS", ParsedGrantColumns)
         where = statement.value("WHERE", Expression)
         known = [(name, self.schemas.columns_of(name)) for name in tables]
-        columns = said.columns if said is not None else ()
-        if said is not None:
-            self.errors.extend(_check_columns([*(each.name for each in said.columns), *said.excepted], known))
+        columns = declared.columns if declared is not None else ()
+        if declared is not None:
+            self.errors.extend(_check_columns([*(each.name for each in declared.columns), *declared.excepted], known))
         for column in columns:
             if column.mask is not None:
                 having = [(name, own) for name, own in known if own is None or column.name.text.lower() in own]
@@ -85,8 +85,8 @@ class GrantResolver:
                 GrantedColumn(each.name.text, None if each.mask is None else with_literals(each.mask, variables))
                 for each in columns
             ),
-            said is None or said.is_open,
-            frozenset(name.text.lower() for name in said.excepted) if said is not None else frozenset(),
+            declared is None or declared.is_open,
+            frozenset(name.text.lower() for name in declared.excepted) if declared is not None else frozenset(),
             None if where is None else with_literals(where, variables),
             names.intersection(self.config.users),
             statement.span.place,
@@ -150,13 +150,13 @@ class GrantResolver:
                 )
         return names
 
-    def _check(self, said: Expression, what: str, known: Sequence[tuple[str, Names | None]]) -> None:
+    def _check(self, expression: Expression, what: str, known: Sequence[tuple[str, Names | None]]) -> None:
         """Report an expression that is not deterministic, or uses more than the columns of one row."""
-        self.errors.extend(check_expression(said, allowed=frozenset({USER})))
-        for name in said.variables:
+        self.errors.extend(check_expression(expression, allowed=frozenset({USER})))
+        for name in expression.variables:
             if name not in self.config.variables:
-                self.errors.append(unknown_variable(name, said.span, self.config.variables))
-        tree, called = said.tree, {node.name.lower() for node in said.tree.find_all(exp.Anonymous)}
+                self.errors.append(unknown_variable(name, expression.span, self.config.variables))
+        tree, called = expression.tree, {node.name.lower() for node in expression.tree.find_all(exp.Anonymous)}
         why = fix = None
         if has_aggregate(tree) or called & AGGREGATES or tree.find(exp.Window) is not None or called & WINDOWED:
             why, fix = _BY_ROW, "compute it as a column in a TRANSFORM, and grant that table"
@@ -165,28 +165,32 @@ class GrantResolver:
         elif tree.find(exp.Star) is not None:
             why, fix = "a column that is added later would be shown too", "name the columns"
         if why is not None:
-            self.errors.append(said.span.refuse("E382", f"{what} is not an expression of one row", why=why, fix=fix))
-        used = called_functions({**FUNCTIONS, **self.functions}, [said.text])
+            self.errors.append(
+                expression.span.refuse("E382", f"{what} is not an expression of one row", why=why, fix=fix)
+            )
+        used = called_functions({**FUNCTIONS, **self.functions}, [expression.text])
         keyed = next((function.name for function in used if function.name in KEYED), None)
         python = next((function.name for function in used if function.python is not None), None)
         if keyed is not None:
             fix = "make the column with it in a TRANSFORM, and grant that table"
-            self.errors.append(said.span.refuse("E382", f"{what} calls {keyed}", why="queries get no keys", fix=fix))
+            self.errors.append(
+                expression.span.refuse("E382", f"{what} calls {keyed}", why="queries get no keys", fix=fix)
+            )
         if python is not None:
             fix = "write it in SQL, with CREATE FUNCTION ... RETURN, or make the column in a TRANSFORM"
             self.errors.append(
-                said.span.refuse("E382", f"{what} calls {python}, a function in Python", why=_BY_ROW, fix=fix)
+                expression.span.refuse("E382", f"{what} calls {python}, a function in Python", why=_BY_ROW, fix=fix)
             )
         for name, own in known:
             if own is not None:
-                self.errors.extend(check_expression_columns(said, own, name))
+                self.errors.extend(check_expression_columns(expression, own, name))
 
-    def _check_attributes(self, said: Expression, to: Sequence[ParsedName]) -> None:
+    def _check_attributes(self, expression: Expression, to: Sequence[ParsedName]) -> None:
         """Report attributes that no user of the grant has, and calls of USER in another form."""
-        attributes, is_valid = attributes_in(said.text)
+        attributes, is_valid = attributes_in(expression.text)
         if not is_valid:
             self.errors.append(
-                said.span.refuse(
+                expression.span.refuse(
                     "E382", "USER takes the name of an attribute", fix="write one text, as in USER('land')"
                 )
             )
@@ -196,7 +200,7 @@ class GrantResolver:
         users = [user for name, user in all_users.items() if by_group or not names.isdisjoint({name, *user.roles})]
         known = sorted(set(chain.from_iterable(user.attributes for user in users)))
         self.errors.extend(
-            said.span.refuse(
+            expression.span.refuse(
                 "E382", f"no user has the attribute {attribute}",
                 why=f"users of this grant have {', '.join(known)}" if known else "users of this grant have none",
                 fix=did_you_mean(attribute, known, otherwise=f"add it to a user: attributes.{attribute} = ..."),

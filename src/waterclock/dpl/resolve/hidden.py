@@ -35,10 +35,10 @@ def check_hidden_column(column: ParsedColumn, kind: StatementKind) -> Waterclock
     return None
 
 
-def check_visible_columns(said: ParsedColumnList) -> Iterator[WaterclockError]:
+def check_visible_columns(column_list: ParsedColumnList) -> Iterator[WaterclockError]:
     """Yield an error for a closed column list in which all columns are HIDDEN."""
-    columns = said.columns
-    if columns and not said.is_open and all(column.hidden_span is not None for column in columns):
+    columns = column_list.columns
+    if columns and not column_list.is_open and all(column.hidden_span is not None for column in columns):
         yield columns[0].span.refuse(
             "E319",
             "all columns are HIDDEN",
@@ -66,10 +66,10 @@ def _hidden_key(span: Span, name: str) -> WaterclockError:
 
 def list_hidden_columns(statement: Statement | None) -> tuple[str, ...]:
     """Return the HIDDEN columns that a COLLECT or TRANSFORM declares; empty for other statements."""
-    said = statement.value("COLUMNS", ParsedColumnList) if statement is not None else None
-    if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
+    declared = statement.value("COLUMNS", ParsedColumnList) if statement is not None else None
+    if declared is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
         return ()
-    return tuple(column.name for column in said.columns if column.hidden_span is not None)
+    return tuple(column.name for column in declared.columns if column.hidden_span is not None)
 
 
 def exclude_hidden_from_rules(draft: UnresolvedTable) -> None:

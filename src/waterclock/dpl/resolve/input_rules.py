@@ -23,16 +23,16 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
     `views` are the names of all views. Tables with an unknown input are skipped.
     """
     for draft in drafts.values():
-        said = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
-        if not said:
+        rules = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
+        if not rules:
             continue
         if draft.kind in _GOES_BY:
-            yield from (_rule_kind_error(draft, rule, span) for rule, span in said)
+            yield from (_rule_kind_error(draft, rule, span) for rule, span in rules)
             continue
         if draft.is_incomplete:
             continue
         read = plain_names(draft)
-        for rule, span in said:
+        for rule, span in rules:
             if rule.of not in read:
                 yield _unread_input_error(
                     draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts
@@ -42,7 +42,7 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
                 yield planned_feature_error(
                     f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix
                 )
-        yield from _check_planned_features(draft, said[0][1])
+        yield from _check_planned_features(draft, rules[0][1])
         takes = can_quarantine_rows(draft.declared) or marks_rows(draft.declared)
         if takes and len(found := list_marked_checks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(

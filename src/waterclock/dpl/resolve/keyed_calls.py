@@ -22,20 +22,20 @@ def check_keyed_calls(
     queries: Iterable[ParsedQuery], statements: Iterable[Statement], systems: ValidConnections
 ) -> Iterator[WaterclockError]:
     """Yield an error for each such call in a query or expression that does not name a valid connection and key."""
-    for said in (*queries, *chain.from_iterable(map(list_expressions, statements))):
-        yield from _check_calls(said.span.source, said.tokens, systems)
+    for expression in (*queries, *chain.from_iterable(map(list_expressions, statements))):
+        yield from _check_calls(expression.span.source, expression.tokens, systems)
 
 
 def _check_calls(source: SourceText, tokens: Sequence[Token], systems: ValidConnections) -> Iterator[WaterclockError]:
     connections = systems.connections
     for function, call in find_calls(tokens, KEYED):
         given = named_arguments(tokens, tokens.index(call) + 1, KEYED[function])
-        said = given.get("keys")
-        if said is None:
+        argument = given.get("keys")
+        if argument is None:
             continue  # reported with the number of arguments
-        connection = _text_of(said)
+        connection = _text_of(argument)
         if connection is None:
-            yield _at(source, said).refuse(
+            yield _at(source, argument).refuse(
                 "E238",
                 f"{function} needs the name of a connection as a text",
                 why="which key a batch uses is known before it runs",
@@ -43,9 +43,9 @@ def _check_calls(source: SourceText, tokens: Sequence[Token], systems: ValidConn
             )
         elif connection not in connections:
             if connection not in systems.declared:
-                yield _unknown(source, said, connection, connections)
+                yield _unknown(source, argument, connection, connections)
         elif connections[connection].type != KEYS:
-            yield _at(source, said).refuse(
+            yield _at(source, argument).refuse(
                 "E238",
                 f"{connection} is a connection of type {connections[connection].type}",
                 why=f"{function} takes its key from a connection of type keys",
@@ -74,20 +74,20 @@ def current_keys(texts: Iterable[str], connections: Mapping[str, Connection]) ->
 
 
 def _check_key(
-    source: SourceText, said: Sequence[Token], function: str, connection: Connection
+    source: SourceText, argument: Sequence[Token], function: str, connection: Connection
 ) -> Iterator[WaterclockError]:
-    key, names = _text_of(said), names_of_keys(connection.options)
-    if len(said) == 1 and said[0].token_type is TokenType.NULL:
+    key, names = _text_of(argument), names_of_keys(connection.options)
+    if len(argument) == 1 and argument[0].token_type is TokenType.NULL:
         return
     if key is None:
-        yield _at(source, said).refuse(
+        yield _at(source, argument).refuse(
             "E238",
             f"{function} needs the name of a key as a text",
             why="which key a batch uses is known before it runs",
             fix=f"write one of {', '.join(map(repr, names))}, or leave it out for the current one",
         )
     elif key not in names:
-        yield _at(source, said).refuse(
+        yield _at(source, argument).refuse(
             "E221",
             f"unknown key {key} of connection {connection.name}",
             fix=did_you_mean(key, names, otherwise=f"write one of {', '.join(names)}, or add the option key.{key}"),
@@ -95,9 +95,9 @@ def _check_key(
 
 
 def _unknown(
-    source: SourceText, said: Sequence[Token], name: str, connections: Mapping[str, Connection]
+    source: SourceText, argument: Sequence[Token], name: str, connections: Mapping[str, Connection]
 ) -> WaterclockError:
-    return _at(source, said).refuse(
+    return _at(source, argument).refuse(
         "E221",
         f"unknown connection {name}",
         fix=did_you_mean(name, _of_keys(connections), otherwise=_declaration(name)),

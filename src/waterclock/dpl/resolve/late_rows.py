@@ -73,8 +73,8 @@ def _list_until_reads(statement: Statement, names: Mapping[str, Statement]) -> I
                 yield argument.read
             elif argument.read is not None:
                 yield from _list_until_reads_of_view(argument.read.table, names)
-    for said in queries_of(statement):
-        for table in find_in_branches(said).tables:
+    for query in queries_of(statement):
+        for table in find_in_branches(query).tables:
             if table.kind is ReadKind.UNTIL:
                 yield Read(table.name, table.kind, table.duration)
             else:
@@ -89,8 +89,8 @@ def _list_until_reads_of_view(name: str, names: Mapping[str, Statement]) -> Iter
 
 def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
     """Return the time column that assigns rows of `read` to windows; None if none is declared."""
-    said = statement.value(_CLOSES, Expression)
-    for call in said.tree.find_all(exp.Anonymous) if said is not None else ():
+    expression = statement.value(_CLOSES, Expression)
+    for call in expression.tree.find_all(exp.Anonymous) if expression is not None else ():
         column = call.expressions[0] if call.name.upper() == "WATERMARK" and call.expressions else None
         if isinstance(column, exp.Column):
             path = ".".join(part.name for part in column.parts[:-1]).lower()

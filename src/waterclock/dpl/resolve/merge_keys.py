@@ -23,19 +23,19 @@ _INSTANTS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
 def resolve_merge(
     draft: UnresolvedTable,
-    said: ParsedMode | None,
+    mode: ParsedMode | None,
     keys: tuple[str, ...],
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
     """Set the MERGE settings of a table. Its key is that of ON (...), or else `keys`. A missing key is reported."""
-    chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
-    delete_when = _delete_when(said, variables, errors)
-    draft.declared = replace(draft.declared, fold=Merge(chosen, said.order_by if said else (), delete_when))
+    chosen = _keys_of(draft, mode, keys, Mode.MERGE, errors)
+    delete_when = _delete_when(mode, variables, errors)
+    draft.declared = replace(draft.declared, fold=Merge(chosen, mode.order_by if mode else (), delete_when))
 
 
 def resolve_temporal(
-    draft: UnresolvedTable, said: ParsedMode, variables: Mapping[str, Any], errors: list[WaterclockError]
+    draft: UnresolvedTable, mode: ParsedMode, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
     """Set the TEMPORAL settings of a table, and report contradictions. Its key is that of ON (...), or else of KEY.
 
@@ -46,15 +46,15 @@ def resolve_temporal(
     def spelt(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(declared.get(name.lower(), name) for name in names))
 
-    keys = spelt(_keys_of(draft, said, draft.declared.columns.keys, Mode.TEMPORAL, errors))
-    more = said.temporal or ParsedTemporal()
-    delete_when = _delete_when(said, variables, errors)
-    consumed = [*said.order_by, *_columns_in(said.delete_when)]
+    keys = spelt(_keys_of(draft, mode, draft.declared.columns.keys, Mode.TEMPORAL, errors))
+    more = mode.temporal or ParsedTemporal()
+    delete_when = _delete_when(mode, variables, errors)
+    consumed = [*mode.order_by, *_columns_in(mode.delete_when)]
     kept = {TIMELABEL, *(name.lower() for name in (*keys, *more.track, more.at or ""))}
     temporal = Temporal(
         keys,
         declared.get((more.at or "").lower(), more.at),
-        spelt(said.order_by),
+        spelt(mode.order_by),
         delete_when,
         spelt(name for name in consumed if name.lower() not in kept),
         spelt(more.track),
@@ -80,9 +80,13 @@ def _has_complete_rows(draft: UnresolvedTable) -> bool:
 
 
 def _keys_of(
-    draft: UnresolvedTable, said: ParsedMode | None, keys: tuple[str, ...], mode: Mode, errors: list[WaterclockError]
+    draft: UnresolvedTable,
+    declared: ParsedMode | None,
+    keys: tuple[str, ...],
+    mode: Mode,
+    errors: list[WaterclockError],
 ) -> tuple[str, ...]:
-    chosen = (said.keys if said else ()) or keys
+    chosen = (declared.keys if declared else ()) or keys
     if not chosen and not draft.statement.has_failed("COLUMNS"):
         errors.append(
             draft.at("MODE").refuse(
@@ -97,21 +101,21 @@ def _keys_of(
     return chosen
 
 
-def _delete_when(said: ParsedMode | None, variables: Mapping[str, Any], errors: list[WaterclockError]) -> str | None:
-    if said is None or said.delete_when is None:
+def _delete_when(mode: ParsedMode | None, variables: Mapping[str, Any], errors: list[WaterclockError]) -> str | None:
+    if mode is None or mode.delete_when is None:
         return None
-    errors.extend(check_expression(said.delete_when))
-    errors.extend(check_condition(said.delete_when))
-    if has_aggregate(said.delete_when.tree):
+    errors.extend(check_expression(mode.delete_when))
+    errors.extend(check_condition(mode.delete_when))
+    if has_aggregate(mode.delete_when.tree):
         errors.append(
-            said.delete_when.span.refuse(
+            mode.delete_when.span.refuse(
                 "E220",
                 "DELETE WHEN has an aggregate",
                 why="it is evaluated for each row",
                 fix="use columns of the row",
             )
         )
-    return with_literals(said.delete_when, variables)
+    return with_literals(mode.delete_when, variables)
 
 
 def _columns_in(expression: Expression | None) -> Iterable[str]:
@@ -172,8 +176,8 @@ def _check_attribute(
 
 def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[WaterclockError]:
     """Yield errors for columns named like a record column (`rec_...`), and for a time column that is not TIMESTAMP."""
-    said = draft.statement.value("COLUMNS", ParsedColumnList)
-    for column in said.columns if said else ():
+    column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+    for column in column_list.columns if column_list else ():
         lower = column.name.lower()
         is_time = lower == (temporal.at or "").lower()
         if lower in RECORD and not (is_time and lower == RECORD[0]):

@@ -20,7 +20,9 @@ def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
         if fits(asked, draft.cadence):
             continue
         nearest = nearest_fitting_cadence(asked, draft.cadence).period
-        span = next((span for said in _list_measures(draft) if (span := said.offline_span) is not None), draft.span)
+        span = next(
+            (span for measure in _list_measures(draft) if (span := measure.offline_span) is not None), draft.span
+        )
         yield span.refuse(
             "E390",
             f"OFFLINE {draft.declared.offline.period} does not fit windows of {draft.cadence.period}",
@@ -30,7 +32,7 @@ def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
 
 
 def _list_measures(draft: UnresolvedTable) -> list[ParsedMeasure]:
-    return [said for clause in draft.statement.clauses if clause.word == "MEASURE" for said in clause.value]
+    return [measure for clause in draft.statement.clauses if clause.word == "MEASURE" for measure in clause.value]
 
 
 def _as_duration(period: str) -> str:

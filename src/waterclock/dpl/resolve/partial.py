@@ -55,10 +55,10 @@ def _check_is_partial_calls(draft: UnresolvedTable, found: QueryNames | None) ->
     whole = draft.statement.value("AS", ParsedQuery)
     if found is None or whole is None:
         return
-    for said, inside in found.branches or [(whole, found)]:
+    for declared, inside in found.branches or [(whole, found)]:
         for value in inside.values:
             if value.name == _VALUE:
-                yield said.span.source.span(value.start, value.end).refuse(
+                yield declared.span.source.span(value.start, value.end).refuse(
                     "E260",
                     f"IS_PARTIAL() is always FALSE in {draft.name}",
                     why="it waits until all of its inputs are settled",

@@ -82,8 +82,8 @@ def _lateness(draft: UnresolvedTable, column: str) -> timedelta | None:
     source = draft.declared.source
     if source is not None and source.batching is Batching.DATA_TIME and _is_same_name(source.time_column, column):
         return _NO_TIME
-    said = draft.statement.value("WATERMARK", ParsedWatermark)
-    return said.lateness if said is not None and _is_same_name(said.column, column) else None
+    watermark = draft.statement.value("WATERMARK", ParsedWatermark)
+    return watermark.lateness if watermark is not None and _is_same_name(watermark.column, column) else None
 
 
 def _is_same_name(name: str | None, column: str) -> bool:

@@ -96,12 +96,12 @@ def _origin(personal: Collection[PersonalColumn], each: PersonalColumn) -> str:
     """Describe the columns or functions from which a column inherits its tag, for a message."""
     first = [f"{one.column}()" if not one.table else str(one) for one in find_first_columns(personal, each)]
     listed = ", ".join(first[:_SHOWN])
-    said = (
+    declared = (
         listed
         if not first or first[0].endswith("()")
         else f"{listed}, which {'has' if len(first) == 1 else 'have'} TAGS (pii)"
     )
     name = each.column.column
     if each.is_sure:
-        return f"{name} comes from {said}"
-    return f"the origin of {'its columns' if name == '*' else name} cannot be analyzed; it may be {said}"
+        return f"{name} comes from {declared}"
+    return f"the origin of {'its columns' if name == '*' else name} cannot be analyzed; it may be {declared}"

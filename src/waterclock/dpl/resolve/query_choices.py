@@ -42,7 +42,7 @@ def resolve_choices(
 
 def check_same_columns(
     statement: Statement,
-    said: ParsedColumnList | None,
+    column_list: ParsedColumnList | None,
     spans: Sequence[Span],
     outputs: Sequence[Output],
     together: Callable[[Sequence[Output]], Output],
@@ -50,7 +50,7 @@ def check_same_columns(
     """Yield errors for queries of one table whose columns or types differ from those of the first query.
 
     `spans` and `outputs` are the positions and columns of all UNION ALL BY NAME branches of all queries, in order.
-    `together` combines the columns of the branches of one query. `said` is the column list: if it is closed, it
+    `together` combines the columns of the branches of one query. `column_list` is the column list: if it is closed, it
     determines the columns, and columns with a declared type are cast.
     """
     queries = queries_of(statement)
@@ -61,8 +61,10 @@ def check_same_columns(
         inside = [out for out, at in zip(outputs, spans, strict=True) if query.span.start <= at.start < query.span.end
                   and at.source is query.span.source]  # fmt: skip
         made.append(together(inside))
-    listed = None if said is None or said.is_open else names_of(column.name for column in said.columns)
-    typed = {column.name.lower() for column in (said.columns if said else ()) if column.declared.type}
+    listed = (
+        None if column_list is None or column_list.is_open else names_of(column.name for column in column_list.columns)
+    )
+    typed = {column.name.lower() for column in (column_list.columns if column_list else ()) if column.declared.type}
     first = made[0]
     for query, output in zip(queries, made, strict=True):
         wanted = listed if listed is not None else first.names

@@ -45,9 +45,9 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
 
 
 def _number(connection: Connection, name: str, otherwise: int) -> float:
-    said = connection.options.get(name, otherwise)
-    if isinstance(said, int | float) and abs(said) <= sys.float_info.max:
-        return said
+    value = connection.options.get(name, otherwise)
+    if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
+        return value
     return otherwise  # a value that is no number is reported as E223
 
 

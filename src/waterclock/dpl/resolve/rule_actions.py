@@ -19,8 +19,8 @@ from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_O
 def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
     """Yield errors for rules and ELSE actions that are not valid together, or not valid for their table."""
     for draft in drafts:
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
-        columns = said.columns if said else ()
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+        columns = column_list.columns if column_list else ()
         yield from _check_duplicate_rules(columns)
         yield from _check_key(columns)
         yield from _check_time_column(draft, columns)

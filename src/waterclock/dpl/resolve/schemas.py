@@ -86,16 +86,18 @@ class Schemas:
         made = self._output(draft.name, draft.statement)
         output = made.names
         self._families[draft.name] = {**made.families, **self._families[draft.name]}
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
         columns = _list_closed_columns(draft.statement)
         if draft.declared.source is not None and draft.declared.source.each is not None:
             self.errors.extend(check_parameters(draft, self.columns_of(draft.declared.source.each.table)))
         if draft.kind is not Kind.COLLECT:
-            columns = columns or _add_computed_columns(said, output)
-            self._check_declared(said, output, draft)
+            columns = columns or _add_computed_columns(column_list, output)
+            self._check_declared(column_list, output, draft)
             self._check_reserved_names(draft, output)
         elif columns is None:
-            columns = self._last_run(draft, said, self.known.rows if draft.declared.temporal else self.known.tables)
+            columns = self._last_run(
+                draft, column_list, self.known.rows if draft.declared.temporal else self.known.tables
+            )
         self._tables[draft.name] = _list_reader_columns(draft, columns)
         for argument in draft.declared.function.arguments if draft.declared.function else ():
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
@@ -111,13 +113,13 @@ class Schemas:
 
     def _output(self, name: str, statement: Statement) -> Output:
         found = self.queries.found.get(name)
-        said = statement.value("AS", ParsedQuery)
-        if found is None or said is None:
+        query = statement.value("AS", ParsedQuery)
+        if found is None or query is None:
             return UNKNOWN
         list_said = statement.value("COLUMNS", ParsedColumnList)
         outputs: list[Output] = []
         spans: list[Span] = []
-        for part, inside in found.branches or [(said, found)]:
+        for part, inside in found.branches or [(query, found)]:
             if inside.tree is None:
                 return UNKNOWN
             at = _ColumnsByOffset({table.start: table for table in inside.tables}, self)
@@ -159,7 +161,7 @@ class Schemas:
                 span.refuse(
                     "E237",
                     f"{flat} has {', '.join(clashes)} twice",
-                    why="; ".join(f"{name} is a column of {said}" for name, said in tables.items()),
+                    why="; ".join(f"{name} is a column of {owners}" for name, owners in tables.items()),
                     fix="give a reference another ROLE, which becomes a suffix of its columns, or rename a column",
                 )
             )
@@ -175,26 +177,28 @@ class Schemas:
         if name not in self._views:
             self._views[name] = UNKNOWN  # a view that reads itself, which is reported
             output = self._output(name, self.queries.views[name])
-            said = self.queries.views[name].value("COLUMNS", ParsedColumnList)
-            if said is not None and output.names is not None:
-                self.errors.extend(_check_columns_exist(said.columns, output.names, "the query"))
+            column_list = self.queries.views[name].value("COLUMNS", ParsedColumnList)
+            if column_list is not None and output.names is not None:
+                self.errors.extend(_check_columns_exist(column_list.columns, output.names, "the query"))
             listed = self.queries.columns_of(name)
             self._views[name] = output_of(names_of(listed), output.families) if listed else output
         return self._views[name]
 
     def _last_run(
-        self, draft: UnresolvedTable, said: ParsedColumnList | None, by_name: Mapping[str, Mapping[str, str]]
+        self, draft: UnresolvedTable, column_list: ParsedColumnList | None, by_name: Mapping[str, Mapping[str, str]]
     ) -> Names | None:
         known = by_name.get(draft.name)
         if known is None or draft.statement.has_failed("COLUMNS"):
             return None
         types = {column.lower(): family_of_type(written) for column, written in known.items()}
         self._families[draft.name] = {**types, **self._families[draft.name]}
-        return names_of([*known, *(column.name for column in (said.columns if said else ()))])
+        return names_of([*known, *(column.name for column in (column_list.columns if column_list else ()))])
 
-    def _check_declared(self, said: ParsedColumnList | None, output: Names | None, draft: UnresolvedTable) -> None:
-        if said is not None and output is not None and draft.declared.query is not None:
-            brought = [each for each in said.columns if each.made_as is None]
+    def _check_declared(
+        self, column_list: ParsedColumnList | None, output: Names | None, draft: UnresolvedTable
+    ) -> None:
+        if column_list is not None and output is not None and draft.declared.query is not None:
+            brought = [each for each in column_list.columns if each.made_as is None]
             self.errors.extend(_check_columns_exist(brought, output, "the query"))
 
     def _check_reserved_names(self, draft: UnresolvedTable, output: Names | None) -> None:
@@ -202,10 +206,10 @@ class Schemas:
         temporal = draft.declared.temporal
         if temporal is None or output is None or not draft.declared.columns.is_open:
             return
-        said = {column.name.lower() for column in draft.declared.columns.named}
+        declared = {column.name.lower() for column in draft.declared.columns.named}
         for name in RECORD:
             is_time = name == RECORD[0] and (temporal.at or "").lower() == name
-            if name in output and name not in said and not is_time:
+            if name in output and name not in declared and not is_time:
                 self.errors.append(record_name_error(draft.at("MODE"), output[name], draft.name))
 
     def _named_in_header(self, draft: UnresolvedTable, columns: Names) -> None:
@@ -215,8 +219,8 @@ class Schemas:
         for expression, is_of_table in _rules(draft.statement):
             self.errors.extend(check_expression_columns(expression, shown if is_of_table else whole, draft.name))
             self.errors.extend(_check_now_texts(expression, families))
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
-        for column in said.columns if said else ():
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+        for column in column_list.columns if column_list else ():
             self.errors.extend(self._check_reference(column, columns, draft.name))
             self.errors.extend(_check_order(column, whole, draft.name))
         mode = draft.statement.clause("MODE")
@@ -239,15 +243,15 @@ class Schemas:
 
     def _publish(self, draft: UnresolvedTable) -> None:
         columns = self.columns_of(draft.statement.name)
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
-        if columns is None and (said is None or said.is_open):
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+        if columns is None and (column_list is None or column_list.is_open):
             return
         if columns is None:
             columns = {}
-        elif said is not None:
-            self.errors.extend(self._check_published_columns(said, columns, draft.statement.name))
-        if said is not None and not said.is_open:
-            columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
+        elif column_list is not None:
+            self.errors.extend(self._check_published_columns(column_list, columns, draft.statement.name))
+        if column_list is not None and not column_list.is_open:
+            columns = {**names_of(column.name for column in column_list.columns), TIMELABEL: TIMELABEL}
         left_out = {name.lower() for name in draft.declared.columns.left_out}
         columns = {lower: name for lower, name in columns.items() if lower not in left_out}
         mode = draft.statement.clause("MODE")
@@ -255,17 +259,21 @@ class Schemas:
             self.errors.extend(_check_mode(mode.span, mode.value, columns, draft.statement.name))
             if mode.value.where is not None:
                 # a published state has no column timelabel
-                published = {name: said for name, said in columns.items() if name != TIMELABEL}
+                published = {name: column for name, column in columns.items() if name != TIMELABEL}
                 self.errors.extend(check_expression_columns(mode.value.where, published, draft.statement.name))
         for expression, _ in _rules(draft.statement):
             self.errors.extend(check_expression_columns(expression, columns, draft.statement.name))
 
-    def _check_published_columns(self, said: ParsedColumnList, columns: Names, table: str) -> Iterator[WaterclockError]:
+    def _check_published_columns(
+        self, column_list: ParsedColumnList, columns: Names, table: str
+    ) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns in the column list of a PUBLISH; its expressions cannot use timelabel."""
-        yield from _check_columns_exist((column for column in said.columns if column.made_as is None), columns, table)
+        yield from _check_columns_exist(
+            (column for column in column_list.columns if column.made_as is None), columns, table
+        )
         own = {name: column for name, column in columns.items() if name != TIMELABEL}
         families = self._families.get(table, {})
-        for column in said.columns:
+        for column in column_list.columns:
             if column.made_as is not None and column.retires is None:
                 yield from check_expression_columns(column.made_as, own, table)
                 source = column.made_as.span.source
@@ -296,17 +304,17 @@ class _ColumnsByOffset:
 
 
 def _list_closed_columns(statement: Statement) -> Names | None:
-    said = statement.value("COLUMNS", ParsedColumnList)
-    if said is None:
+    column_list = statement.value("COLUMNS", ParsedColumnList)
+    if column_list is None:
         return None if statement.listed is None else names_of(statement.listed)
-    return None if said.is_open else names_of(column.name for column in said.columns)
+    return None if column_list.is_open else names_of(column.name for column in column_list.columns)
 
 
 def _declared_families(statement: Statement) -> dict[str, Family]:
-    said = statement.value("COLUMNS", ParsedColumnList)
+    column_list = statement.value("COLUMNS", ParsedColumnList)
     return {
         column.name.lower(): family_of_type(column.declared.type)
-        for column in (said.columns if said else ())
+        for column in (column_list.columns if column_list else ())
         if column.declared.type
     }
 
@@ -342,16 +350,16 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
         if clause.word == "EXPECT":
             yield from ((rule.expression, rule.is_over_table) for rule in clause.value if not rule.of)
         elif clause.word == "MEASURE":
-            yield from ((said.expression, False) for said in clause.value if said.expression is not None)
+            yield from ((measure.expression, False) for measure in clause.value if measure.expression is not None)
         elif clause.word == "COLUMNS":
             yield from ((rule.expression, False) for column in clause.value.columns for rule in column.rules)
             ending = [column for column in clause.value.columns if column.retires is not None]
             yield from ((expression, False) for expression in expressions_of(ending))
 
 
-def _add_computed_columns(said: ParsedColumnList | None, output: Names | None) -> Names | None:
+def _add_computed_columns(column_list: ParsedColumnList | None, output: Names | None) -> Names | None:
     """Return a query's columns, and the columns with AS ... RETIRE of the column list."""
-    made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
+    made = [each.name for each in (column_list.columns if column_list else ()) if each.made_as is not None]
     return output if output is None or not made else names_of([*output.values(), *made])
 
 
@@ -388,10 +396,10 @@ def _check_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Itera
 
 def _check_order(column: ParsedColumn, known: Names, table: str) -> Iterator[WaterclockError]:
     """Yield errors for unknown columns in the ORDER BY of a KEY."""
-    said = column.stays
-    for order in said.stays.order if said is not None else ():
-        if said is not None and order.column.lower() not in known:
-            yield unknown_column_of(find_name(order.column, said.span), order.column, known, table)
+    key_options = column.stays
+    for order in key_options.stays.order if key_options is not None else ():
+        if key_options is not None and order.column.lower() not in known:
+            yield unknown_column_of(find_name(order.column, key_options.span), order.column, known, table)
 
 
 def unknown_column_of(span: Span, name: str, known: Names, table: str) -> WaterclockError:

@@ -36,8 +36,8 @@ def check_subjects(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockErro
     first: dict[str, tuple[str, str]] = {}
     typed: dict[str, tuple[SubjectType, str]] = {}
     for draft in drafts:
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
-        for column in said.columns if said else ():
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+        for column in column_list.columns if column_list else ():
             subject, span = column.declared.subject, column.subject_span
             if subject is None or span is None:
                 continue

@@ -26,12 +26,12 @@ def without_table_options(unit: Unit) -> Unit:
     return replace(unit, options={name: value for name, value in unit.options.items() if name not in TABLE_OPTIONS})
 
 
-def keeps_open_windows(said: ParsedOptions | None) -> bool:
+def keeps_open_windows(options: ParsedOptions | None) -> bool:
     """Return whether the OPTIONS of a table request a companion table for open windows."""
-    return said is not None and said.values.get(OPEN_WINDOWS) in TRANSFORM_OPTIONS[OPEN_WINDOWS].choices
+    return options is not None and options.values.get(OPEN_WINDOWS) in TRANSFORM_OPTIONS[OPEN_WINDOWS].choices
 
 
-def manifest_of(said: ParsedOptions | None) -> str | None:
+def manifest_of(options: ParsedOptions | None) -> str | None:
     """Return the kind of manifest that the OPTIONS of a table request; None without one, or for an unknown kind."""
-    value = said.values.get(MANIFEST) if said else None
+    value = options.values.get(MANIFEST) if options else None
     return str(value) if value in TABLE_OPTIONS[MANIFEST].choices else None

@@ -71,10 +71,14 @@ class ReadResolver:
     def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
         """Record the position of each read; for a read in a view, the position of the view's name in the query."""
         whole = draft.statement.value("AS", ParsedQuery)
-        saids = [part.span for part, _ in self.queries.found[draft.name].branches] or ([whole.span] if whole else [])
-        for part, said in zip(query.branches or (query,), saids, strict=False):
+        query_spans = [part.span for part, _ in self.queries.found[draft.name].branches] or (
+            [whole.span] if whole else []
+        )
+        for part, query_span in zip(query.branches or (query,), query_spans, strict=False):
             for reference in part.tables:
-                span = outer or said.source.span(said.start + reference.start, said.start + reference.end)
+                span = outer or query_span.source.span(
+                    query_span.start + reference.start, query_span.start + reference.end
+                )
                 for read in (
                     reference.flat.included_reads if reference.flat else [reference.read] if reference.read else []
                 ):
@@ -108,14 +112,23 @@ class ReadResolver:
 
     def _argument(self, draft: UnresolvedTable, argument: Argument, span: Span) -> Argument:
         if argument.flat is not None:
-            said = argument.flat
+            unresolved = argument.flat
             at = FoundTable(
-                said.read.table, span, ReadKind.PLAIN, None, 0, 0, None, 0, is_flat=True, is_exact=said.is_exact
+                unresolved.read.table,
+                span,
+                ReadKind.PLAIN,
+                None,
+                0,
+                0,
+                None,
+                0,
+                is_flat=True,
+                is_exact=unresolved.is_exact,
             )
             flat = self.queries.flat(at, draft.name)
             draft.is_incomplete = draft.is_incomplete or flat is None
             return exclude_hidden_from_argument(
-                replace(argument, flat=flat), said.read.table, self.queries.list_hidden_columns
+                replace(argument, flat=flat), unresolved.read.table, self.queries.list_hidden_columns
             )
         read = argument.read
         if read is None:

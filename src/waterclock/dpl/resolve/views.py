@@ -50,26 +50,26 @@ class QueryResolver:
 
     def of_statement(self, statement: Statement) -> Query | None:
         """Return the resolved query of a statement; None if it cannot be parsed. Unknown names are reported."""
-        said = statement.value("AS", ParsedQuery)
-        if said is None:
+        query = statement.value("AS", ParsedQuery)
+        if query is None:
             return None
         is_view = statement.kind is StatementKind.VIEW
-        saids = queries_of(statement)
-        if len(saids) > 1:
-            return self._of_choices(statement, saids)
-        found = find_references(said) if is_view else find_in_branches(said)
+        parsed_queries = queries_of(statement)
+        if len(parsed_queries) > 1:
+            return self._of_choices(statement, parsed_queries)
+        found = find_references(query) if is_view else find_in_branches(query)
         self.errors.extend(found.errors)
         self.found[statement.name] = found
         if found.errors:
             self.incomplete.add(statement.name)
-        return self._resolve_branches(said, found, statement.name)
+        return self._resolve_branches(query, found, statement.name)
 
-    def _of_choices(self, statement: Statement, saids: Sequence[ParsedQuery]) -> Query | None:
+    def _of_choices(self, statement: Statement, parsed_queries: Sequence[ParsedQuery]) -> Query | None:
         """Return one query with all queries of a table with WHEN as branches, and add the queries to `choices`."""
-        founds = [find_in_branches(said) for said in saids]
+        founds = [find_in_branches(parsed) for parsed in parsed_queries]
         together = self.found[statement.name] = QueryNames(None)
-        for said, found in zip(saids, founds, strict=True):
-            together.branches += found.branches or [(said, found)]
+        for parsed, found in zip(parsed_queries, founds, strict=True):
+            together.branches += found.branches or [(parsed, found)]
             together.tables += found.tables
             together.variables = {**found.variables, **together.variables}
             together.errors += found.errors
@@ -77,7 +77,8 @@ class QueryResolver:
         if together.errors:
             self.incomplete.add(statement.name)
         wholes = [
-            self._resolve_branches(said, found, statement.name) for said, found in zip(saids, founds, strict=True)
+            self._resolve_branches(parsed, found, statement.name)
+            for parsed, found in zip(parsed_queries, founds, strict=True)
         ]
         queries = tuple(query for query in wholes if query is not None)
         if len(queries) < len(wholes):
@@ -86,12 +87,12 @@ class QueryResolver:
         branches = tuple(part for query in queries for part in query.branches or (query,))
         return Query("\n".join(query.text for query in queries), queries[0].place, branches=branches)
 
-    def _resolve_branches(self, said: ParsedQuery, found: QueryNames, own: str) -> Query | None:
-        parts = found.branches or [(said, found)]
+    def _resolve_branches(self, query: ParsedQuery, found: QueryNames, own: str) -> Query | None:
+        parts = found.branches or [(query, found)]
         if any(inside.tree is None for _, inside in parts):
             return None
         queries = [self._query(part, inside, own) for part, inside in parts]
-        return Query(said.span.text, said.span.place, branches=tuple(queries)) if found.branches else queries[0]
+        return Query(query.span.text, query.span.place, branches=tuple(queries)) if found.branches else queries[0]
 
     def of_view(self, name: str) -> Query | None:
         """Return the resolved query of a view; None if it cannot be parsed."""
@@ -104,8 +105,8 @@ class QueryResolver:
     def trees(self) -> Iterator[tuple[ParsedQuery, Any]]:
         """Yield each query that could be parsed, with its syntax tree; of UNION ALL BY NAME, yield each branch."""
         for name, found in self.found.items():
-            said = (self.tables.get(name) or self.views[name]).value("AS", ParsedQuery)
-            for part, inside in found.branches or ([(said, found)] if said is not None else []):
+            query = (self.tables.get(name) or self.views[name]).value("AS", ParsedQuery)
+            for part, inside in found.branches or ([(query, found)] if query is not None else []):
                 if inside.tree is not None:
                     yield part, inside.tree
 
@@ -116,10 +117,10 @@ class QueryResolver:
 
     def columns_of(self, view: str) -> tuple[str, ...]:
         """Return the columns in the closed column list of a view; empty if the view has all columns of its query."""
-        said = self.views[view].value("COLUMNS", ParsedColumnList)
-        if said is None or said.is_open:
+        column_list = self.views[view].value("COLUMNS", ParsedColumnList)
+        if column_list is None or column_list.is_open:
             return ()
-        return tuple(column.name for column in said.columns)
+        return tuple(column.name for column in column_list.columns)
 
     def views_of(self, name: str, statement: Statement) -> list[str]:
         """Return the sorted names of the views that a table uses, directly and through other views."""
@@ -140,19 +141,19 @@ class QueryResolver:
         """Return the names of all tables and views that a query may read."""
         return [*self.tables, *self.views]
 
-    def _query(self, said: ParsedQuery, found: QueryNames, own: str) -> Query:
-        base = said.span.start
+    def _query(self, query: ParsedQuery, found: QueryNames, own: str) -> Query:
+        base = query.span.start
         references = [self._reference(table, own, base) for table in found.tables]
         if None in references or any(table.name in self.incomplete for table in found.tables):
             self.incomplete.add(own)
         values = tuple(ValueReference(value.start - base, value.end - base, value.name) for value in found.values)
         hiding = compute_hiding(
-            said.span.source, said.tokens, found, lambda table: self.list_hidden_columns(table.name)
+            query.span.source, query.tokens, found, lambda table: self.list_hidden_columns(table.name)
         )
         self.errors.extend(hiding.errors)
         return Query(
-            said.span.text,
-            said.span.place,
+            query.span.text,
+            query.span.place,
             tuple(
                 replace(reference, left_out=hiding.left_out.get(table.start, ()))
                 for table, reference in zip(found.tables, references, strict=True)
@@ -286,7 +287,7 @@ def unknown_table_error(
     name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]
 ) -> WaterclockError:
     """Build the error for an unknown table; its fix is the new name of a renamed table, or a similar name."""
-    now = [other for other, it in tables.items() if (said := it.value("WAS", ParsedWas)) and said.table == name]
+    now = [other for other, it in tables.items() if (was := it.value("WAS", ParsedWas)) and was.table == name]
     fix = f"it was renamed: write {now[0]}" if now else nearest_table(name, known)
     return span.refuse("E213", f"unknown table {name}", fix=fix)
 

@@ -29,19 +29,19 @@ def with_marks(
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     marks: list[Statement] = []
     for statement in statements:
-        said = statement.value("WATERMARK", ParsedWatermark)
-        if said is None:
+        watermark = statement.value("WATERMARK", ParsedWatermark)
+        if watermark is None:
             continue
-        wrong = [*_check_columns(statement, said), *_check_name(statement, names)]
+        wrong = [*_check_columns(statement, watermark), *_check_name(statement, names)]
         errors.extend(wrong)
         if not wrong:
-            marks.append(_mark(statement, said, variables))
+            marks.append(_mark(statement, watermark, variables))
     return [*statements, *marks]
 
 
-def watermark_of(said: ParsedWatermark) -> Watermark:
+def watermark_of(watermark: ParsedWatermark) -> Watermark:
     """Return the watermark settings of a WATERMARK clause."""
-    return Watermark(said.column, said.lateness, said.per)
+    return Watermark(watermark.column, watermark.lateness, watermark.per)
 
 
 def check_marks(
@@ -102,24 +102,24 @@ def _find_upstream(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> s
     return found
 
 
-def _mark(statement: Statement, said: ParsedWatermark, variables: Mapping[str, Value]) -> Statement:
-    query = query_of(statement.name, watermark_of(said))
+def _mark(statement: Statement, watermark: ParsedWatermark, variables: Mapping[str, Value]) -> Statement:
+    query = query_of(statement.name, watermark_of(watermark))
     name = ".".join(f"`{part}`" for part in mark_of(statement.name).split("."))
     text = f"TRANSFORM {name} ({COLUMNS}) COMMENT 'How far {statement.name} has come' MEASURE {MEASURES} AS {query};"
     found, errors = parse_text(SourceText(f"the watermark of {statement.name}", text), variables=variables)
     if errors:
         raise AssertionError(f"the mark of {statement.name} cannot be read: {errors[0].what}")
-    keeps = Clause(MARKS, watermark_of(said), statement.span)
+    keeps = Clause(MARKS, watermark_of(watermark), statement.span)
     return replace(found[0], span=statement.span, clauses=(*found[0].clauses, keeps))
 
 
-def _check_columns(statement: Statement, said: ParsedWatermark) -> Iterator[WaterclockError]:
+def _check_columns(statement: Statement, watermark: ParsedWatermark) -> Iterator[WaterclockError]:
     listed = statement.value("COLUMNS", ParsedColumnList)
     clause = statement.clause("WATERMARK")
     if clause is None:
         return
     known = {column.name.lower(): column for column in (listed.columns if listed else ())}
-    for name in (said.column, *said.per):
+    for name in (watermark.column, *watermark.per):
         if listed is not None and not listed.is_open and name.lower() not in known:
             yield find_name(name, clause.span).refuse(
                 "E255",
@@ -127,10 +127,10 @@ def _check_columns(statement: Statement, said: ParsedWatermark) -> Iterator[Wate
                 why=f"it has {', '.join(column.name for column in listed.columns)}",
                 fix=did_you_mean(name, [column.name for column in listed.columns]) or f"add {name} to its columns",
             )
-    time = known.get(said.column.lower())
+    time = known.get(watermark.column.lower())
     if time is not None and time.declared.type is not None and time.declared.type.upper() not in AS_TIMESTAMP:
-        yield _no_time(find_name(said.column, clause.span), statement.name, time.name, time.declared.type)
-    if said.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
+        yield _no_time(find_name(watermark.column, clause.span), statement.name, time.name, time.declared.type)
+    if watermark.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
         yield clause.span.refuse(
             "E255",
             f"{statement.name} is a regular table, and cannot have PER",

@@ -43,8 +43,8 @@ def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
     The URL of the ledger, options of the storage, settings of Spark, addresses and tokens of alerts and OpenLineage,
     and the client secret of sign-in are checked.
     """
-    said, path = config.environment, ("env", config.env)
-    if isinstance(said.ledger, str) and has_password(said.ledger):
+    declared, path = config.environment, ("env", config.env)
+    if isinstance(declared.ledger, str) and has_password(declared.ledger):
         yield config.place((*path, "ledger")).refuse(
             "E333",
             "the URL of the ledger contains a password",
@@ -59,7 +59,7 @@ def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
                 why=_WHY,
                 fix=f'make the whole address a secret: {at[-1]} = {{ secret = "name" }}',
             )
-    options, confs = said.storage_options.items(), said.spark.confs.items()
+    options, confs = declared.storage_options.items(), declared.spark.confs.items()
     named: list[tuple[tuple[str, ...], Any]] = [
         *(((*path, "storage_options", name), value) for name, value in options if is_credential(name)),
         *(((*path, "spark", "confs", name), value) for name, value in confs if is_credential_conf(name, str(value))),

@@ -35,9 +35,9 @@ _LATER = {"DEFAULT": "DEFAULT"}
 def take_columns(cursor: Cursor) -> ParsedColumnList:
     """Parse a column list in brackets."""
     cursor.need("(", fix="write columns in brackets, as in (id KEY, *)")
-    said = take_column_entries(cursor)
+    column_list = take_column_entries(cursor)
     cursor.need(")", fix="separate columns by commas: (id KEY, name STRING, *)")
-    return said
+    return column_list
 
 
 def take_column_entries(cursor: Cursor) -> ParsedColumnList:
@@ -58,106 +58,106 @@ def take_column_entries(cursor: Cursor) -> ParsedColumnList:
 def _column(cursor: Cursor) -> ParsedColumn:
     word = cursor.name("a column")
     span = cursor.span(word)
-    said = ParsedColumn(span, Column(word.text, span.place))
+    parsed = ParsedColumn(span, Column(word.text, span.place))
     _refuse_clause(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
         column_type = take_type(cursor, is_stored=True)
-        declared = replace(said.declared, type=column_type, else_of_type=take_otherwise(cursor))
-        said = replace(said, declared=declared)
+        declared = replace(parsed.declared, type=column_type, else_of_type=take_otherwise(cursor))
+        parsed = replace(parsed, declared=declared)
     while cursor.peek().kind == "word" and not cursor.is_done:
-        said = _with_rule(cursor, said)
-    if said.made_as is not None and said.retires is None:
-        tells = parse_row_metadata(said.made_as)
+        parsed = _with_rule(cursor, parsed)
+    if parsed.made_as is not None and parsed.retires is None:
+        tells = parse_row_metadata(parsed.made_as)
         if tells is not None:
-            said = replace(said, tells=tells, made_as=None)
-    return said
+            parsed = replace(parsed, tells=tells, made_as=None)
+    return parsed
 
 
-def _with_rule(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_rule(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     """Parse one property of a column, and return the column with it. Raises E207 if the column has it already."""
     _refuse_clause(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
         raise planned_feature_error(_LATER[upper], cursor.here())
     if cursor.at("PRIMARY", "KEY"):
-        raise cursor.here().refuse("E209", "PRIMARY KEY is written as KEY", fix=f"write {said.name} KEY")
+        raise cursor.here().refuse("E209", "PRIMARY KEY is written as KEY", fix=f"write {column.name} KEY")
     if upper in {"UNIQUE", "CHECK", "NULL"}:
         raise cursor.here().refuse("E209", f"{upper} is not supported in a column list", fix=_HABITS[upper])
     if upper not in _RULES:
         raise _unknown(cursor)
-    if upper in _HAS and _HAS[upper](said):
+    if upper in _HAS and _HAS[upper](column):
         word = "NOT NULL" if upper == "NOT" else upper
-        raise cursor.here().refuse("E207", f"{word} of {said.name} is written twice", fix="remove one of them")
-    return _RULES[upper](cursor, said)
+        raise cursor.here().refuse("E207", f"{word} of {column.name} is written twice", fix="remove one of them")
+    return _RULES[upper](cursor, column)
 
 
-def _with_key(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_key(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
     stays = take_stays(cursor)
-    key = replace(said.declared, is_key=True, else_of_key=take_otherwise(cursor))
-    return replace(said, stays=stays, declared=key)
+    key = replace(column.declared, is_key=True, else_of_key=take_otherwise(cursor))
+    return replace(column, stays=stays, declared=key)
 
 
-def _with_not_null(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_not_null(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
     cursor.need("NULL")
-    return replace(said, declared=replace(said.declared, is_not_null=True, else_of_null=take_otherwise(cursor)))
+    return replace(column, declared=replace(column.declared, is_not_null=True, else_of_null=take_otherwise(cursor)))
 
 
-def _with_expect(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_expect(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    return replace(said, rules=(*said.rules, _expect(cursor)))
+    return replace(column, rules=(*column.rules, _expect(cursor)))
 
 
-def _with_references(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_references(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
     table, span = cursor.table()
     columns = cursor.names("columns") if cursor.at("(") else ()
     role = cursor.name("a role").text if cursor.accept("ROLE") else None
     at = cursor.name("a column of time").text if cursor.accept("AT") else None
     references = Reference(table, columns, role, at, take_otherwise(cursor))
-    return replace(said, references_span=span, declared=replace(said.declared, references=references))
+    return replace(column, references_span=span, declared=replace(column.declared, references=references))
 
 
-def _with_hidden(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_hidden(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     span = cursor.here()
     cursor.take()
-    if said.hidden_span is not None:
-        raise span.refuse("E319", f"{said.name} has HIDDEN twice", fix="remove one")
-    return replace(said, hidden_span=span, declared=replace(said.declared, is_hidden=True))
+    if column.hidden_span is not None:
+        raise span.refuse("E319", f"{column.name} has HIDDEN twice", fix="remove one")
+    return replace(column, hidden_span=span, declared=replace(column.declared, is_hidden=True))
 
 
-def _with_subject(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_subject(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     start = cursor.index
     cursor.take()
     name = cursor.plain_name("a subject")
-    declared = replace(said.declared, subject=name.text)
-    return replace(said, subject_span=cursor.span_since(start), declared=declared)
+    declared = replace(column.declared, subject=name.text)
+    return replace(column, subject_span=cursor.span_since(start), declared=declared)
 
 
-def _with_tags(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_tags(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    return replace(said, declared=replace(said.declared, tags=cursor.names("tags")))
+    return replace(column, declared=replace(column.declared, tags=cursor.names("tags")))
 
 
-def _with_comment(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_comment(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    return replace(said, declared=replace(said.declared, comment=cursor.text("a comment")))
+    return replace(column, declared=replace(column.declared, comment=cursor.text("a comment")))
 
 
-def _with_value(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_value(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     span = cursor.here()
     cursor.take()
     if not cursor.at("("):
         cursor.raise_unexpected("( after AS", fix="write the expression in brackets: AS (name)")
-    return replace(said, made_as_span=span, made_as=take_bracketed(cursor))
+    return replace(column, made_as_span=span, made_as=take_bracketed(cursor))
 
 
-def _with_retire(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_retire(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     start = cursor.index
     cursor.take()
     day = cursor.text("the day on which the column ends")
-    return replace(said, retires=ParsedRetire(day, cursor.span_since(start)))
+    return replace(column, retires=ParsedRetire(day, cursor.span_since(start)))
 
 
 _RULES: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
@@ -175,14 +175,14 @@ _RULES: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
 
 
 _HAS: Mapping[str, Callable[[ParsedColumn], bool]] = {
-    "KEY": lambda said: said.declared.is_key,
-    "NOT": lambda said: said.declared.is_not_null,
-    "REFERENCES": lambda said: said.declared.references is not None,
-    "SUBJECT": lambda said: said.declared.subject is not None,
-    "TAGS": lambda said: bool(said.declared.tags),
-    "COMMENT": lambda said: said.declared.comment is not None,
-    "AS": lambda said: said.made_as is not None,
-    "RETIRE": lambda said: said.retires is not None,
+    "KEY": lambda column: column.declared.is_key,
+    "NOT": lambda column: column.declared.is_not_null,
+    "REFERENCES": lambda column: column.declared.references is not None,
+    "SUBJECT": lambda column: column.declared.subject is not None,
+    "TAGS": lambda column: bool(column.declared.tags),
+    "COMMENT": lambda column: column.declared.comment is not None,
+    "AS": lambda column: column.made_as is not None,
+    "RETIRE": lambda column: column.retires is not None,
 }
 """Maps the first word of each property that a column may have only once to a function that tests for it."""
 

@@ -69,7 +69,7 @@ def _temporal(cursor: Cursor) -> ParsedMode:
     spans: dict[str, Span] = {}
     while (words := _part_at(cursor, 0)) is not None:
         start = cursor.index
-        before = next((said for said in parts if said.split()[0] == words.split()[0]), None)
+        before = next((part for part in parts if part.split()[0] == words.split()[0]), None)
         if before is not None:
             what = f"{words} is written twice" if before == words else f"{words} cannot be used with {before}"
             fix = "remove one" if before == words else "remove one of them"
@@ -79,7 +79,7 @@ def _temporal(cursor: Cursor) -> ParsedMode:
         parts[words] = _PARTS[words](cursor)
         spans[words] = cursor.span_since(start)
     nulls = parts.get("NULLS VALUE")
-    said = ParsedTemporal(
+    temporal = ParsedTemporal(
         at=parts.get("AT"),
         track=parts.get("TRACK", ()),
         values=nulls or (),
@@ -88,7 +88,7 @@ def _temporal(cursor: Cursor) -> ParsedMode:
         fills_back="FILL FORWARD" not in parts,
         spans=spans,
     )
-    return ParsedMode(Mode.TEMPORAL, parts.get("ON", ()), parts.get("ORDER BY", ()), parts.get("DELETE WHEN"), said)
+    return ParsedMode(Mode.TEMPORAL, parts.get("ON", ()), parts.get("ORDER BY", ()), parts.get("DELETE WHEN"), temporal)
 
 
 def _part_at(cursor: Cursor, ahead: int) -> str | None:

@@ -186,9 +186,9 @@ class _Reader:
             return
         for table_type in TableType:
             if self.cursor.accept(table_type.name):
-                said = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
+                is_repeated = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
                 span = self.cursor.span_since(start)
-                if said:
+                if is_repeated:
                     self.errors.append(span.refuse("E207", "the type of the table is written twice", fix="remove one"))
                 else:
                     self.clauses.append(Clause("TYPE OF TABLE", table_type, span))
@@ -243,15 +243,15 @@ class _Reader:
         if kind in clause.later:
             return planned_feature_error(clause.word, span)
         if kind not in clause.statements:
-            said = span.text.upper() if clause.word == "MODE" else clause.word
+            shown = span.text.upper() if clause.word == "MODE" else clause.word
             if kind is StatementKind.VIEW and clause.word == "EXPECT":
                 return rule_of_view_error(span)
             return span.refuse(
-                "E206", f"a {kind.value} cannot have {said}", why=f"it takes {', '.join(clause_words(kind))}",
-                fix=clause.elsewhere.get(kind, f"leave {said} out"),
+                "E206", f"a {kind.value} cannot have {shown}", why=f"it takes {', '.join(clause_words(kind))}",
+                fix=clause.elsewhere.get(kind, f"leave {shown} out"),
             )  # fmt: skip
-        if not clause.is_repeatable and any(said.word == clause.word for said in self.clauses):
-            first = next(said for said in self.clauses if said.word == clause.word)
+        if not clause.is_repeatable and any(each.word == clause.word for each in self.clauses):
+            first = next(each for each in self.clauses if each.word == clause.word)
             what = "the mode" if clause.word == "MODE" else clause.word
             return span.refuse("E207", f"{what} is written twice", why=f"first at {first.span.place}", fix="remove one")
         return None
@@ -332,8 +332,8 @@ class _Reader:
 
     def _choices(self, tokens: Sequence[Token]) -> None:
         """Parse `WHEN ... AS query ... ELSE AS query`; the first condition is the last clause of the header."""
-        said = self._when()
-        first = self.clauses.index(said) if said is not None else None
+        when_clause = self._when()
+        first = self.clauses.index(when_clause) if when_clause is not None else None
         if first is not None and first + 1 < len(self.clauses):
             behind = self.clauses[first + 1]
             self.failed.add("WHEN")
@@ -344,7 +344,7 @@ class _Reader:
                 )
             )  # fmt: skip
             return
-        condition = said.value if said is not None else None
+        condition = when_clause.value if when_clause is not None else None
         whens, last, errors = take_choices(self.raw.source, tokens, condition, name=self.name)
         self.errors.extend(errors)
         self.failed |= {"WHEN", "AS"} if errors else set()
@@ -373,8 +373,8 @@ class _Reader:
         span = Span(cursor.source, start.start, last.end)
         body = expression_of(cursor.source, cursor.tokens[start.token : last.token + 1], span)
         cursor.index = len(cursor.words)
-        said = ParsedFunction(tuple(parameters), returns, body)
-        self.clauses.append(Clause("RETURN", said, span_between(cursor.span(start), span)))
+        parsed = ParsedFunction(tuple(parameters), returns, body)
+        self.clauses.append(Clause("RETURN", parsed, span_between(cursor.span(start), span)))
 
 
 def _start_of(word: str) -> str:
@@ -417,8 +417,8 @@ _POSITIONAL = {
 
 def _columns(kind: StatementKind, cursor: Cursor) -> ParsedColumnList:
     """Parse a column list. Raises E208 for a column with AS and without RETIRE, which only a PUBLISH may have."""
-    said: ParsedColumnList = read_clause("COLUMNS", cursor)
-    for column in said.columns if kind is not StatementKind.PUBLISH else ():
+    declared: ParsedColumnList = read_clause("COLUMNS", cursor)
+    for column in declared.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:
             raise planned_feature_error("AS (expression) without RETIRE", column.made_as_span or column.span)
-    return said
+    return declared

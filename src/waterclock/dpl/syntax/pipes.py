@@ -92,8 +92,8 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
             for source in part.find_all(exp.From):
                 alias = source.this
                 if isinstance(alias, exp.TableAlias) and (name := latest.get(alias.name.lower())) is not None:
-                    said = exp.TableAlias(this=exp.to_identifier(alias.name))
-                    source.set("this", exp.Table(this=exp.to_identifier(name), alias=said))
+                    new_alias = exp.TableAlias(this=exp.to_identifier(alias.name))
+                    source.set("this", exp.Table(this=exp.to_identifier(name), alias=new_alias))
             if isinstance(part, exp.CTE) and part.args["alias"].this.meta.get("start") in aliases:
                 count += 1
                 latest[part.alias.lower()] = f"{PIPED}_as{count}"

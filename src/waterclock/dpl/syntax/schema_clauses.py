@@ -12,10 +12,10 @@ from waterclock.flow.schema_changes import OnSchemaChange
 
 def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
     """Parse the action of ON SCHEMA CHANGE. Raises E290 for an unknown action."""
-    said = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
-    if said is None:
+    action = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
+    if action is None:
         raise _misspelt(cursor, "ON SCHEMA CHANGE", [each.value for each in OnSchemaChange])
-    return said
+    return action
 
 
 def take_compatible(cursor: Cursor) -> Compatibility:

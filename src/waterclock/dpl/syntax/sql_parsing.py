@@ -43,9 +43,9 @@ def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
     check_nesting(source, tokens)
     for token in tokens:
         if token.token_type is TokenType.NUMBER and not _NUMBER.fullmatch(token.text):
-            said = token.text if len(token.text) <= 40 else f"{token.text[:40]}…"
+            shown = token.text if len(token.text) <= 40 else f"{token.text[:40]}…"
             span = source.span(token.start, token.end + 1)
-            raise span.refuse("E220", f"{said} is not a number", fix="write it in digits, as in 10, 0.5 or 1e6")
+            raise span.refuse("E220", f"{shown} is not a number", fix="write it in digits, as in 10, 0.5 or 1e6")
     try:
         return parse_tokens(source, tokens)
     except ParseError:

@@ -27,7 +27,7 @@ _FOREIGN = {
     "FLOAT8": "DOUBLE", "NUMBER": "DECIMAL(38,0)", "BLOB": "BINARY", "BYTEA": "BINARY", "SERIAL": "INT",
     "NVARCHAR": "STRING", "STR": "STRING", "OBJECT": "STRING", "BIGSERIAL": "BIGINT", "CLOB": "STRING",
 }  # fmt: skip
-_SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "HIDDEN", "TAGS", "COMMENT")
+_PROPERTY_WORDS = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "HIDDEN", "TAGS", "COMMENT")
 _INTERVAL_WORDS = frozenset("YEAR MONTH DAY HOUR MINUTE SECOND TO".split())
 _WITH_LENGTH = frozenset({"CHAR", "CHARACTER", "VARCHAR"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
@@ -45,7 +45,7 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     if upper not in _TYPES | _PASSED:
         foreign = f"write {_FOREIGN[upper]}, its name in Spark SQL" if upper in _FOREIGN else None
         otherwise = "write a type of Spark SQL, as in STRING, BIGINT, DOUBLE or TIMESTAMP"
-        near = did_you_mean(upper, [*_TYPES, *_SAID], otherwise=otherwise)
+        near = did_you_mean(upper, [*_TYPES, *_PROPERTY_WORDS], otherwise=otherwise)
         raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or near)
     if upper == "INTERVAL":
         while cursor.peek().upper in _INTERVAL_WORDS:
@@ -70,9 +70,9 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
 def _check_length(span: Span, upper: str) -> None:
     """Raise E219 for a type with a number in brackets that Spark does not accept, such as INT(4) or CHAR(0)."""
     text = " ".join(span.text.split())
-    said = _DIGITS.search(span.text)
+    digits = _DIGITS.search(span.text)
     if upper in {*_WITH_LENGTH, "DECIMAL", "DEC", "NUMERIC"}:
-        if said is None or (upper in _WITH_LENGTH and (said[2] or not int(said[1][:9]))):
+        if digits is None or (upper in _WITH_LENGTH and (digits[2] or not int(digits[1][:9]))):
             example = f"{upper}(10)" if upper in _WITH_LENGTH else f"{upper}(10,2)"
             raise span.refuse("E219", f"{text} is not a valid type", fix=f"write it as in {example}")
     elif not upper.startswith("TIME"):  # the digits of a second, which later versions of Spark accept
@@ -81,10 +81,10 @@ def _check_length(span: Span, upper: str) -> None:
 
 def _refuse_digits(span: Span, upper: str) -> None:
     """Raise E219 for a DECIMAL with too many digits, or with more decimals than digits."""
-    said = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
-    if said is None:
+    match = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
+    if match is None:
         return
-    digits, behind = (int((text or "0")[:9]) for text in said.groups())  # 9 digits suffice to be out of range
+    digits, behind = (int((text or "0")[:9]) for text in match.groups())  # 9 digits suffice to be out of range
     if not 1 <= digits <= MOST_DIGITS or behind > digits:
         raise span.refuse(
             "E219",
