@@ -53,11 +53,13 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     errors.extend(_refused_calls(statements[0].tokens, source))
     errors.extend(_keyed_calls(statements[0].tokens, source, flow))
     errors.extend(_keyed_views(found, flow))
-    errors.extend(_windows(found, source))
+    errors.extend(_refused_values(found, source))
     errors.extend(_flat_views(found, flow))
     shown = tables_by_view(flow)
     known = {*flow.tables, *flow.views, *status_tables, *shown}
-    errors.extend(_unknown(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known))
+    errors.extend(
+        _refused_table_error(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known)
+    )
     if errors:
         raise ProjectErrors(errors)
     hiding = compute_hiding(
@@ -106,7 +108,7 @@ def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> Table
     return TableReference(*at, view=view.query, view_columns=columns)
 
 
-def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
+def _refused_table_error(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
     if table.mark:
         return table.span.refuse(
             "E216",
@@ -205,7 +207,7 @@ def _keyed_error(span: Span, what: str, made_of: str) -> WaterclockError:
     )
 
 
-def _windows(found: QueryNames, source: SourceText) -> Iterator[WaterclockError]:
+def _refused_values(found: QueryNames, source: SourceText) -> Iterator[WaterclockError]:
     for value in found.values:
         yield source.span(value.start, value.end).refuse(
             "E216",

@@ -240,7 +240,7 @@ def _compile(
 ) -> Flow | None:
     from waterclock.dpl.resolve.compile import compile_flow
 
-    statements = list(_statements(root, config, sources, errors))
+    statements = list(_read_statements(root, config, sources, errors))
     unread = len(errors)
     flow = compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
     if unread:  # a table is not unknown because its statement could not be parsed
@@ -379,7 +379,7 @@ def _no_statements_error(config: Config) -> WaterclockError:
     )
 
 
-def _statements(
+def _read_statements(
     root: Path, config: Config, sources: Mapping[str, str], errors: list[WaterclockError]
 ) -> Iterator[Statement]:
     from waterclock.dpl.syntax.parser import parse_text
@@ -387,14 +387,14 @@ def _statements(
 
     for name, text in sources.items():
         if name.endswith(".py"):
-            found, wrong = _python(root / name, root, config)
+            found, wrong = _read_python(root / name, root, config)
         else:
             found, wrong = parse_text(SourceText(name, text), variables=config.variables)
         errors.extend(wrong)
         yield from found
 
 
-def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
+def _read_python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
     """Read the statements of a Python file. `waterclock.dpl.python` is imported only if needed, because it is slow."""
     from waterclock.dpl.python.statements import load_python
 
@@ -404,10 +404,10 @@ def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], li
 def _sort_errors(errors: list[WaterclockError]) -> tuple[WaterclockError, ...]:
     """Sort errors by file, line and column, and drop duplicates."""
     unique = {(error.code, error.where, error.what): error for error in errors}
-    return tuple(sorted(unique.values(), key=_position))
+    return tuple(sorted(unique.values(), key=_sort_key))
 
 
-def _position(error: WaterclockError) -> tuple[str, int, int, str]:
+def _sort_key(error: WaterclockError) -> tuple[str, int, int, str]:
     file, _, rest = (error.where or "").partition(":")
     line, _, column = rest.partition(":")
     return file, int(line) if line.isdigit() else 0, int(column) if column.isdigit() else 0, error.code

@@ -162,11 +162,11 @@ def keeps_unread(columns: Columns) -> bool:
 
 def rules_without_expression(table: Table) -> tuple[Rule, ...]:
     """Return the checks of parsed lines and references as rules, so that they can be listed with the EXPECT rules."""
-    asked = (check for check in checks_of(table) if check.demand in {Requirement.PARSED, Requirement.REFERENCE})
+    listed = (check for check in checks_of(table) if check.demand in {Requirement.PARSED, Requirement.REFERENCE})
     return tuple(
         Rule(check.text if check.demand is Requirement.PARSED else check.name, check.name, Scope.ROW,
              check.ladder[0].action, table.place, ladder=check.ladder)
-        for check in asked
+        for check in listed
     )  # fmt: skip
 
 
@@ -188,8 +188,8 @@ def columns_to_request(table: Table) -> Columns:
         for it in of.named
         if not it.tells
     )
-    beside = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
-    return replace(of, named=(*own, *beside))
+    origin_columns = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
+    return replace(of, named=(*own, *origin_columns))
 
 
 def is_nested(type_text: str) -> bool:

@@ -50,7 +50,7 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
     lines = [HEAD.rstrip()]
     for schema in dict.fromkeys(name.partition(".")[0] for name in drawn):
         inside = [name for name in drawn if name.partition(".")[0] == schema]
-        lone = {name: fields[name] for name in inside if name not in referred and not _refers(fields[name])}
+        lone = {name: fields[name] for name in inside if name not in referred and not _has_references(fields[name])}
         lines.append(f'  subgraph "cluster_{schema}" {{')
         lines.append(f'    label="{schema}"; labeljust=l; style="rounded"; color="#c5ccd3"; fontcolor="#55606b";')
         lines += [f"    {_node(drawn[name], fields[name])}" for name in inside]
@@ -89,7 +89,7 @@ def _field(name: str, column: Column | None, known: str, *, is_key: bool) -> Fie
     return Field(name, type_text.lower(), is_key, column.references if column else None)
 
 
-def _refers(fields: tuple[Field, ...]) -> bool:
+def _has_references(fields: tuple[Field, ...]) -> bool:
     return any(each.references for each in fields)
 
 

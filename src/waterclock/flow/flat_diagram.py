@@ -77,9 +77,9 @@ def _walk_flat_parts(
     name = flat.read.table
     table = flow.tables[name]
     record = RECORD if join and flat.is_temporal else ()
-    behind = {each.lower() for each in (*join.parent_columns, *record)} if join else set()
+    left_out = {each.lower() for each in (*join.parent_columns, *record)} if join else set()
     fields = fields_of(table, known.get(name, {}))
-    columns = tuple((each.name + suffix, each) for each in fields if each.name.lower() not in behind)
+    columns = tuple((each.name + suffix, each) for each in fields if each.name.lower() not in left_out)
     is_open = table.columns.is_open and name not in known
     yield FlatPart(
         name,

@@ -41,23 +41,23 @@ def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) 
         return None
     found = [FlatColumn(name, flat.read.table, name) for name in own if name.lower() != TIMELABEL]
     for join in flat.joins:
-        brought = flat_columns(join.parent, columns_of)
-        if brought is None:
+        parent_columns = flat_columns(join.parent, columns_of)
+        if parent_columns is None:
             return None
-        found += select_parent_columns(join, brought)
+        found += select_parent_columns(join, parent_columns)
     return tuple(found)
 
 
 def select_parent_columns(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
     """Return the columns of a parent that a join adds to its child, with the join's ROLE as a suffix of their names."""
     record = RECORD if join.parent.is_temporal else ()
-    behind = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}
+    left_out = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}
     hidden = {(join.parent.read.table, name.lower()) for name in join.left_out}
     suffix = f"_{join.role}" if join.role else ""
     return [
         FlatColumn(each.name + suffix, each.table, each.column)
         for each in columns
-        if each.name.lower() not in behind and (each.table, each.name.lower()) not in hidden
+        if each.name.lower() not in left_out and (each.table, each.name.lower()) not in hidden
     ]
 
 

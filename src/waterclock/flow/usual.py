@@ -95,14 +95,14 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     slots = [slot_of(label) for label, _ in known]
     profile = _medians(slots, values)
     everywhere = median(values)
-    # the recent level moves all seasons up and down: `residuals` contain it, `strayed` do not
+    # the recent level moves all seasons up and down: `residuals` contain it, `deviations` do not
     residuals = [value - profile[slot] for slot, value in zip(slots, values, strict=True)]
     width = _WIDTH_OF_DAYS if step >= _DAILY else _WIDTH
     levels = _running_medians(residuals, width)
     level = levels[-1]
     # each value is compared with the level before it; the first `width` values are compared with their common level
-    strayed = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
-    spread = _MAD_TO_SIGMA * median(abs(each) for each in strayed)
+    deviations = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
+    spread = _MAD_TO_SIGMA * median(abs(each) for each in deviations)
     middle = profile.get(slot_of(at), everywhere) + level
     floor = _counting_spread(math.exp(min(middle, _MOST_LOG)) - offset) if is_ratio and is_count else _LEAST_SPREAD
     least = floor if is_ratio else abs(middle) * _LEAST_SPREAD
@@ -161,10 +161,10 @@ def _counting_spread(middle: float) -> float:
 
 
 def _medians(slots: Sequence[Hashable], values: Sequence[float]) -> Mapping[Hashable, float]:
-    gathered: dict[Hashable, list[float]] = {}
+    by_slot: dict[Hashable, list[float]] = {}
     for slot, value in zip(slots, values, strict=True):
-        gathered.setdefault(slot, []).append(value)
-    return {slot: median(found) for slot, found in gathered.items()}
+        by_slot.setdefault(slot, []).append(value)
+    return {slot: median(found) for slot, found in by_slot.items()}
 
 
 def slot_clock(zone: str, step: timedelta, at: datetime) -> tzinfo:

@@ -124,7 +124,7 @@ def connection(name: str, **arguments: Unpack[ConnectionArguments]) -> None:
     Example:
         >>> wc.connection("till", type="sqlite", options={"path": "data/till.sqlite"})
     """
-    _note(StatementKind.CONNECTION, name, arguments)
+    _record_call(StatementKind.CONNECTION, name, arguments)
 
 
 def collect(name: str, **arguments: Unpack[CollectArguments]) -> None:
@@ -139,7 +139,7 @@ def collect(name: str, **arguments: Unpack[CollectArguments]) -> None:
         >>> wc.collect("raw.returns", from_="shop.returns", columns="id BIGINT KEY, at TIMESTAMP, *", every="day",
         ...            start="2026-01-01", by="data time at", mode="append")
     """
-    _note(StatementKind.COLLECT, name, arguments)
+    _record_call(StatementKind.COLLECT, name, arguments)
 
 
 def view(name: str, **arguments: Unpack[ViewArguments]) -> None:
@@ -152,7 +152,7 @@ def view(name: str, **arguments: Unpack[ViewArguments]) -> None:
     Example:
         >>> wc.view("stg.large_orders", as_="SELECT * FROM raw.orders WHERE amount > 100")
     """
-    _note(StatementKind.VIEW, name, arguments)
+    _record_call(StatementKind.VIEW, name, arguments)
 
 
 def publish(name: str, **arguments: Unpack[PublishArguments]) -> None:
@@ -165,7 +165,7 @@ def publish(name: str, **arguments: Unpack[PublishArguments]) -> None:
     Example:
         >>> wc.publish("raw.orders", to="reports.orders", mode="merge")
     """
-    _note(StatementKind.PUBLISH, name, arguments)
+    _record_call(StatementKind.PUBLISH, name, arguments)
 
 
 def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F], F]:
@@ -188,7 +188,7 @@ def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F
         ... def customers(orders: wc.DataFrame = wc.history("raw.orders")) -> wc.DataFrame:
         ...     return orders.groupBy("customer").sum("amount")
     """
-    return _decorator(_note(StatementKind.TRANSFORM, name, arguments))
+    return _decorator(_record_call(StatementKind.TRANSFORM, name, arguments))
 
 
 def stateful(
@@ -220,8 +220,8 @@ def stateful(
     of_state = {"columns": own.pop("state_columns", None), "was": own.pop("state_was", None)}
     of_state |= {word: own[word] for word in _BOTH if word in own}
     calls = [
-        _note(StatementKind.TRANSFORM, name, {"partitioned": True, **own}),
-        _note(StatementKind.TRANSFORM, state, {"regular": True, **of_state}) if state else None,
+        _record_call(StatementKind.TRANSFORM, name, {"partitioned": True, **own}),
+        _record_call(StatementKind.TRANSFORM, state, {"regular": True, **of_state}) if state else None,
     ]
     for is_state, call in enumerate(calls):
         if call is not None:
@@ -256,7 +256,7 @@ def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F],
         ... def initials(name: str) -> str:
         ...     return "".join(word[0] for word in name.split())
     """
-    return _decorator(_note(StatementKind.FUNCTION, name, arguments))
+    return _decorator(_record_call(StatementKind.FUNCTION, name, arguments))
 
 
 def grant(right: str, **arguments: Unpack[GrantArguments]) -> None:
@@ -271,7 +271,7 @@ def grant(right: str, **arguments: Unpack[GrantArguments]) -> None:
         >>> wc.grant("select", on="raw.orders", to="(analyst)", columns="id, customer AS (mask_text(customer))",
         ...          where="customer = USER('customer')")
     """
-    _note(StatementKind.GRANT, right, arguments)
+    _record_call(StatementKind.GRANT, right, arguments)
 
 
 def secret(name: str) -> Secret:
@@ -433,14 +433,14 @@ def var(name: str) -> Any:
         ... def large(orders: wc.DataFrame = wc.table("raw.orders"), least=wc.var("least")) -> wc.DataFrame:
         ...     return orders.where(orders.amount >= least)
     """
-    return VariableCall(name, _site())
+    return VariableCall(name, _call_site())
 
 
 def _read(word: str, name: object, span: object = None, *, hidden: object = False) -> ReadCall:
-    return ReadCall(word, name, span, _site(), hidden)
+    return ReadCall(word, name, span, _call_site(), hidden)
 
 
-def _note(kind: StatementKind, name: object, arguments: Mapping[str, Any]) -> Call | None:
+def _record_call(kind: StatementKind, name: object, arguments: Mapping[str, Any]) -> Call | None:
     recorder = _recorder.get()
     if recorder is None or not _is_own(recorder):
         return None
@@ -467,7 +467,7 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _site() -> CallSite | None:
+def _call_site() -> CallSite | None:
     """Return the position from which this module was called; None while no project file is loaded."""
     recorder = _recorder.get()
     return None if recorder is None else _site_in(recorder)

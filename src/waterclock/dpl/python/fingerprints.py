@@ -32,7 +32,7 @@ class PythonFingerprints:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._modules: dict[Path, _Module] = {}
-        self._bindings: dict[Path, dict[str, list[_CodePiece]]] = {}
+        self._find_bindings: dict[Path, dict[str, list[_CodePiece]]] = {}
 
     def shapes_of(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()
@@ -42,28 +42,28 @@ class PythonFingerprints:
         In the first shape, names of tables that the parameters read are marked for `replace_marked_table_names`.
         `declared` are the end positions of calls that declare statements; decorators that end there are left out.
         """
-        own, pieces = self._pieces(function, tree, path, declared)
+        own, pieces = self._collect_pieces(function, tree, path, declared)
         used = sorted(piece.shape for piece in pieces if piece is not own)
-        used += _list_orders(self._bindings[path], (piece for piece in pieces if piece is not own))
+        used += _list_orders(self._find_bindings[path], (piece for piece in pieces if piece is not own))
         modules = self._collect_module_shapes(path, pieces)
         whole = _shape(_with_marks(own.node))
         return whole, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))
 
     def code_of(self, function: ast.FunctionDef, tree: ast.Module, path: Path) -> Iterator[tuple[str, ast.AST]]:
         """Yield the syntax trees that a function's fingerprint covers, each with its file's path in the project."""
-        _, pieces = self._pieces(function, tree, path, ())
+        _, pieces = self._collect_pieces(function, tree, path, ())
         yield from ((path.relative_to(self.root).as_posix(), piece.node) for piece in pieces)
         for name in self._collect_module_shapes(path, pieces):
             with suppress(SyntaxError):
                 yield name, ast.parse((self.root / name).read_bytes())
 
-    def _pieces(
+    def _collect_pieces(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, declared: Collection[End]
     ) -> tuple[_CodePiece, list[_CodePiece]]:
         """Return a function without the decorators in `declared`, and a list of it and all statements that it uses."""
-        if path not in self._bindings:
-            self._bindings[path] = _bindings(tree, self._list_values(tree, path))
-        bindings = self._bindings[path]
+        if path not in self._find_bindings:
+            self._find_bindings[path] = _find_bindings(tree, self._list_values(tree, path))
+        bindings = self._find_bindings[path]
         decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in declared]
         own = _CodePiece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
         stars = bindings.get(_STAR, [])  # they may bind any name
@@ -80,7 +80,7 @@ class PythonFingerprints:
     def _collect_module_shapes(self, path: Path, pieces: Iterable[_CodePiece]) -> dict[str, str]:
         """Map each project file that code imports, directly or through other modules, to its shape."""
         found: dict[str, str] = {}
-        waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
+        waiting = [file for piece in pieces for node in piece.imports for file in self._imported_files(node, path)]
         while waiting:
             file = waiting.pop()
             name = file.relative_to(self.root).as_posix()
@@ -97,11 +97,11 @@ class PythonFingerprints:
             except SyntaxError:
                 self._modules[file] = _Module("", ())  # importing it fails, which is reported
             else:
-                files = [found for node in whole.imports for found in self._files(node, file)]
+                files = [found for node in whole.imports for found in self._imported_files(node, file)]
                 self._modules[file] = _Module(whole.shape, tuple(files))
         return self._modules[file]
 
-    def _files(self, node: _Imports, path: Path) -> Iterator[Path]:
+    def _imported_files(self, node: _Imports, path: Path) -> Iterator[Path]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from self._files_of(alias.name.split("."))
@@ -117,11 +117,11 @@ class PythonFingerprints:
     def _list_values(self, tree: ast.Module, path: Path) -> Iterator[str]:
         """Yield the names that a file imports from modules of the project, except names of modules."""
         for node in tree.body:
-            if isinstance(node, ast.ImportFrom) and any(self._files(node, path)):
+            if isinstance(node, ast.ImportFrom) and any(self._imported_files(node, path)):
                 for alias in node.names:
                     alone = ast.ImportFrom(node.module, [alias], node.level)
                     module = ast.ImportFrom(node.module, [], node.level)
-                    if {*self._files(alone, path)} == {*self._files(module, path)}:
+                    if {*self._imported_files(alone, path)} == {*self._imported_files(module, path)}:
                         yield alias.asname or alias.name
 
     def _files_of(self, names: list[str]) -> Iterator[Path]:
@@ -178,7 +178,7 @@ def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodeP
             yield f"{name}: {' '.join(shapes)}"
 
 
-def _bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_CodePiece]]:
+def _find_bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_CodePiece]]:
     """Map each name to the top-level statements of a module that bind it or may change its value.
 
     `values` are the imported names that are not modules: calling a function of a module does not change the module.
@@ -265,15 +265,15 @@ def _shape(node: ast.AST) -> str:
     for name, value in ast.iter_fields(node):
         if name in _LEFT_OUT or value is None or value == []:
             continue
-        parts.append(f"{name}={_value(_strip_docstring(node, value) if name == 'body' else value)}")
+        parts.append(f"{name}={_field_text(_strip_docstring(node, value) if name == 'body' else value)}")
     return f"({' '.join(parts)})"
 
 
-def _value(value: object) -> str:
+def _field_text(value: object) -> str:
     if isinstance(value, ast.AST):
         return _shape(value)
     if isinstance(value, list):
-        return f"[{' '.join(_value(one) for one in value)}]"
+        return f"[{' '.join(_field_text(one) for one in value)}]"
     return repr(value)
 
 

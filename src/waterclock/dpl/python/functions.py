@@ -165,7 +165,7 @@ def describe_function(
         file=found.text.source.file,
         name=name,
         arguments=arguments,
-        source=_source(found.text, found.node),
+        source=_source_text(found.text, found.node),
         place=found.span.place,
         fingerprint=digest(replace_marked_table_names(shapes, {})),
         shapes=shapes,
@@ -188,7 +188,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
     if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
         raise _parameter_error(parameter, at)
     if isinstance(default, ReadCall):
-        return _read(name, default, at, texts)
+        return _read_call_argument(name, default, at, texts)
     if isinstance(default, VariableCall):
         place, text = texts.positional(default.site, 0, default.name, at)
         return Argument(name, variable=text), place.span(0, len(text) or 1)
@@ -197,7 +197,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
     raise _parameter_error(parameter, at, is_window=_is_window(parameter, found))
 
 
-def _read(name: str, read_call: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
+def _read_call_argument(name: str, read_call: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
     source, _ = texts.positional(read_call.site, 0, read_call.table, at)
     table, place = texts.table_name(source)
     if not isinstance(read_call.hidden, bool):
@@ -255,7 +255,7 @@ def _parameter_error(parameter: inspect.Parameter, at: Span, *, is_window: bool 
     return at.refuse("E253", f"parameter {name} is not an input, a variable or the window", why=why, fix=fix)
 
 
-def _source(text: PythonText, node: ast.FunctionDef) -> str:
+def _source_text(text: PythonText, node: ast.FunctionDef) -> str:
     first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
     return "\n".join(text.source.text.split("\n")[first - 1 : node.end_lineno])
 

@@ -16,7 +16,7 @@ from waterclock.dpl.python.checked_imports import check_imports_of
 from waterclock.permissions.project_trust import read_trusted_file
 
 _PREFIX = "waterclock_file_"
-_NEVER_ASIDE = sys.stdlib_module_names | {"waterclock", "__main__"}
+_NEVER_REMOVED = sys.stdlib_module_names | {"waterclock", "__main__"}
 _lock = threading.RLock()
 
 
@@ -28,7 +28,7 @@ def run_file(path: Path, root: Path) -> ModuleType:
     Raises E930 if another user can change the file, and the exceptions of the file itself.
     """
     check_imports_of(root)
-    spec = _spec(path, root)
+    spec = _module_spec(path, root)
     module = importlib.util.module_from_spec(spec)
     source = importlib.util.decode_source(read_trusted_file(path, root))
     code = compile(source, str(path), "exec", dont_inherit=True)
@@ -48,7 +48,7 @@ def isolate_imports(root: Path) -> Iterator[None]:
     Output of the project's files is redirected to stderr, because a command's own output may be JSON.
     """
     with _lock:
-        aside = {name: sys.modules.pop(name) for name in _modules_of(root)}
+        saved_modules = {name: sys.modules.pop(name) for name in _modules_of(root)}
         path, writes = list(sys.path), sys.dont_write_bytecode
         sys.path.insert(0, str(root))
         sys.dont_write_bytecode = True
@@ -60,7 +60,7 @@ def isolate_imports(root: Path) -> Iterator[None]:
             sys.path[:], sys.dont_write_bytecode = path, writes
             for name in _modules_of(root):
                 del sys.modules[name]
-            sys.modules.update(aside)
+            sys.modules.update(saved_modules)
 
 
 def forget(root: Path) -> None:
@@ -73,7 +73,7 @@ def forget(root: Path) -> None:
     importlib.invalidate_caches()
 
 
-def _spec(path: Path, root: Path) -> ModuleSpec:
+def _module_spec(path: Path, root: Path) -> ModuleSpec:
     folders = path.relative_to(root).parts[:-1] if path.is_relative_to(root) else ()
     package = [*folders] if all(folder.isidentifier() for folder in folders) else []
     stem = "".join(sign if sign.isalnum() else "_" for sign in path.stem)
@@ -86,7 +86,7 @@ def _spec(path: Path, root: Path) -> ModuleSpec:
 def _modules_of(root: Path) -> list[str]:
     """Return the names of imported modules named like files and folders in `root`, also modules of other projects."""
     names = {entry.name.removesuffix(".py") for entry in root.iterdir() if entry.is_dir() or entry.suffix == ".py"}
-    names -= _NEVER_ASIDE
+    names -= _NEVER_REMOVED
     return [name for name, module in [*sys.modules.items()] if name.partition(".")[0] in names and _is_plain(module)]
 
 

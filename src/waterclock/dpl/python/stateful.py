@@ -78,11 +78,11 @@ def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
 def check_step_arguments(call: Call, texts: Texts) -> WaterclockError | None:
     """Return the error for a call of `wc.stateful` without `rows`, `state` or `key`; None if it has all of them."""
     step = call.step
-    lacking = [name for name in ("rows", "state", "key") if step is not None and not getattr(step, name)]
-    if not lacking:
+    missing = [name for name in ("rows", "state", "key") if step is not None and not getattr(step, name)]
+    if not missing:
         return None
     return texts.site(call.site).refuse(
-        "E259", f"wc.stateful has no {', '.join(lacking)}",
+        "E259", f"wc.stateful has no {', '.join(missing)}",
         why="it reads the rows of one table, by key, and keeps its state in another",
         fix='add it, as in rows="web.clicks", state="web.pending", key="user_id"',
     )  # fmt: skip

@@ -121,7 +121,7 @@ class _CallReader:
                 clauses.extend(self._argument(call, argument, value, failed))
             except WaterclockError as error:
                 self.errors.append(error)
-                failed.add(UNREAD if error.code == "E205" else _word(argument))
+                failed.add(UNREAD if error.code == "E205" else _clause_word(argument))
         return clauses
 
     def _argument(self, call: Call, argument: str, value: object, failed: set[str]) -> Iterator[Clause]:
@@ -129,7 +129,7 @@ class _CallReader:
         self._refuse_unknown(call, argument, at)
         if call.kind is StatementKind.FUNCTION:
             return  # its arguments are one clause, read together
-        word = _word(argument)
+        word = _clause_word(argument)
         clause = BY_ARGUMENT[argument]
         if clause.form is ClauseForm.FLAG:
             if value is not True:
@@ -138,9 +138,9 @@ class _CallReader:
         elif argument == "options" and isinstance(value, Mapping):
             yield Clause(word, self._options(call, value, failed), at)
         elif argument == "when":
-            yield from self._whens(call, value, at)
+            yield from self._when_clauses(call, value, at)
         elif clause.form is ClauseForm.LIST and not isinstance(value, str):
-            sources = self._list(call, argument, value)
+            sources = self._list_sources(call, argument, value)
             if clause.is_repeatable:
                 for source in sources:
                     yield self._parse_clause(call.kind, word, source)
@@ -150,7 +150,7 @@ class _CallReader:
             source = self.texts.argument(call.site, call.written_name(argument), value)
             yield self._parse_clause(call.kind, word, source)
 
-    def _whens(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
+    def _when_clauses(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
         """Yield a clause for each pair of a condition and a query in the argument `when`."""
         node = self.texts.keyword(call.site, "when")
         pairs = value if isinstance(value, list | tuple) else ()
@@ -181,7 +181,7 @@ class _CallReader:
         known = ARGUMENTS[call.kind]
         if argument in known:
             return
-        word = _word(argument)
+        word = _clause_word(argument)
         clause = BY_WORD.get(word)
         if clause is not None and call.kind in clause.later:
             raise planned_feature_error(word, at)
@@ -241,7 +241,7 @@ class _CallReader:
         shown = "a value that is not shown" if is_credential(name) else hide_credentials(repr(value))
         raise span.refuse("E251", f"option {name} is {shown}, not a string, a number, True or False", fix=fix)
 
-    def _list(self, call: Call, argument: str, value: object) -> list[SourceText]:
+    def _list_sources(self, call: Call, argument: str, value: object) -> list[SourceText]:
         node = self.texts.keyword(call.site, argument)
         if not isinstance(value, Sequence):
             return [self.texts.argument(call.site, argument, value)]
@@ -292,7 +292,7 @@ class _CallReader:
         return None, []
 
 
-def _word(argument: str) -> str:
+def _clause_word(argument: str) -> str:
     return BY_ARGUMENT[argument].word if argument in BY_ARGUMENT else argument_word(argument)
 
 

@@ -30,7 +30,7 @@ These aggregates have no expansion, because Spark cannot nest aggregates: `group
 """
 EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
 """An example rule for each aggregate in `GROUP_AGGREGATES`."""
-_BEHIND = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
+_MODIFIERS = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
 _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
 
 
@@ -47,7 +47,7 @@ def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int
         return _check_grouped_call(source, tokens, index)
     if upper not in _SPARK_EXPANSIONS or not _is_call(tokens, index):
         return None
-    closing, commas = _arguments(tokens, index + 1)
+    closing, commas = _find_arguments(tokens, index + 1)
     if closing > index + 2 and not commas:
         return None
     span = source.span(tokens[index].start, tokens[index].end + 1)
@@ -58,7 +58,7 @@ def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int
 
 def _check_grouped_call(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
     name = tokens[index].text.lower()
-    closing, commas = _arguments(tokens, index + 1)
+    closing, commas = _find_arguments(tokens, index + 1)
     span = source.span(tokens[index].start, tokens[index].end + 1)
     count = len(commas) + 1 if closing > index + 2 else 0
     inside = tokens[index + 2 : closing]
@@ -72,7 +72,7 @@ def _check_grouped_call(source: SourceText, tokens: Sequence[Token], index: int)
         what = f"{span.text} has an aggregate as an argument"
     elif any(each.text == "*" and before.text in {"(", ","} for before, each in pairwise(tokens[index + 1 : closing])):
         what = f"{span.text} is called with *"
-    elif after in _BEHIND:
+    elif after in _MODIFIERS:
         what = f"{span.text} has {after}"
     else:
         return None
@@ -88,7 +88,7 @@ def expand_aggregates(text: str) -> str:
         words = _SPARK_EXPANSIONS.get(tokens[index].text.upper())
         if words is None or not _is_call(tokens, index):
             continue
-        closing, _ = _arguments(tokens, index + 1)
+        closing, _ = _find_arguments(tokens, index + 1)
         inside = text[tokens[index + 1].end + 1 : tokens[closing].start].strip()
         return expand_aggregates(text[: tokens[index].start] + words.format(inside) + text[tokens[closing].end + 1 :])
     return text
@@ -102,7 +102,7 @@ def grouped_calls(text: str) -> Iterator[tuple[int, int, str, list[str]]]:
     for index, token in enumerate(tokens):
         if token.text.lower() not in GROUP_AGGREGATES or not _is_call(tokens, index):
             continue
-        closing, commas = _arguments(tokens, index + 1)
+        closing, commas = _find_arguments(tokens, index + 1)
         bounds = [index + 1, *commas, closing]
         arguments = [text[tokens[left].end + 1 : tokens[right].start].strip() for left, right in pairwise(bounds)]
         yield token.start, tokens[closing].end + 1, token.text.lower(), arguments
@@ -114,10 +114,10 @@ def aggregates_of(text: str) -> list[str]:
     for index, token in enumerate(tokens):
         if index < behind or not _is_aggregate_call(tokens, index):
             continue
-        closing, _ = _arguments(tokens, index + 1)
+        closing, _ = _find_arguments(tokens, index + 1)
         behind = closing + 1
         follows = tokens[behind].text.upper() if behind < len(tokens) else ""
-        if follows not in _BEHIND:
+        if follows not in _MODIFIERS:
             found[text[token.start : tokens[closing].end + 1]] = None
     return list(found)
 
@@ -138,7 +138,7 @@ def _is_call(tokens: Sequence[Token], index: int) -> bool:
     return is_name and follows and not (index and tokens[index - 1].token_type is TokenType.DOT)
 
 
-def _arguments(tokens: Sequence[Token], opening: int) -> tuple[int, list[int]]:
+def _find_arguments(tokens: Sequence[Token], opening: int) -> tuple[int, list[int]]:
     """Return the index of the bracket that closes the one at `opening`, and the indexes of commas between arguments."""
     depth, commas = 0, list[int]()
     for at in range(opening, len(tokens)):

@@ -183,9 +183,9 @@ class ColumnFlow:
         frame.windows = {each.name.lower(): each for each in query.args.get("windows") or ()}
         from_ = query.args.get("from_")
         if from_ is not None:
-            self._source(from_.this, frame, ctes)
+            self._add_source(from_.this, frame, ctes)
         for join in query.args.get("joins") or ():
-            self._source(join.this, frame, ctes)
+            self._add_source(join.this, frame, ctes)
             if join.args.get("kind") in {"SEMI", "ANTI"}:
                 frame.hidden.add(frame.sources[-1][0].lower())
             if join.method == "NATURAL":
@@ -193,7 +193,7 @@ class ColumnFlow:
             for column in join.args.get("using") or ():
                 frame.sides[column.name.lower()] = join.args.get("side") or ""
         for lateral in query.args.get("laterals") or ():
-            self._source(lateral, frame, ctes)
+            self._add_source(lateral, frame, ctes)
         for name, call in time_windows_of(query):
             frame.time_windows[name] = frame.time_windows.get(name, NOTHING) | self._trace_expression(call, frame, ctes)
         aliases = frozenset(alias.lower() for alias, _ in frame.sources) | (
@@ -209,9 +209,9 @@ class ColumnFlow:
             frame.made |= {column.name.lower(): column.origin for column in one.columns if isinstance(each, exp.Alias)}
         return made
 
-    def _source(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> None:
+    def _add_source(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> None:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):  # brackets around joins
-            self._source(node.this, frame, ctes)
+            self._add_source(node.this, frame, ctes)
             return
         alias = node.alias_or_name
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -223,14 +223,14 @@ class ColumnFlow:
         elif isinstance(node, exp.Values):
             made = self._values(node, frame, ctes)
         else:  # explode(...) and its like, with LATERAL VIEW, LATERAL or by themselves
-            made, alias = self._rows(node.this, frame, ctes), node.alias
+            made, alias = self._generated_columns(node.this, frame, ctes), node.alias
         frame.sources.append((alias, LOST if node.args.get("pivots") else self._apply_alias(node, made)))
         if is_piped(node):
             frame.piped = frame.sources[-1][1]
         elif isinstance(node, exp.Subquery) and not node.alias:
             frame.unnamed = frame.sources[-1][1]
         for join in node.args.get("joins") or ():
-            self._source(join.this, frame, ctes)
+            self._add_source(join.this, frame, ctes)
             for column in join.args.get("using") or ():
                 frame.sides[column.name.lower()] = join.args.get("side") or ""
 
@@ -243,7 +243,7 @@ class ColumnFlow:
             )
         )
 
-    def _rows(
+    def _generated_columns(
         self, call: Any, frame: _Frame, ctes: Mapping[str, ColumnSource], names: Iterable[str] = ()
     ) -> ColumnSource:
         """Return the columns of a call such as `explode(a)`. Each derives from all arguments, except those of STACK."""
@@ -278,22 +278,22 @@ class ColumnFlow:
 
     def _projection(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         if isinstance(node, exp.Aliases):
-            made = self._rows(node.this, frame, ctes, (alias.name for alias in node.aliases))
+            made = self._generated_columns(node.this, frame, ctes, (alias.name for alias in node.aliases))
             return replace(made, columns=tuple(replace(column, node=node) for column in made.columns))
         if node.is_star and isinstance(node, exp.Star | exp.Column | exp.Dot):
-            return self._star(node, frame, ctes)
+            return self._expand_star(node, frame, ctes)
         if isinstance(node, exp.Alias):
             return ColumnSource((FlowColumn(node.alias, self._trace_expression(node.this, frame, ctes), node),))
         if makes_rows(node):
-            return self._rows(node, frame, ctes)
+            return self._generated_columns(node, frame, ctes)
         name = node.name if isinstance(node, exp.Column | exp.Dot) else node.alias_or_name or node.name
         return ColumnSource(
             (FlowColumn(name, self._trace_expression(node, frame, ctes), node),)
         )  # without a name it still has its position
 
-    def _star(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
+    def _expand_star(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else exp.Star()
-        excepted = [_names(each) for each in star.args.get("except_") or ()]
+        excepted = [_name_parts(each) for each in star.args.get("except_") or ()]
         left_out = {names[0] for names in excepted if len(names) == 1}
         if isinstance(node, exp.Star):
             of_one = [names for names in excepted if len(names) > 1]
@@ -375,9 +375,9 @@ class ColumnFlow:
         inner = node.this if isinstance(node, exp.Subquery) else node
         if not isinstance(inner, exp.Select):
             return UNKNOWN
-        asked = inner.copy()
-        asked.set("expressions", [exp.alias_(each, "c") for each in _conditions(inner)])
-        return self.query(asked, frame, ctes).whole()
+        conditions_query = inner.copy()
+        conditions_query.set("expressions", [exp.alias_(each, "c") for each in _conditions(inner)])
+        return self.query(conditions_query, frame, ctes).whole()
 
 
 def _called_name(node: Any) -> str:
@@ -387,7 +387,7 @@ def _called_name(node: Any) -> str:
     return (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
 
 
-def _names(node: Any) -> list[str]:
+def _name_parts(node: Any) -> list[str]:
     """Return the parts of a column's name in an EXCEPT, in lower case: the name, after its qualifier if it has one."""
     parts = node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
     return [part.name.lower() for part in parts]

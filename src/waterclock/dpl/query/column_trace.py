@@ -21,7 +21,7 @@ from waterclock.flow.flats import flat_columns
 from waterclock.timelabel.label import TIMELABEL
 
 _DIALECT = "databricks"
-_MADE_UP = re.compile(r"_[0-9]+")
+_GENERATED_NAME = re.compile(r"_[0-9]+")
 _UNKNOWN_TYPE = "unknown"
 UNKNOWN_ORIGIN = "not known: the query alone does not tell which columns it is made of"
 
@@ -126,20 +126,20 @@ class _Tracer:
         names: dict[Read | Flat, str] = {}
         self.text = splice(query, lambda read: names.setdefault(read, f"wc_{len(names)}")).text
         self.reads = {name: read for read, name in names.items()}
-        self.flats = {name: self._flat(read) for name, read in self.reads.items() if isinstance(read, Flat)}
+        self.flats = {name: self._flat_columns(read) for name, read in self.reads.items() if isinstance(read, Flat)}
 
     def trace(self) -> TracedColumns:
         try:
             tree = parse_query_text(self.text)
-            made = ColumnFlow(self._read, self.calls).query(tree)
+            made = ColumnFlow(self._columns_of_read, self.calls).query(tree)
         except (SqlglotError, ValueError, RecursionError):
             return TracedColumns({"*": TracedColumn(note=UNKNOWN_ORIGIN)})
         found: dict[str, TracedColumn] = {}
-        texts = self._texts(tree)
+        texts = self._find_expressions(tree)
         for column in made.columns:
             if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's column, and sets its own
                 continue
-            text = texts.get(column.name.lower()) or (_expression(column.node) if column.node else column.name)
+            text = texts.get(column.name.lower()) or (_format_expression(column.node) if column.node else column.name)
             found[self.declared.get(column.name.lower(), column.name)] = self._to_traced_column(text, column.origin)
         if rest := self._trace_unnamed_columns(made):
             found["*"] = rest
@@ -148,10 +148,10 @@ class _Tracer:
 
     def _through_star(self, made: Columns, name: str) -> frozenset[ColumnOf]:
         origins = [origin for rest in made.rests if (origin := rest(name)) is not None]
-        return frozenset(self._origin(*each) for origin in origins for each in origin.inputs)
+        return frozenset(self._table_column(*each) for origin in origins for each in origin.inputs)
 
     def _to_traced_column(self, text: str, origin: ColumnOrigin) -> TracedColumn:
-        inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
+        inputs = tuple(sorted({self._table_column(name, column) for name, column in origin.inputs}))
         return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNKNOWN_ORIGIN)
 
     def _trace_unnamed_columns(self, made: Columns) -> TracedColumn | None:
@@ -164,7 +164,7 @@ class _Tracer:
             return TracedColumn(note=UNKNOWN_ORIGIN)
         return self._to_traced_column("", made.rests[0]("*") or ColumnOrigin(is_known=False))
 
-    def _texts(self, tree: Any) -> dict[str, str]:
+    def _find_expressions(self, tree: Any) -> dict[str, str]:
         """Map the query's columns, in lower case, to their expressions with qualified column names."""
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
@@ -179,12 +179,12 @@ class _Tracer:
             return {}
         selects = query.selects if isinstance(query, exp.Query) else ()
         return {
-            each.alias_or_name.lower(): _expression(each)
+            each.alias_or_name.lower(): _format_expression(each)
             for each in selects
             if not each.is_star and not _has_generated_qualifier(each.unalias())
         }
 
-    def _read(self, name: str) -> Columns | None:
+    def _columns_of_read(self, name: str) -> Columns | None:
         """Return the columns of the input with this name in the text; a rest represents columns with unknown names."""
         read = self.reads.get(name)
         if read is None:
@@ -197,7 +197,7 @@ class _Tracer:
         )
         return Columns(known, (lambda column: ColumnOrigin(frozenset({(name, column)})),), (name,))
 
-    def _origin(self, name: str, column: str) -> ColumnOf:
+    def _table_column(self, name: str, column: str) -> ColumnOf:
         """Return the table column from which a column of a read comes, in the table's spelling."""
         if not name:  # a function that starts an origin
             return ColumnOf("", column)
@@ -206,7 +206,7 @@ class _Tracer:
         table = _table_of(self.reads[name])
         return ColumnOf(table, {known.lower(): known for known in self.known(table)}.get(column.lower(), column))
 
-    def _flat(self, flat: Flat) -> dict[str, tuple[str, ColumnOf]]:
+    def _flat_columns(self, flat: Flat) -> dict[str, tuple[str, ColumnOf]]:
         columns = flat_columns(flat, self.known) or ()
         return {each.name.lower(): (each.name, ColumnOf(each.table, each.column)) for each in columns}
 
@@ -219,14 +219,16 @@ class _Tracer:
 
 def _has_generated_qualifier(node: Any) -> bool:
     """Return whether a column has a qualifier that sqlglot generated, as in `_0.a` or `__tmp1.a`."""
-    return isinstance(node, exp.Column) and (node.table.startswith(PIPED) or _MADE_UP.fullmatch(node.table) is not None)
+    return isinstance(node, exp.Column) and (
+        node.table.startswith(PIPED) or _GENERATED_NAME.fullmatch(node.table) is not None
+    )
 
 
 def _table_of(read: Read | Flat) -> str:
     return read.table if isinstance(read, Read) else read.read.table
 
 
-def _expression(select: Any) -> str:
+def _format_expression(select: Any) -> str:
     inner = select.unalias()
     text: str = inner.sql(dialect=_DIALECT)
     return text.replace("`", "")

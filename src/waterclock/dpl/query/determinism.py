@@ -64,7 +64,7 @@ def check_deterministic_call(
     elif upper == _ENCRYPT:
         fix = None if _has_fixed_vector(tokens, index) else _VECTOR
     elif upper == "TABLESAMPLE":
-        return _sample(source, tokens, index)
+        return _check_sample(source, tokens, index)
     else:
         fix = _CALLS.get(upper)
     if fix is None:
@@ -111,7 +111,7 @@ def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
     return names
 
 
-def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
+def _check_sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
     """Return the error for TABLESAMPLE, whose rows depend on how Spark divides the input into tasks."""
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
         return None

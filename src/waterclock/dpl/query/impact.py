@@ -158,10 +158,10 @@ class _ImpactReader:
             if name == "*":
                 self._add_uncertain_use(read, one.note or "by *")
             else:
-                self._put(read, name, max(how, _kind(one, column), key=_RANK.index))
+                self._add_column(read, name, max(how, _derivation(one, column), key=_RANK.index))
         for name, one in self.lineage.trace_table(self.table.name).items() if known else ():
             if one.note == UNKNOWN_ORIGIN and name != "*":
-                self._put(read, name, MAY)
+                self._add_column(read, name, MAY)
         if self.table.query is not None:
             self._add_uses(read, column, known, is_made=bool(made))
 
@@ -170,7 +170,7 @@ class _ImpactReader:
     ) -> None:
         for name, one in made:
             sure = [each for each in one.inputs if each not in one.unknown and _is_column(each, read, column)]
-            self._put(read, name, max(how, (_kind(one, column) if sure else MAY), key=_RANK.index))
+            self._add_column(read, name, max(how, (_derivation(one, column) if sure else MAY), key=_RANK.index))
         for use, of in shown.uses.items():
             if any(table == read and name.lower() in {column.lower(), "*"} for table, name in of):
                 if use == MAY:
@@ -196,13 +196,13 @@ class _ImpactReader:
         """Propagate a column of the FOR EACH table. If it is a request parameter, the collected rows contain it."""
         if column.lower() in {name.lower() for name in each.parameters}:
             named = {it.name.lower(): it.name for it in self.table.columns.named}
-            self._put(read, named.get(column.lower(), column), how)
+            self._add_column(read, named.get(column.lower(), column), how)
             _impact_on(self.found, self.table.name, read).uses.add(ROWS)
 
     def _propagate_to_collect(self, read: str, column: str, how: str) -> None:
         named = {each.name.lower(): each.name for each in self.table.columns.named}
         if column.lower() in named or self.table.columns.is_open:
-            self._put(read, named.get(column.lower(), column), how)
+            self._add_column(read, named.get(column.lower(), column), how)
 
     def _find_derived_columns(self, read: str, column: str) -> Iterator[tuple[str, TracedColumn]]:
         of = ColumnOf(read, column)
@@ -218,7 +218,7 @@ class _ImpactReader:
         """Return whether the table has columns of unknown origin, which may derive from any column that it reads."""
         return any(one.note == UNKNOWN_ORIGIN for one in self.lineage.trace_table(self.table.name).values())
 
-    def _put(self, read: str, column: str, how: str) -> None:
+    def _add_column(self, read: str, column: str, how: str) -> None:
         _impact_on(self.found, self.table.name, read).put(column, how)
 
     def _add_uncertain_use(self, read: str, why: str) -> None:
@@ -231,7 +231,7 @@ def _is_column(one: ColumnOf, table: str, column: str) -> bool:
     return one.table == table and one.column.lower() == column.lower()
 
 
-def _kind(made: TracedColumn, column: str) -> str:
+def _derivation(made: TracedColumn, column: str) -> str:
     if made.how:
         return COPIED if made.how == COPIED else COMPUTED
     if made.note and not made.expression:

@@ -112,29 +112,29 @@ class ColumnLineage:
 
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all origins of a column, up to the sources or `depth` levels."""
-        return self._up(of, depth, set())
+        return self._trace_up(of, depth, set())
 
     def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all columns derived from a column, down to the last readers or `depth` levels."""
-        return self._down(of, depth, set())
+        return self._trace_down(of, depth, set())
 
-    def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
+    def _trace_up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
         made = self._trace_or_unknown(of)
         if of in seen or depth == 0:
             return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
         less = None if depth is None else depth - 1
-        beyond = tuple(self._up(each, less, seen, is_unknown=each in made.unknown) for each in made.inputs)
+        beyond = tuple(self._trace_up(each, less, seen, is_unknown=each in made.unknown) for each in made.inputs)
         return Branch(of, made, beyond, is_unknown=is_unknown)
 
-    def _down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
+    def _trace_down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
         made = self._trace_or_unknown(of)
         if of in seen or depth == 0:
             return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
         less = None if depth is None else depth - 1
         beyond = tuple(
-            self._down(each, less, seen, is_unknown=unknown) for each, unknown in self._find_derived_columns(of)
+            self._trace_down(each, less, seen, is_unknown=unknown) for each, unknown in self._find_derived_columns(of)
         )
         return Branch(of, made, beyond, is_unknown=is_unknown)
 

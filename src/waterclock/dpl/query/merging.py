@@ -26,7 +26,7 @@ _MEANS = frozenset({"avg", "mean"})
 _DIFFERENT = frozenset({"approx_count_distinct"})
 _PERCENTILES = frozenset({"approx_percentile", "percentile_approx"})
 _MERGEABLE = _SUMS | _LEAST | _GREATEST | _MEANS | _DIFFERENT | _PERCENTILES
-_APART = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
+_MODIFIERS = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def split_at_aggregates(text: str) -> SplitExpression | None:
     Return None if it has no aggregates, or one whose values per label cannot be merged to a value for several labels.
     """
     pieces, calls, end = [], [], 0
-    for start, stop, call in _calls(text):
+    for start, stop, call in _find_aggregates(text):
         if call is None:
             return None
         pieces.append(text[end:start])
@@ -88,7 +88,7 @@ def _has_only_aggregates(found: SplitExpression) -> bool:
     return tree is not None and tree.find(exp.Column, exp.AggFunc, exp.Star) is None
 
 
-def _calls(text: str) -> Iterator[tuple[int, int, AggregateCall | None]]:
+def _find_aggregates(text: str) -> Iterator[tuple[int, int, AggregateCall | None]]:
     """Yield the start and end of each outermost aggregate, and its call; None instead if it cannot be merged."""
     tokens = dialect().tokenize(text)
     index = 0
@@ -100,8 +100,12 @@ def _calls(text: str) -> Iterator[tuple[int, int, AggregateCall | None]]:
             continue
         following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
         name, inside = tokens[index].text.lower(), tokens[index + 2 : last]
-        is_plain = following not in _APART and not (inside and inside[0].text.upper() in _APART)
-        yield start, stop, AggregateCall(name, _split(text, inside)) if is_plain and name in _MERGEABLE else None
+        is_plain = following not in _MODIFIERS and not (inside and inside[0].text.upper() in _MODIFIERS)
+        yield (
+            start,
+            stop,
+            AggregateCall(name, _split_arguments(text, inside)) if is_plain and name in _MERGEABLE else None,
+        )
         index = last + 1
 
 
@@ -117,7 +121,7 @@ def find_call_end(tokens: Sequence[Token], index: int) -> int | None:
     return None
 
 
-def _split(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+def _split_arguments(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
     """Return the arguments of a call from the tokens between its brackets."""
     parts: list[list[Token]] = [[]]
     depth = 0

@@ -14,17 +14,17 @@ from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import Duration
 
 FLAT = "FLAT"
-_OF_MARKS = "0001-01-01"
+_MARK_TIMESTAMP = "0001-01-01"
 
 
 def mark_in_tree() -> Any:
     """Return a constant timestamp, the node that replaces a call of WATERMARK in a syntax tree."""
-    return exp.cast(exp.Literal.string(_OF_MARKS), "timestamp")
+    return exp.cast(exp.Literal.string(_MARK_TIMESTAMP), "timestamp")
 
 
 def is_mark(node: Any) -> bool:
     """Return whether a node is the replacement of a call of WATERMARK, from `mark_in_tree`."""
-    return isinstance(node, exp.Cast) and node.this.name == _OF_MARKS
+    return isinstance(node, exp.Cast) and node.this.name == _MARK_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def find_personal_columns(lineage: ColumnLineage, first: Collection[ColumnOf]) -
     flow = lineage.flow
     if not first and not may_reveal(flow):
         return []
-    spread = _Spread(lineage)
+    spread = _TagPropagation(lineage)
     for column in first:
         spread.found[_key(column)] = PersonalColumn(column)
     spread.run()
@@ -105,7 +105,7 @@ def may_reveal(flow: Flow) -> bool:
 
 
 @dataclass(slots=True)
-class _Spread:
+class _TagPropagation:
     lineage: ColumnLineage
     found: dict[tuple[str, str], PersonalColumn] = field(default_factory=dict)
 

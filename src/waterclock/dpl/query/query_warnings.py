@@ -44,8 +44,8 @@ def _warn_of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[W
         if chance is not None:
             at, what, fix = chance
             yield span_of(at, whole).refuse("W201", what, why=_WHY_ORDER, fix=fix)
-        for look in _LOOKS:
-            seen = look(node)
+        for check in _LABEL_CHECKS:
+            seen = check(node)
             if seen is not None:
                 at, what, fix = seen
                 yield span_of(at, whole).refuse("W202", what, why=_WHY_LABEL, fix=fix)
@@ -91,7 +91,7 @@ def _find_star_of_function(node: Any) -> tuple[Any, str, str] | None:
     return call, f"{name}({star}) includes timelabel", f"write {star} EXCEPT (timelabel), or name the columns"
 
 
-_LOOKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_find_natural_join, _find_star_of_function)
+_LABEL_CHECKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_find_natural_join, _find_star_of_function)
 
 
 def _sources(select: exp.Select, alias: str) -> Iterator[Any]:

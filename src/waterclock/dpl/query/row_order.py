@@ -35,7 +35,7 @@ _END_WITH_KEY = "end the {} with unique columns, and declare these as KEY in the
 
 def find_arbitrary_order(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
     """Return the part of a node that depends on the order of rows, with a message and a fix; None if no part does."""
-    problem = _limit(node, unique) or _check_function(node, unique)
+    problem = _check_limit(node, unique) or _check_function(node, unique)
     return None if problem is None else (_place_of(node), *problem)
 
 
@@ -73,7 +73,7 @@ def _place_of(node: Any) -> Any:
     return node
 
 
-def _limit(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
+def _check_limit(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
     if not isinstance(node, exp.Select | exp.SetOperation) or isinstance(node.parent, exp.Exists):
         return None
     limit = node.args.get("limit") or node.args.get("offset")
@@ -122,7 +122,7 @@ def _check_window_order(node: Any, window: exp.Window, unique: Uniqueness) -> tu
     select = window.find_ancestor(exp.Select)
     if select is None or isinstance(node, exp.AnyValue):
         return None
-    partition, order = _window(window, select)
+    partition, order = _window_order(window, select)
     if isinstance(node, exp.ArrayUniqueAgg) or (isinstance(node, _LISTS) and not order):
         name = _find_function_name(node)
         return None if _is_ordered(node, window.parent) else (
@@ -137,7 +137,7 @@ def _check_window_order(node: Any, window: exp.Window, unique: Uniqueness) -> tu
     )
 
 
-def _window(window: exp.Window, select: exp.Select) -> tuple[Sequence[Any], Sequence[Any]]:
+def _window_order(window: exp.Window, select: exp.Select) -> tuple[Sequence[Any], Sequence[Any]]:
     """Return the PARTITION BY and the ORDER BY expressions of a window, including those of its WINDOW clause."""
     named = next((each for each in select.args.get("windows") or () if each.name == window.alias), None)
     parts: list[Any] = list(window.args.get("partition_by") or ())

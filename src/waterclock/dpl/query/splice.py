@@ -111,14 +111,14 @@ def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> SplicedQuery:
     return splice_with(query, _ReplacementsByName(name_of))
 
 
-def splice_with(query: Query, ways: Replacements) -> SplicedQuery:
-    """Return a query with its references replaced by the texts of `ways`; otherwise like `splice`."""
+def splice_with(query: Query, replacements: Replacements) -> SplicedQuery:
+    """Return a query with its references replaced by the texts of `replacements`; otherwise like `splice`."""
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
     parts: list[str] = []
     pieces: list[TextPiece] = []
     at = 0
-    for text, source, origin, is_copied in _pieces(query, ways):
+    for text, source, origin, is_copied in _splice_pieces(query, replacements):
         if text:
             parts.append(text)
             pieces.append(TextPiece(at, source, origin, is_copied))
@@ -153,45 +153,47 @@ def list_reads(query: Query) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def _pieces(query: Query, ways: Replacements) -> Iterator[tuple[str, SourceText, int, bool]]:
+def _splice_pieces(query: Query, replacements: Replacements) -> Iterator[tuple[str, SourceText, int, bool]]:
     source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
     position = 0
-    for start, end, what in _edits(query, ways):
+    for start, end, what in _edits(query, replacements):
         yield query.text[position:start], source, position, True
         if isinstance(what, TableReference):
-            yield from _reference(query, what, source, ways)
+            yield from _splice_reference(query, what, source, replacements)
         elif isinstance(what, ValueReference):
-            yield ways.of_value(query, what), source, start, False
+            yield replacements.of_value(query, what), source, start, False
         else:
             yield what, source, max(start - 1, 0), False
         position = end
     yield query.text[position:], source, position, True
 
 
-def _edits(query: Query, ways: Replacements) -> Iterator[tuple[int, int, TableReference | ValueReference | str]]:
+def _edits(
+    query: Query, replacements: Replacements
+) -> Iterator[tuple[int, int, TableReference | ValueReference | str]]:
     edits: list[tuple[int, int, int, TableReference | ValueReference | str]] = []
     for reference in query.tables:
         edits.append((reference.start, 0, reference.end, reference))
         if reference.alias is not None:
             edits.append((reference.alias_at, 1, reference.alias_at, f" AS {quote_name(reference.alias)}"))
     edits.extend((value.start, 0, value.end, value) for value in query.values)
-    edits.extend((at, 2, at, text) for at, text in (*query.stars, *ways.between(query).items()))
+    edits.extend((at, 2, at, text) for at, text in (*query.stars, *replacements.between(query).items()))
     for start, _, end, what in sorted(edits, key=lambda edit: edit[:3]):
         yield start, end, what
 
 
-def _reference(
-    query: Query, reference: TableReference, source: SourceText, ways: Replacements
+def _splice_reference(
+    query: Query, reference: TableReference, source: SourceText, replacements: Replacements
 ) -> Iterator[tuple[str, SourceText, int, bool]]:
     at = reference.start
     read = reference.read or reference.flat
     if read is not None:
-        relation = without_columns(ways.of_read(query, reference, read), reference.left_out)
+        relation = without_columns(replacements.of_read(query, reference, read), reference.left_out)
         yield watermark_in(relation) if reference.is_mark else relation, source, at, False
         return
     if reference.view is None:
         raise ValueError(f"the reference at {at} names neither a table nor a view")
     columns = ", ".join(quote_name(column) for column in reference.view_columns)
     yield (f"(SELECT {columns} FROM (" if columns else "("), source, at, False
-    yield from _pieces(reference.view, ways)
+    yield from _splice_pieces(reference.view, replacements)
     yield ("))" if columns else ")"), source, at, False

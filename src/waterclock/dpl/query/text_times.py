@@ -39,11 +39,11 @@ def find_text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str
     Return None for other nodes, and for uses that are intended: a literal, a pattern with an offset, and an argument of
     `to_utc_timestamp` or `convert_timezone`.
     """
-    call = _call(node)
+    call = _conversion_name(node)
     is_cast = isinstance(node, exp.Cast) and not node.meta and node.to.this is exp.DataType.Type.TIMESTAMPTZ
     if call is None and not is_cast:
         return None
-    value, pattern = _arguments(node)
+    value, pattern = _value_and_pattern(node)
     if value is None or not _is_text(value, types, is_sure=is_cast) or (pattern is not None and _has_offset(pattern)):
         return None
     if node.find_ancestor(exp.FromTimeZone, exp.ConvertTimezone) is not None:
@@ -51,7 +51,7 @@ def find_text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str
     return (node, f"{call}(...)") if call else (value, "CAST(... AS TIMESTAMP)")
 
 
-def _call(node: Any) -> str | None:
+def _conversion_name(node: Any) -> str | None:
     """Return the name of the function if a node calls one that converts a string to a timestamp; else None."""
     if isinstance(node, exp.Anonymous):
         name = str(node.name).lower()
@@ -64,7 +64,7 @@ def _call(node: Any) -> str | None:
     return name if name in _CALLS else None
 
 
-def _arguments(node: Any) -> tuple[Any, Any]:
+def _value_and_pattern(node: Any) -> tuple[Any, Any]:
     if isinstance(node, exp.Anonymous):
         values = [*node.expressions, None, None]
         return values[0], values[1]

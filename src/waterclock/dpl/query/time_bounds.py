@@ -41,7 +41,7 @@ class TimeBound:
 
 
 @dataclass(slots=True)
-class _Linear:
+class _LinearSum:
     """A linear sum: time columns, each times an integer, plus a constant duration."""
 
     times: dict[_At, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def _longest_differences(conditions: Sequence[Any]) -> dict[tuple[_At, _At], tim
     return found
 
 
-def _nonpositive_sums(condition: Any) -> Iterator[_Linear]:
+def _nonpositive_sums(condition: Any) -> Iterator[_LinearSum]:
     """Yield a sum for each side of a comparison; the comparison requires that the sum is zero or less."""
     if isinstance(condition, exp.Between):
         sides = [(condition.args["low"], condition.this), (condition.this, condition.args["high"])]
@@ -133,34 +133,34 @@ def _nonpositive_sums(condition: Any) -> Iterator[_Linear]:
         sides = [(condition.this, condition.expression)] if isinstance(condition, _UP_TO) else []
         sides += [(condition.expression, condition.this)] if isinstance(condition, _FROM) else []
     for low, high in sides:
-        sums = _linear(low), _linear(high)
+        sums = _to_linear_sum(low), _to_linear_sum(high)
         if sums[0] is not None and sums[1] is not None:
             yield _subtract(sums[0], sums[1])
 
 
-def _linear(node: Any) -> _Linear | None:
+def _to_linear_sum(node: Any) -> _LinearSum | None:
     """Return an expression of time columns and intervals as a sum; None for any other expression."""
     if isinstance(node, exp.Paren):
-        return _linear(node.this)
+        return _to_linear_sum(node.this)
     if isinstance(node, exp.Column):
-        return _Linear({(node.table.lower(), node.name.lower()): 1}) if node.table else None
+        return _LinearSum({(node.table.lower(), node.name.lower()): 1}) if node.table else None
     if isinstance(node, exp.Interval):
-        length = _length(node)
-        return None if length is None else _Linear(length=length)
+        length = _interval_length(node)
+        return None if length is None else _LinearSum(length=length)
     if not isinstance(node, exp.Add | exp.Sub):
         return None
-    left, right = _linear(node.this), _linear(node.expression)
+    left, right = _to_linear_sum(node.this), _to_linear_sum(node.expression)
     if left is None or right is None:
         return None
-    return _subtract(left, right if isinstance(node, exp.Sub) else _subtract(_Linear(), right))
+    return _subtract(left, right if isinstance(node, exp.Sub) else _subtract(_LinearSum(), right))
 
 
-def _subtract(left: _Linear, right: _Linear) -> _Linear:
+def _subtract(left: _LinearSum, right: _LinearSum) -> _LinearSum:
     counts = {time: left.times.get(time, 0) - right.times.get(time, 0) for time in {**left.times, **right.times}}
-    return _Linear({time: count for time, count in counts.items() if count}, left.length - right.length)
+    return _LinearSum({time: count for time, count in counts.items() if count}, left.length - right.length)
 
 
-def _length(node: exp.Interval) -> timedelta | None:
+def _interval_length(node: exp.Interval) -> timedelta | None:
     unit = node.args.get("unit")
     try:
         return parse_duration(f"{node.this.name} {unit.name if unit is not None else ''}").to_timedelta()

@@ -68,8 +68,8 @@ class Uniqueness:
         columns = [_resolve_output(each.this, outputs) for each in order.expressions]
         if any(isinstance(each, exp.Var) and each.name.upper() == "ALL" for each in columns):
             return True
-        named = set(map(_source_of, columns))
-        if len(outputs) == len(selects) and {_source_of(each) for each in outputs.values()} <= named:
+        named = set(map(_canonical_text, columns))
+        if len(outputs) == len(selects) and {_canonical_text(each) for each in outputs.values()} <= named:
             return True
         if not isinstance(query, exp.Select) or query.args.get("distinct"):
             return False
@@ -80,7 +80,7 @@ class Uniqueness:
         if group.args.get("all"):
             grouped += [each for each in outputs.values() if each.find(exp.AggFunc) is None]
         is_plain = not any(group.args.get(part) for part in ("cube", "rollup", "grouping_sets"))
-        return is_plain and set(map(_source_of, grouped)) <= named
+        return is_plain and set(map(_canonical_text, grouped)) <= named
 
     def _keys(self, source: Any) -> tuple[str, ...] | None:
         if source.args.get("pivots"):
@@ -89,7 +89,7 @@ class Uniqueness:
             start = start_of(source)
             found = self.keys_at.get(start) if start is not None else None
             if found is None and not source.args.get("db"):
-                cte = _cte(source, source.name)
+                cte = _find_cte(source, source.name)
                 return self.of_query(cte.this) if cte is not None else None
             return found or None
         if isinstance(source, exp.Subquery):
@@ -100,10 +100,10 @@ class Uniqueness:
         """Return columns of a query's result that identify its rows; None if they are not known."""
         if not isinstance(query, exp.Select):
             return None
-        outputs = {_source_of(each): each.alias_or_name.lower() for each in query.expressions if not each.is_star}
+        outputs = {_canonical_text(each): each.alias_or_name.lower() for each in query.expressions if not each.is_star}
         group = query.args.get("group")
         if group is not None:
-            wanted = [_source_of(each) for each in group.expressions]
+            wanted = [_canonical_text(each) for each in group.expressions]
             is_plain = not any(group.args.get(part) for part in ("cube", "rollup", "grouping_sets", "all"))
             return tuple(outputs[name] for name in wanted) if is_plain and set(wanted) <= outputs.keys() else None
         if query.args.get("distinct") and not any(each.is_star for each in query.expressions):
@@ -124,7 +124,7 @@ class Uniqueness:
         return tuple(named[key] for key in keys) if keys and set(keys) <= named.keys() else None
 
 
-def _source_of(node: Any) -> str:
+def _canonical_text(node: Any) -> str:
     inner = node.unalias()
     return inner.name.lower() if isinstance(inner, exp.Column) else str(inner.sql(dialect="databricks").lower())
 
@@ -149,7 +149,7 @@ def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
             yield from (side.name.lower() for side, is_own in zip(sides, own, strict=True) if is_own and not all(own))
 
 
-def _cte(node: Any, name: str) -> Any:
+def _find_cte(node: Any, name: str) -> Any:
     """Return the CTE with a name that is in scope at a node; None if there is none."""
     while node is not None:
         clause = node.args.get("with_")

@@ -49,7 +49,7 @@ def window_wise(query: Query, *, is_whole: bool) -> MultiWindowRewrite:
         for reference in query.tables
         if reference.read is not None and (found := _match_join(tokens, depths, at, reference)) is not None
     }
-    columns = dict(_columns(tokens, depths, at, query.values)) if is_whole else {}
+    columns = dict(_find_value_columns(tokens, depths, at, query.values)) if is_whole else {}
     return MultiWindowRewrite(joined, columns)
 
 
@@ -80,7 +80,7 @@ def _match_join(
         behind += 1
     if behind >= len(tokens) or tokens[behind].token_type is not TokenType.ON:
         return None
-    condition = _condition(tokens, depths, behind)
+    condition = _condition_tokens(tokens, depths, behind)
     if any(kind is TokenType.OR for kind in condition) or _has_star_of(tokens, name):
         return None
     return name, tokens[behind].end + 1
@@ -92,7 +92,7 @@ def _kind_of_join(before: Sequence[TokenType]) -> Sequence[TokenType]:
     return words if words and words[-1] in {TokenType.OUTER, TokenType.SEMI, TokenType.ANTI} else words[-1:]
 
 
-def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Iterator[TokenType]:
+def _condition_tokens(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Iterator[TokenType]:
     """Yield the types of a join condition's tokens outside of brackets, possibly with some tokens after it."""
     for token, depth in zip(tokens[on + 1 :], depths[on + 1 :], strict=True):
         if depth < depths[on] or (depth == depths[on] and token.token_type in _CLOSING | _ENDS_A_CONDITION):
@@ -115,7 +115,7 @@ def _has_star_of(tokens: Sequence[Token], name: str) -> bool:
     return False
 
 
-def _columns(
+def _find_value_columns(
     tokens: Sequence[Token], depths: Sequence[int], at: Mapping[int, int], values: Sequence[ValueReference]
 ) -> Iterator[tuple[int, str]]:
     top = [index for index, depth in enumerate(depths) if not depth]

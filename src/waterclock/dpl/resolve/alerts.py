@@ -36,16 +36,16 @@ def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) ->
     targets = {
         name: target
         for name, values in reader.tables(section, ("alerts", "targets"))
-        if (target := _target(reader, name, values)) is not None
+        if (target := _resolve_target(reader, name, values)) is not None
     }
     names = {str(name) for name in section.get("targets", ()) if isinstance(section.get("targets"), Mapping)}
     rules = [
         rule
         for name, values in reader.tables(section, ("alerts", "rules"))
-        if (rule := _rule(reader, name, values, flow, names)) is not None
+        if (rule := _resolve_rule(reader, name, values, flow, names)) is not None
     ]
     if section and not section.get("rules") and isinstance(section.get("targets"), Mapping) and names:
-        rules = [_rule_of_all(reader, flow, tuple(targets))]
+        rules = [_default_rule(reader, flow, tuple(targets))]
     return Alerting(targets, tuple(rules), is_on)
 
 
@@ -101,7 +101,7 @@ class _AlertReader:
         return None
 
 
-def _target(reader: _AlertReader, name: str, values: Mapping[str, Any]) -> Target | None:
+def _resolve_target(reader: _AlertReader, name: str, values: Mapping[str, Any]) -> Target | None:
     path = ("alerts", "targets", name)
     reader.keys(values, path, _TARGET_KEYS)
     kinds = [kind for kind in TargetKind if kind in values]
@@ -142,7 +142,7 @@ def _text_or_secret(reader: _AlertReader, values: Mapping[str, Any], path: _Path
     return None
 
 
-def _rule(
+def _resolve_rule(
     reader: _AlertReader, name: str, values: Mapping[str, Any], flow: Flow, targets: set[str]
 ) -> AlertRule | None:
     path = ("alerts", "rules", name)
@@ -156,23 +156,23 @@ def _rule(
             why = f"there are {', '.join(sorted(targets))}" if targets else "no target is declared"
             fix = did_you_mean(target, targets, otherwise=f"add a section [alerts.targets.{target}]")
             reader.refuse((*path, "to"), "E913", f"unknown target {target}", why=why, fix=fix)
-    tables = _tables(reader, values, (*path, "select"), flow)
-    severity = _severity(reader, values, (*path, "severity"))
-    repeat = _repeat(reader, values, (*path, "repeat"))
-    quiet = _quiet(reader, values, path)
+    tables = _resolve_tables(reader, values, (*path, "select"), flow)
+    severity = _resolve_severity(reader, values, (*path, "severity"))
+    repeat = _resolve_repeat(reader, values, (*path, "repeat"))
+    quiet = _resolve_quiet_hours(reader, values, path)
     if len(reader.errors) > before or severity is None:
         return None
     return AlertRule(name, tables, severity, to, repeat, quiet)
 
 
-def _rule_of_all(reader: _AlertReader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
+def _default_rule(reader: _AlertReader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
     """Return the rule of a project that declares none: every target receives every alert."""
     path = ("alerts",)
-    repeat, quiet = _repeat(reader, {}, (*path, "repeat")), _quiet(reader, {}, path)
+    repeat, quiet = _resolve_repeat(reader, {}, (*path, "repeat")), _resolve_quiet_hours(reader, {}, path)
     return AlertRule("all", frozenset(flow.tables), Severity.WARNING, targets, repeat, quiet)
 
 
-def _tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: Flow) -> frozenset[str]:
+def _resolve_tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: Flow) -> frozenset[str]:
     texts = reader.texts(values, path)
     try:
         found = select(flow, *(texts or ()))
@@ -187,7 +187,7 @@ def _tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: 
     return frozenset(found.tables)
 
 
-def _severity(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Severity | None:
+def _resolve_severity(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Severity | None:
     severity = values.get("severity", Severity.WARNING.value)
     if severity in list(Severity):
         return Severity(severity)
@@ -199,7 +199,7 @@ def _severity(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> S
     return None
 
 
-def _repeat(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> timedelta | None:
+def _resolve_repeat(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> timedelta | None:
     path = path if "repeat" in values else ("alerts", "repeat")
     setting = values.get("repeat", reader.section.get("repeat", _REPEAT))
     if setting == _NEVER:
@@ -216,7 +216,7 @@ def _repeat(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> tim
     return repeat
 
 
-def _quiet(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> QuietHours | None:
+def _resolve_quiet_hours(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> QuietHours | None:
     setting, at = _find_setting(reader, values, path, "quiet")
     zone, at_zone = _find_setting(reader, values, path, "zone")
     if setting is None or setting == _NEVER:

@@ -32,7 +32,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
     A connection without options uses the options that another connection declares for the same bucket. `span_of`
     returns the span of a connection's option.
     """
-    known: dict[str, _BucketAccess] = {way.bucket: way for way in _of_storage(config)}
+    known: dict[str, _BucketAccess] = {access.bucket: access for access in _storage_access(config)}
     for connection in connections:
         options = {name: _text(connection.options[name]) for name in OPTIONS if name in connection.options}
         for key in _URLS:
@@ -41,17 +41,17 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
                 continue
             span = span_of(connection.name, key)
             try:
-                way = _BucketAccess(bucket_of(url), options, f"connection {connection.name}", span)
+                access = _BucketAccess(bucket_of(url), options, f"connection {connection.name}", span)
             except WaterclockError as error:
                 yield span.locate_error(error)
                 continue
             if wrong := next((name for name in options if name not in options_of(url)), None):
                 yield span_of(connection.name, wrong).locate_error(no_option(wrong, url))
-            elif options and (other := known.setdefault(way.bucket, way)).options != options:
-                yield _different_options_error(way, other)
+            elif options and (other := known.setdefault(access.bucket, access)).options != options:
+                yield _different_options_error(access, other)
 
 
-def _of_storage(config: Config) -> Iterator[_BucketAccess]:
+def _storage_access(config: Config) -> Iterator[_BucketAccess]:
     """Yield the options of the storage's bucket, if it has any; another check reports errors in them."""
     storage, options = config.environment.storage, config.environment.storage_options
     if not is_remote(storage) or not options:
@@ -68,11 +68,13 @@ def _of_storage(config: Config) -> Iterator[_BucketAccess]:
         return
 
 
-def _different_options_error(way: _BucketAccess, other: _BucketAccess) -> WaterclockError:
-    names = sorted(name for name in {*way.options, *other.options} if way.options.get(name) != other.options.get(name))
-    return way.span.refuse(
+def _different_options_error(access: _BucketAccess, other: _BucketAccess) -> WaterclockError:
+    names = sorted(
+        name for name in {*access.options, *other.options} if access.options.get(name) != other.options.get(name)
+    )
+    return access.span.refuse(
         "E223",
-        f"{way.bucket} has two different configurations",
+        f"{access.bucket} has two different configurations",
         why=f"{other.by} ({other.span.place}) has another {' and '.join(names)}, and a bucket has one configuration",
         fix="write the same options in both, or in only one: the other one uses them too",
     )

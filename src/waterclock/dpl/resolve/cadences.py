@@ -40,7 +40,7 @@ class Cadences:
         for name in self.drafts:
             self._resolve(name)
         for draft in self.drafts.values():
-            self._guard(partial(self._verify, draft))
+            self._guard(partial(self._check_inherited_cadence, draft))
         for draft in self.drafts.values():
             if draft.cadence is not None:
                 self._guard(partial(resolve_start, draft, self.config))
@@ -53,7 +53,7 @@ class Cadences:
         for read in draft.declared.reads:
             if read.table in self.drafts:
                 self._resolve(read.table)
-        self._guard(partial(self._cadence, draft))
+        self._guard(partial(self._resolve_cadence, draft))
         self._in_progress.discard(name)
         self._done.add(name)
 
@@ -63,30 +63,30 @@ class Cadences:
         except WaterclockError as error:
             self.errors.append(error)
 
-    def _cadence(self, draft: UnresolvedTable) -> None:
+    def _resolve_cadence(self, draft: UnresolvedTable) -> None:
         statement = draft.statement
         every, schedule = statement.value("EVERY", Period), statement.value("SCHEDULE", str)
-        delay_said = statement.value("DELAY", Duration)
+        declared_delay = statement.value("DELAY", Duration)
         if every is not None and schedule is not None:
             raise draft.at("SCHEDULE").refuse(
                 "E207",
                 "EVERY and SCHEDULE both set the cadence",
                 fix="remove one: a SCHEDULE is another way to write EVERY",
             )
-        if schedule is not None and delay_said is not None:
+        if schedule is not None and declared_delay is not None:
             raise draft.at("DELAY").refuse(
                 "E207", "SCHEDULE and DELAY both set a delay", fix="leave DELAY out, or use EVERY"
             )
-        delay = parse_at(draft.at("DELAY"), delay_said.to_timedelta) if delay_said else _NOTHING
+        delay = parse_at(draft.at("DELAY"), declared_delay.to_timedelta) if declared_delay else _NOTHING
         if schedule is not None:
-            zone = self._zone(draft, is_calendar=True)
+            zone = self._find_zone(draft, is_calendar=True)
             cadence = parse_at(draft.at("SCHEDULE"), lambda: compile_cron(schedule, zone))
             draft.cadence = replace(cadence, delay=max(cadence.delay, self._longest_until(draft)))
             return
-        period = every if every is not None else self._period(draft)
+        period = every if every is not None else self._find_period(draft)
         if period is None:
             return
-        zone = self._zone(draft, is_calendar=period.unit is not TimeUnit.MINUTE)
+        zone = self._find_zone(draft, is_calendar=period.unit is not TimeUnit.MINUTE)
         delay = max(delay, self._longest_until(draft))
         draft.cadence = parse_at(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
@@ -97,7 +97,7 @@ class Cadences:
         spans = (read.span for read in draft.declared.reads if read.kind is ReadKind.UNTIL)
         return max((parse_at(draft.span, span.to_timedelta) for span in spans if span is not None), default=_NOTHING)
 
-    def _period(self, draft: UnresolvedTable) -> Period | None:
+    def _find_period(self, draft: UnresolvedTable) -> Period | None:
         if draft.statement.has_failed("EVERY") or draft.statement.has_failed("SCHEDULE"):
             return None
         if draft.kind is Kind.COLLECT and not _follows_for_each_table(draft):
@@ -120,7 +120,7 @@ class Cadences:
             )
         raise _differing_periods_error(draft, inputs)
 
-    def _verify(self, draft: UnresolvedTable) -> None:
+    def _check_inherited_cadence(self, draft: UnresolvedTable) -> None:
         """Check again a cadence that is taken from inputs: in a cycle of reads, some inputs had no cadence before."""
         is_given = draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)
         if is_given or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
@@ -167,7 +167,7 @@ class Cadences:
                 found.setdefault(read.table, other.cadence)
         return [(cadence, name) for name, cadence in found.items()]
 
-    def _zone(self, draft: UnresolvedTable, *, is_calendar: bool) -> str:
+    def _find_zone(self, draft: UnresolvedTable, *, is_calendar: bool) -> str:
         declared = draft.statement.value("ZONE", str)
         if declared is not None:
             return declared
@@ -180,11 +180,11 @@ class Cadences:
             return default_zone(draft.name, self.config)
         if not is_calendar:
             return "UTC"
-        said_zones = ", ".join(f"{name} {zone}" for zone, name in zones.items())
+        zone_texts = ", ".join(f"{name} {zone}" for zone, name in zones.items())
         raise draft.span.refuse(
             "E228",
             f"{draft.name} has no ZONE, and the zones of its inputs differ",
-            why=f"it reads {said_zones}",
+            why=f"it reads {zone_texts}",
             fix=f"add ZONE '{next(iter(zones))}'",
         )
 

@@ -54,7 +54,7 @@ def check_called_functions(
 
     Known are the functions of Spark and of Waterclock, and `functions`, those of the project.
     """
-    calls = _Calls(functions)
+    calls = _CallChecker(functions)
     for draft in drafts:
         for expression in _list_expressions(draft):
             yield from calls.check(expression, expression.tree)
@@ -67,7 +67,7 @@ def check_calls_in_queries(
 
     Functions in FROM are checked in `query/references`.
     """
-    calls = _Calls(functions)
+    calls = _CallChecker(functions)
     for query, tree in queries:
         yield from calls.check(query, tree)
         yield from _check_aggregates_of_rules(query, tree)
@@ -77,7 +77,7 @@ def check_calls_in_expressions(
     expressions: Iterable[Expression], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in expressions."""
-    calls = _Calls(functions)
+    calls = _CallChecker(functions)
     for expression in expressions:
         yield from calls.check(expression, expression.tree)
 
@@ -92,14 +92,14 @@ def check_calls_in_functions(
     statements: Iterable[Statement], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in the bodies of the project's SQL functions."""
-    calls = _Calls(functions)
+    calls = _CallChecker(functions)
     for statement in statements:
         declared = statement.value("RETURN", ParsedFunction) if statement.kind is StatementKind.FUNCTION else None
         if declared is not None and declared.body is not None:
             yield from calls.check(declared.body, declared.body.tree)
 
 
-class _Calls:
+class _CallChecker:
     """Checks that called functions are known, and that the project's functions get the right number of arguments."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
@@ -113,7 +113,7 @@ class _Calls:
             if isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
                 continue
             if name not in self.known:
-                yield _unknown(node, expression, self.known)
+                yield _unknown_function_error(node, expression, self.known)
             elif name in self.own and (error := _check_argument_count(node, expression, self.own[name])) is not None:
                 yield error
 
@@ -144,7 +144,7 @@ def _check_argument_count(
     )
 
 
-def _unknown(node: Any, expression: Expression | ParsedQuery, known: frozenset[str]) -> WaterclockError:
+def _unknown_function_error(node: Any, expression: Expression | ParsedQuery, known: frozenset[str]) -> WaterclockError:
     return _span_of(node, expression).refuse(
         "E286",
         f"unknown function {node.name}",
@@ -164,10 +164,10 @@ def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
             # a rule with OVER may use any aggregate that the session knows, which is not known here
             yield from (it.expression for it in clause.value if not it.is_over_batch and not it.is_over_table)
     column_list = draft.statement.value("COLUMNS", ParsedColumnList)
-    settled = {column.name for column in draft.declared.columns.named if column.made_as is not None}
+    resolved = {column.name for column in draft.declared.columns.named if column.made_as is not None}
     for column in column_list.columns if column_list else ():
         yield from (rule.expression for rule in column.rules)
-        if draft.kind is Kind.PUBLISH and column.made_as is not None and column.name in settled:
+        if draft.kind is Kind.PUBLISH and column.made_as is not None and column.name in resolved:
             yield column.made_as
 
 

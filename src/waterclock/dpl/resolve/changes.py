@@ -54,7 +54,7 @@ def _find_change_errors(draft: UnresolvedTable, mode: ParsedMode | None) -> Iter
             why="a change log contains changes of tables, not of queries",
             fix="name the table, and put the query into a TRANSFORM",
         )
-    for name, ladder in _ladders(draft):
+    for name, ladder in _list_actions(draft):
         if any(rung.action in _REMOVE for rung in ladder):
             yield draft.span.refuse(
                 "E329",
@@ -64,7 +64,7 @@ def _find_change_errors(draft: UnresolvedTable, mode: ParsedMode | None) -> Iter
             )
 
 
-def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
+def _list_actions(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
     for rule in draft.declared.rules:
         yield f"the rule {rule.name}", rule.rungs
     for column in draft.declared.columns.named:

@@ -29,7 +29,7 @@ def read_parents(
             parent = drafts.get(checked.table)
             if parent is None or parent.kind is Kind.PUBLISH:
                 continue
-            problems = list(_problems(draft, parent, checked))
+            problems = list(_find_problems(draft, parent, checked))
             yield from problems
             if problems:
                 continue
@@ -67,7 +67,9 @@ def _find_declaration(draft: UnresolvedTable, column: str) -> ParsedColumn | Non
     return next((one for one in columns.columns if one.name == column), None) if columns else None
 
 
-def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
+def _find_problems(
+    draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference
+) -> Iterator[WaterclockError]:
     span = reference_span(draft, checked.columns[0])
     if draft.kind is Kind.COLLECT:
         yield planned_feature_error(
@@ -87,11 +89,11 @@ def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedR
     if keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions)):
         fix = "leave open_windows out, or ELSE"
         yield planned_feature_error("open_windows with a checked REFERENCES", span, fix=fix)
-    yield from _ladders(draft, checked)
-    yield from _pairs(draft, parent, checked, span)
+    yield from _check_actions(draft, checked)
+    yield from _check_columns(draft, parent, checked, span)
 
 
-def _ladders(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
+def _check_actions(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
     for column in draft.declared.columns.named:
         own = column.references.otherwise if column.references and column.name in checked.columns else ()
         if own and own != checked.ladder:
@@ -103,7 +105,7 @@ def _ladders(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[Wate
             )
 
 
-def _pairs(
+def _check_columns(
     draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference, span: Span
 ) -> Iterator[WaterclockError]:
     theirs = checked.parent_columns or parent.declared.keys
@@ -125,7 +127,7 @@ def _pairs(
         )
         return
     for name, their in zip(checked.columns, theirs, strict=True):
-        own, other = _type(draft, name), _type(parent, their)
+        own, other = _column_type(draft, name), _column_type(parent, their)
         if own and other and plain_type(own) != plain_type(other):
             yield reference_span(draft, name).refuse(
                 "E283",
@@ -135,7 +137,7 @@ def _pairs(
             )
 
 
-def _type(draft: UnresolvedTable, column: str) -> str | None:
+def _column_type(draft: UnresolvedTable, column: str) -> str | None:
     return next((each.type for each in draft.declared.columns.named if each.name.lower() == column.lower()), None)
 
 

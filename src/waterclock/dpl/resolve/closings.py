@@ -35,7 +35,7 @@ _OURS = (_MARK, _BY_HAND, *_OF_WINDOW)
 _MAY_BE_TRUE = frozenset({exp.DataType.Type.BOOLEAN, exp.DataType.Type.NULL, exp.DataType.Type.UNKNOWN})
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _FIX = "as in watermark(at, device) >= WINDOW_END()"
-_SAY = f"write the condition for complete input, {_FIX}"
+_CONDITION_FIX = f"write the condition for complete input, {_FIX}"
 
 
 def resolve_closings(
@@ -50,7 +50,7 @@ def resolve_closings(
         yield from wrong
         expression = draft.statement.value(_WORD, Expression)
         if expression is not None and not wrong and not draft.is_incomplete:
-            condition = _Condition(draft, expression, _list_until_tables(draft), drafts, variables, known)
+            condition = _ConditionResolver(draft, expression, _list_until_tables(draft), drafts, variables, known)
             draft.declared = replace(draft.declared, closes=condition.resolve())
             yield from condition.errors
 
@@ -94,7 +94,7 @@ def _check_close_when(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTab
 
 
 @dataclass(slots=True)
-class _Condition:
+class _ConditionResolver:
     """Resolves the condition of a CLOSE WHEN; `tables` are the inputs that the table reads UNTIL."""
 
     draft: UnresolvedTable
@@ -116,7 +116,7 @@ class _Condition:
             return None
         tree = self.expression.tree
         calls = [node for node in tree.find_all(exp.Anonymous) if node.name.upper() == _BY_HAND]
-        is_alone = _bare(tree) in calls
+        is_alone = _without_brackets(tree) in calls
         return Closes(self.expression.text, text, tuple(self.marks), self._asks_rows(), bool(calls), not is_alone)
 
     def _asks_rows(self) -> bool:
@@ -145,7 +145,7 @@ class _Condition:
                     source.span(token.start, token.end + 1),
                     f"{upper}() cannot be used in {_WORD}",
                     "the condition uses the rows that UNTIL reads, up to each boundary",
-                    _SAY,
+                    _CONDITION_FIX,
                 )
 
     def _render_for_spark(self) -> str:
@@ -162,24 +162,24 @@ class _Condition:
             elif upper in {*_OF_WINDOW, _MARK, _BY_HAND} and _is_call(tokens, index):
                 end = _closing_bracket(tokens, index + 1)
                 inside = tokens[index + 2 : end]
-                parts.append(self._in_place(upper, token, inside, text[token.start : tokens[end].end + 1]))
+                parts.append(self._render_call(upper, token, inside, text[token.start : tokens[end].end + 1]))
                 index = end + 1
             else:
                 parts.append(text[token.start : token.end + 1])
                 index += 1
         return " ".join(parts)
 
-    def _in_place(self, upper: str, token: Token, inside: Sequence[Token], text: str) -> str:
+    def _render_call(self, upper: str, token: Token, inside: Sequence[Token], text: str) -> str:
         if upper == _MARK:
-            return self._mark(token, inside, " ".join(text.split()))
+            return self._render_watermark(token, inside, " ".join(text.split()))
         if inside:
             span = self.expression.span.source.span(token.start, inside[-1].end + 2)
             self._refuse(span, f"{token.text} takes no argument", "", f"write {token.text}()")
         return _OF_WINDOW.get(upper, "FALSE")
 
-    def _mark(self, token: Token, inside: Sequence[Token], text: str) -> str:
+    def _render_watermark(self, token: Token, inside: Sequence[Token], text: str) -> str:
         span = self.expression.span.source.span(token.start, (inside[-1].end if inside else token.end + 1) + 2)
-        paths = _paths(inside)
+        paths = _qualified_names(inside)
         if paths is None:
             self._refuse(
                 span,
@@ -188,7 +188,7 @@ class _Condition:
                 f"name a column, then the columns whose values are the parts, {_FIX}",
             )
             return "NULL"
-        table, columns = self._table(paths, span)
+        table, columns = self._find_table(paths, span)
         if table is None:
             return "NULL"
         for column in columns:
@@ -202,7 +202,7 @@ class _Condition:
             self.marks.append(known)
         return known.name
 
-    def _table(self, paths: list[list[str]], span: Span) -> tuple[str | None, tuple[str, ...]]:
+    def _find_table(self, paths: list[list[str]], span: Span) -> tuple[str | None, tuple[str, ...]]:
         """Return the table that qualified column names name, None if it is unknown, and the names without the table."""
         named = {".".join(path[:-1]) for path in paths if len(path) > 1}
         columns = tuple(path[-1] for path in paths)
@@ -272,10 +272,15 @@ class _Condition:
         self._check_names(tree)
         self._check_type(tree)
         found = simplify(tree.copy())
-        if isinstance(_bare(found), exp.Null) or (isinstance(_bare(found), exp.Boolean) and not _bare(found).this):
+        if isinstance(_without_brackets(found), exp.Null) or (
+            isinstance(_without_brackets(found), exp.Boolean) and not _without_brackets(found).this
+        ):
             self.errors.append(
                 self.expression.span.refuse(
-                    "E264", f"{self.expression.text} is never TRUE", why="no window would ever close", fix=_SAY
+                    "E264",
+                    f"{self.expression.text} is never TRUE",
+                    why="no window would ever close",
+                    fix=_CONDITION_FIX,
                 )
             )
         for node in tree.find_all(exp.Anonymous):
@@ -298,7 +303,7 @@ class _Condition:
 
     def _check_type(self, tree: Any) -> None:
         """Report a condition that is a number, string or time: it would never be TRUE, and Spark reports no error."""
-        found = _bare(tree)
+        found = _without_brackets(tree)
         kind = annotate_types(tree.copy(), dialect="spark").type
         is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}
         is_known = kind is not None and kind.this not in _MAY_BE_TRUE
@@ -313,7 +318,7 @@ class _Condition:
         self.errors.append(span.refuse("E263", what, why=why or None, fix=fix))
 
 
-def _bare(tree: Any) -> Any:
+def _without_brackets(tree: Any) -> Any:
     while isinstance(tree, exp.Paren):
         tree = tree.this
     return tree
@@ -347,7 +352,7 @@ def _closing_bracket(tokens: Sequence[Token], index: int) -> int:
     return len(tokens) - 1
 
 
-def _paths(tokens: Sequence[Token]) -> list[list[str]] | None:
+def _qualified_names(tokens: Sequence[Token]) -> list[list[str]] | None:
     """Return the parts of each qualified name in a list with commas; None if there are other tokens."""
     paths: list[list[str]] = [[]]
     wants_name = True

@@ -27,7 +27,7 @@ from waterclock.flow.enums import LINKED, Batching
 
 def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> None:
     """Set the source of a COLLECT, its actions for lines that cannot be parsed, and columns that the source adds."""
-    source = _source(draft, systems, errors)
+    source = _build_source(draft, systems, errors)
     draft.declared = replace(draft.declared, source=source)
     if of_lines := list_declared_rules(draft.statement, of_lines=True):
         unread = unread_of(of_lines, systems.of(source.unit) if source else None, errors)
@@ -35,7 +35,7 @@ def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: li
     draft.declared = replace(draft.declared, columns=add_operation_column(draft))
 
 
-def _source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Source | None:
+def _build_source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Source | None:
     statement = draft.statement
     declared = statement.value("FROM", ParsedUnit)
     if declared is None:

@@ -52,7 +52,7 @@ class ValidConnections:
             return unit
         capabilities = self.capabilities[connection.type]
         if not _has_units(capabilities):
-            errors.append(_no_unit(declared, capabilities, is_source=is_source))
+            errors.append(_no_unit_error(declared, capabilities, is_source=is_source))
             return unit
         of_unit = capabilities.collect_options if is_source else capabilities.publish_options
         legal = {**of_unit, **TABLE_OPTIONS} if is_source else of_unit
@@ -99,7 +99,7 @@ def _has_units(capabilities: Capabilities) -> bool:
     return bool(capabilities.collects or capabilities.publishes or capabilities.each_parameters)
 
 
-def _no_unit(unit: ParsedUnit, capabilities: Capabilities, *, is_source: bool) -> WaterclockError:
+def _no_unit_error(unit: ParsedUnit, capabilities: Capabilities, *, is_source: bool) -> WaterclockError:
     return unit.span.refuse(
         "E224",
         f"nothing is {'collected from' if is_source else 'published to'} a connection of type {capabilities.type}",
@@ -189,9 +189,9 @@ def _connection(
     if type_name not in capabilities:
         errors.append(_unknown_type(type_name, type_span, capabilities))
         return None
-    options_said = statement.value("OPTIONS", ParsedOptions)
-    options: dict[str, Any] = dict(options_said.values) if options_said else {}
-    spans = dict(options_said.spans) if options_said else {}
+    option_list = statement.value("OPTIONS", ParsedOptions)
+    options: dict[str, Any] = dict(option_list.values) if option_list else {}
+    spans = dict(option_list.spans) if option_list else {}
     for key, raw in overlay.items():
         span = config.place((*path, *key.split(".")))
         value = option_value(raw)

@@ -59,11 +59,11 @@ def _check_raw_publish(
             f"make {table.name} PARTITIONED, or use APPEND for both",
         )  # fmt: skip
     named = {column.name.lower() for column in table.declared.columns.named}
-    lacking = [name for name in _NEEDED if not table.declared.columns.is_open and name not in named]
-    if lacking:
+    missing = [name for name in _NEEDED if not table.declared.columns.is_open and name not in named]
+    if missing:
         yield _copy_error(
-            span, f"{table.name} has no {', '.join(lacking)}", "copies are found, ordered and checked by these columns",
-            f"add {', '.join(lacking)} to the columns of the COLLECT",
+            span, f"{table.name} has no {', '.join(missing)}", "copies are found, ordered and checked by these columns",
+            f"add {', '.join(missing)} to the columns of the COLLECT",
         )  # fmt: skip
 
 

@@ -107,20 +107,20 @@ def fingerprint_of(
     `queries` maps the table and its views to their canonical texts. `before` maps current names of renamed tables to
     their former names; with it, the result is the fingerprint that the code had before the renaming.
     """
-    flats = list(_flats(draft.declared))
+    flats = list(_list_flats(draft.declared))
     if before:
         draft, flats = with_former_table_names(draft, before), [flat_with_former_names(flat, before) for flat in flats]
         queries = {before.get(name, name): text_with_former_names(text, before) for name, text in queries.items()}
     declared, used = draft.declared, set(draft.query_variables)
     parts: list[Any] = [declared.kind.value, declared.type.value, declared.mode.value, declared.merge]
     parts += [repr(declared.temporal)] if declared.temporal else []
-    parts += [_columns(declared.columns), *(_rule(rule) for rule in declared.rules)]
-    parts += [f"{_rule(rule)} OF {rule.of}" for rule in declared.input_rules]
+    parts += [_describe_columns(declared.columns), *(_describe_rule(rule) for rule in declared.rules)]
+    parts += [f"{_describe_rule(rule)} OF {rule.of}" for rule in declared.input_rules]
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in declared.reads]
     parts += [repr(flat) for flat in flats]
     parts += [restore_former_names(text, before) for text in describe_hidden(draft)]
-    parts += [_source(declared.source), declared.destination and str(declared.destination)]
+    parts += [_describe_source(declared.source), declared.destination and str(declared.destination)]
     parts += [f"CLOSE WHEN {declared.closes.expression} {declared.closes.marks}"] if declared.closes else []
     late_rows = (clause.value for clause in draft.statement.clauses if clause.word == "LATE ROWS")
     parts += [f"LATE ROWS {late_rows_with_former_names(each, before)}" for each in late_rows]
@@ -146,7 +146,7 @@ def fingerprint_of(
     return digest(parts)
 
 
-def _flats(declared: TableDeclaration) -> Iterable[Flat]:
+def _list_flats(declared: TableDeclaration) -> Iterable[Flat]:
     arguments = declared.function.arguments if declared.function else ()
     return (
         *(flats_of(declared.query) if declared.query else ()),
@@ -179,14 +179,14 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
     )
 
 
-def _columns(columns: Columns) -> str:
+def _describe_columns(columns: Columns) -> str:
     text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
     text += [f"parsed() {format_actions(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
-    return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open), *text])
+    return _SEPARATOR.join([*(_describe_column(column) for column in columns.named), str(columns.is_open), *text])
 
 
-def _column(column: Column) -> str:
-    rules = [_rule(rule) for rule in column.rules]
+def _describe_column(column: Column) -> str:
+    rules = [_describe_rule(rule) for rule in column.rules]
     type_text = "".join(column.type.upper().split()) if column.type else None
     ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
     if column.references and column.references.otherwise:
@@ -200,7 +200,7 @@ def _column(column: Column) -> str:
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *texts])
 
 
-def _rule(rule: Rule) -> str:
+def _describe_rule(rule: Rule) -> str:
     return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {format_actions(rule.rungs)}"
 
 
@@ -209,7 +209,7 @@ def _with_single_spaces(expression: str) -> str:
     return _QUOTED_OR_SPACES.sub(lambda found: " " if found[0].isspace() else found[0], expression).strip()
 
 
-def _source(source: Source | None) -> str | None:
+def _describe_source(source: Source | None) -> str | None:
     if source is None:
         return None
     unit = source.unit

@@ -28,12 +28,15 @@ def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedT
     if source is not None and source.each is not None:
         source = replace(source, each=replace(source.each, table=_former_name(names, source.each.table)))
     if closes is not None:
-        marks = (replace(it, table=_former_name(names, it.table), text=_plain(it.text, names)) for it in closes.marks)
+        marks = (
+            replace(it, table=_former_name(names, it.table), text=_rename_in_call(it.text, names))
+            for it in closes.marks
+        )
         closes = replace(closes, marks=tuple(marks))
     before = replace(
         declared,
         reads=tuple(replace(read, table=_former_name(names, read.table)) for read in declared.reads),
-        columns=_columns(declared.columns, names),
+        columns=_rename_in_columns(declared.columns, names),
         input_rules=tuple(replace(rule, of=_former_name(names, rule.of)) for rule in declared.input_rules),
         source=source,
         closes=closes,
@@ -67,7 +70,7 @@ def text_with_former_names(text: str, names: Names) -> str:
     """Return a canonical text with former table names, also in qualified column names, but not in strings."""
     parts = text.split(_SEPARATOR)
     for now, was in names.items():
-        parts = _replace_names(parts, _parts(now), _parts(was))
+        parts = _replace_names(parts, _name_tokens(now), _name_tokens(was))
     return _SEPARATOR.join(parts)
 
 
@@ -101,20 +104,20 @@ def _replace_names(parts: Sequence[str], now: Sequence[str], was: Sequence[str])
     return found
 
 
-def _parts(name: str) -> list[str]:
+def _name_tokens(name: str) -> list[str]:
     """Return the tokens of a name as `canonical` writes them: keywords in capitals, others unchanged."""
     quoted = (token for token in dialect().tokenize(name))
     return [token.text if token.token_type.name in {"VAR", "IDENTIFIER"} else token.text.upper() for token in quoted]
 
 
-def _plain(text: str, names: Names) -> str:
+def _rename_in_call(text: str, names: Names) -> str:
     """Return the text of a call such as `watermark(shop.orders.at)` with former table names."""
     for now, was in names.items():
         text = text.replace(f"{now}.", f"{was}.").replace(f"({_bare_name(now)}.", f"({_bare_name(was)}.")
     return text
 
 
-def _columns(columns: Columns, names: Names) -> Columns:
+def _rename_in_columns(columns: Columns, names: Names) -> Columns:
     named = (
         column
         if column.references is None

@@ -50,7 +50,7 @@ class GrantResolver:
         found: list[Grant] = []
         for statement in statements:
             before = len(self.errors)
-            grant = self._grant(statement)
+            grant = self._resolve_grant(statement)
             if len(self.errors) == before:
                 found.append(grant)
             elif statement.failed:  # its other parts cannot be judged
@@ -58,8 +58,8 @@ class GrantResolver:
         self._check_that_someone_sees(found)
         return tuple(found)
 
-    def _grant(self, statement: Statement) -> Grant:
-        tables, to = self._tables(statement), self._grantees(statement)
+    def _resolve_grant(self, statement: Statement) -> Grant:
+        tables, to = self._resolve_tables(statement), self._resolve_grantees(statement)
         declared = statement.value("COLUMNS", ParsedGrantColumns)
         where = statement.value("WHERE", Expression)
         known = [(name, self.schemas.columns_of(name)) for name in tables]
@@ -69,9 +69,9 @@ class GrantResolver:
         for column in columns:
             if column.mask is not None:
                 having = [(name, own) for name, own in known if own is None or column.name.text.lower() in own]
-                self._check(column.mask, f"the mask of {column.name.text}", having)
+                self._check_expression(column.mask, f"the mask of {column.name.text}", having)
         if where is not None:
-            self._check(where, "the condition", known)
+            self._check_expression(where, "the condition", known)
             self.errors.extend(check_condition(where))
         expressions = [each for each in (where, *(column.mask for column in columns)) if each is not None]
         self.errors.extend(check_calls_in_expressions(expressions, self.functions))
@@ -92,7 +92,7 @@ class GrantResolver:
             statement.span.place,
         )
 
-    def _tables(self, statement: Statement) -> tuple[str, ...]:
+    def _resolve_tables(self, statement: Statement) -> tuple[str, ...]:
         """Return the tables that a GRANT names; publishes and companion tables cannot have grants of their own."""
         target = statement.value("ON", ParsedGrantTarget)
         if target is None:
@@ -127,7 +127,7 @@ class GrantResolver:
         self.errors.append(error)
         return ()
 
-    def _grantees(self, statement: Statement) -> tuple[ParsedName, ...]:
+    def _resolve_grantees(self, statement: Statement) -> tuple[ParsedName, ...]:
         names: tuple[ParsedName, ...] = statement.value("TO", tuple) or ()
         roles, users = self.config.roles, self.config.users
         for name in names:
@@ -150,7 +150,7 @@ class GrantResolver:
                 )
         return names
 
-    def _check(self, expression: Expression, what: str, known: Sequence[tuple[str, Names | None]]) -> None:
+    def _check_expression(self, expression: Expression, what: str, known: Sequence[tuple[str, Names | None]]) -> None:
         """Report an expression that is not deterministic, or uses more than the columns of one row."""
         self.errors.extend(check_expression(expression, allowed=frozenset({USER})))
         for name in expression.variables:

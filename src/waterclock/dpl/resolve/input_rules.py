@@ -14,7 +14,7 @@ from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, list_marked
 from waterclock.flow.declarations import Choice, Query, Read
 from waterclock.flow.enums import Kind, ReadKind
 
-_GOES_BY = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
+_ROW_ORIGINS = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
 
 
 def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[str]) -> Iterator[WaterclockError]:
@@ -26,7 +26,7 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
         rules = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
         if not rules:
             continue
-        if draft.kind in _GOES_BY:
+        if draft.kind in _ROW_ORIGINS:
             yield from (_rule_kind_error(draft, rule, span) for rule, span in rules)
             continue
         if draft.is_incomplete:
@@ -62,35 +62,35 @@ def plain_names(draft: UnresolvedTable) -> dict[str, None]:
     """Return the tables that a transform or its views read by their plain names, in the order written."""
     found: dict[str, None] = {}
     if draft.declared.query is not None:
-        found.update(dict.fromkeys(_plain(draft.declared.query)))
+        found.update(dict.fromkeys(_plain_reads(draft.declared.query)))
     for argument in draft.declared.function.arguments if draft.declared.function is not None else ():
         if argument.read is not None and argument.read.kind is ReadKind.PLAIN:
             found[argument.read.table] = None
         if argument.query is not None:
-            found.update(dict.fromkeys(_plain(argument.query)))
+            found.update(dict.fromkeys(_plain_reads(argument.query)))
     return found
 
 
-def _plain(query: Query) -> Iterator[str]:
+def _plain_reads(query: Query) -> Iterator[str]:
     for branch in query.branches:
-        yield from _plain(branch)
+        yield from _plain_reads(branch)
     for reference in query.tables:
         if reference.read is not None and reference.read.kind is ReadKind.PLAIN and not reference.is_mark:
             yield reference.read.table
         if reference.view is not None:
-            yield from _plain(reference.view)
+            yield from _plain_reads(reference.view)
 
 
 def _is_read_otherwise(name: str, choice: Choice) -> bool:
     """Return whether one of several queries (WHEN) reads a table, but not by its plain name."""
-    return Read(name) in choice.reads and name not in _plain(choice.query)
+    return Read(name) in choice.reads and name not in _plain_reads(choice.query)
 
 
 def _rule_kind_error(draft: UnresolvedTable, rule: ParsedRule, span: Span) -> WaterclockError:
     return span.refuse(
         "E320",
         f"OF {rule.of} in a {draft.kind.name}",
-        why=f"each rule of a {draft.kind.name} checks the rows that {_GOES_BY[draft.kind]}",
+        why=f"each rule of a {draft.kind.name} checks the rows that {_ROW_ORIGINS[draft.kind]}",
         fix=f"leave OF {rule.of} out",
     )
 

@@ -25,7 +25,7 @@ KEEPS_LATE = "LATE ROWS"
 """An internal clause that users cannot write. It marks a transform that stores the late rows of a table."""
 
 _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
-_CLOSES, _MOST = "CLOSE WHEN", "MAX LATENESS"
+_CLOSES, _MAX_LATENESS = "CLOSE WHEN", "MAX LATENESS"
 
 
 def with_late_rows(
@@ -40,14 +40,14 @@ def with_late_rows(
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     kept: list[Statement] = []
     for statement in statements:
-        within = statement.value(_MOST, Duration)
+        within = statement.value(_MAX_LATENESS, Duration)
         if statement.clause(_CLOSES) is None or statement.kind is not StatementKind.TRANSFORM:
-            errors.extend(_never_closed(statement))
+            errors.extend(_check_max_lateness(statement))
             continue
         # if a table is read twice, the read that reaches further back determines what is early
         farthest = sorted(_list_until_reads(statement, names), key=lambda read: _length(read.span))
         reads = list({read.table: read for read in farthest}.values())
-        columns = {read: _time_of(statement, read, names, is_only=len(reads) == 1) for read in reads}
+        columns = {read: _find_time_column(statement, read, names, is_only=len(reads) == 1) for read in reads}
         errors.extend(_check_time_columns(statement, within, columns))
         for read, column in columns.items():
             if column is not None and read.span is not None and not statement.failed:
@@ -59,7 +59,7 @@ def with_late_rows(
                 late_rows = LateRows(statement.name, column, read.span, within)
                 if own.lower() not in names:
                     hidden = list_hidden_columns(names.get(read.table.lower()))
-                    kept.append(_late_rows(statement, read, own, late_rows, hidden, variables))
+                    kept.append(_build_late_rows(statement, read, own, late_rows, hidden, variables))
                 elif len(reads) > 1:  # names with the suffix _late are refused by the rules of names
                     errors.append(_reserved_name_error(names[own.lower()], statement))
     return [*statements, *kept]
@@ -87,7 +87,7 @@ def _list_until_reads_of_view(name: str, names: Mapping[str, Statement]) -> Iter
         yield from _list_until_reads(view, {key: value for key, value in names.items() if value is not view})
 
 
-def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
+def _find_time_column(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
     """Return the time column that assigns rows of `read` to windows; None if none is declared."""
     expression = statement.value(_CLOSES, Expression)
     for call in expression.tree.find_all(exp.Anonymous) if expression is not None else ():
@@ -100,7 +100,7 @@ def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *
     return declared.column if declared is not None else None
 
 
-def _late_rows(
+def _build_late_rows(
     statement: Statement,
     read: Read,
     own: str,
@@ -129,8 +129,8 @@ def _bare_name(table: str) -> str:
     return table.rsplit(".", 1)[-1]
 
 
-def _never_closed(statement: Statement) -> Iterator[WaterclockError]:
-    clause = statement.clause(_MOST)
+def _check_max_lateness(statement: Statement) -> Iterator[WaterclockError]:
+    clause = statement.clause(_MAX_LATENESS)
     if clause is not None:
         yield clause.span.refuse(
             "E370",
@@ -143,7 +143,7 @@ def _never_closed(statement: Statement) -> Iterator[WaterclockError]:
 def _check_time_columns(
     statement: Statement, within: Duration | None, columns: Mapping[Read, str | None]
 ) -> Iterator[WaterclockError]:
-    clause = statement.clause(_MOST)
+    clause = statement.clause(_MAX_LATENESS)
     if within is None or clause is None:
         return
     for read in (read for read, column in columns.items() if column is None):

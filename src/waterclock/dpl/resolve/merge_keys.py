@@ -29,7 +29,7 @@ def resolve_merge(
     errors: list[WaterclockError],
 ) -> None:
     """Set the MERGE settings of a table. Its key is that of ON (...), or else `keys`. A missing key is reported."""
-    chosen = _keys_of(draft, mode, keys, Mode.MERGE, errors)
+    chosen = _resolve_keys(draft, mode, keys, Mode.MERGE, errors)
     delete_when = _delete_when(mode, variables, errors)
     draft.declared = replace(draft.declared, fold=Merge(chosen, mode.order_by if mode else (), delete_when))
 
@@ -46,7 +46,7 @@ def resolve_temporal(
     def spelt(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(declared.get(name.lower(), name) for name in names))
 
-    keys = spelt(_keys_of(draft, mode, draft.declared.columns.keys, Mode.TEMPORAL, errors))
+    keys = spelt(_resolve_keys(draft, mode, draft.declared.columns.keys, Mode.TEMPORAL, errors))
     more = mode.temporal or ParsedTemporal()
     delete_when = _delete_when(mode, variables, errors)
     consumed = [*mode.order_by, *_columns_in(mode.delete_when)]
@@ -64,7 +64,7 @@ def resolve_temporal(
         is_of_snapshots=_is_snapshot(draft),
     )
     draft.declared = replace(draft.declared, fold=temporal)
-    errors.extend(_contradictions(draft, temporal, more))
+    errors.extend(_check_contradictions(draft, temporal, more))
 
 
 def _is_snapshot(draft: UnresolvedTable) -> bool:
@@ -79,7 +79,7 @@ def _has_complete_rows(draft: UnresolvedTable) -> bool:
     )
 
 
-def _keys_of(
+def _resolve_keys(
     draft: UnresolvedTable,
     declared: ParsedMode | None,
     keys: tuple[str, ...],
@@ -124,7 +124,9 @@ def _columns_in(expression: Expression | None) -> Iterable[str]:
     return [name for _, name in sorted(found)]
 
 
-def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: ParsedTemporal) -> Iterator[WaterclockError]:
+def _check_contradictions(
+    draft: UnresolvedTable, temporal: Temporal, more: ParsedTemporal
+) -> Iterator[WaterclockError]:
     at = more.spans.get("AT", draft.at("MODE"))
     keys = {key.lower() for key in temporal.keys}
     if temporal.at is not None and temporal.at.lower() in keys:

@@ -35,14 +35,14 @@ def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> 
         space = "table" if statement.kind in _RELATIONS else statement.kind.value
         first = firsts.setdefault((space, statement.name.lower()), statement)
         if first is not statement:
-            errors.append(_duplicate(statement, first))
+            errors.append(_duplicate_error(statement, first))
             if statement.name == first.name:
                 continue
         errors.extend(_check_reserved_names(statement))
         if statement.kind is StatementKind.CONNECTION and statement.name == PROJECT:
             continue
         names[statement.kind][statement.name] = statement
-    errors.extend(_companions(names))
+    errors.extend(_check_companion_names(names))
     return names
 
 
@@ -56,8 +56,8 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
             fix="use it, or choose another name",
         )
     if statement.kind is StatementKind.FUNCTION and name.upper() in _RESERVED_FUNCTIONS:
-        is_brought = name.upper() in BUILTINS_BY_NAME
-        fix = "remove it to use the built-in function, or choose another name" if is_brought else "choose another name"
+        is_builtin = name.upper() in BUILTINS_BY_NAME
+        fix = "remove it to use the built-in function, or choose another name" if is_builtin else "choose another name"
         yield span.refuse("E211", f"{name} is a built-in function", fix=fix)
     elif statement.kind is StatementKind.FUNCTION and name.lower() in OF_SPARK:
         why = "queries, rules and batches call Spark's function by that name"
@@ -77,7 +77,7 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
         )
 
 
-def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
+def _check_companion_names(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
     """Yield errors for the names of companion tables: late, quarantined and held rows of a table, and its view."""
     made = names[StatementKind.COLLECT].keys() | names[StatementKind.TRANSFORM].keys()
     for kind in _RELATIONS:
@@ -88,7 +88,7 @@ def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Itera
                 yield statement.span.refuse("E211", f"{name} is a reserved name", why=why, fix="choose another name")
 
 
-def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
+def _duplicate_error(statement: Statement, first: Statement) -> WaterclockError:
     if statement.name != first.name:
         return statement.span.refuse(
             "E212",

@@ -16,10 +16,10 @@ def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
     for draft in drafts:
         if draft.declared.offline is None or draft.cadence is None:
             continue
-        asked = Cadence(draft.declared.offline.period, zone=draft.cadence.zone)
-        if fits(asked, draft.cadence):
+        wanted = Cadence(draft.declared.offline.period, zone=draft.cadence.zone)
+        if fits(wanted, draft.cadence):
             continue
-        nearest = nearest_fitting_cadence(asked, draft.cadence).period
+        nearest = nearest_fitting_cadence(wanted, draft.cadence).period
         span = next(
             (span for measure in _list_measures(draft) if (span := measure.offline_span) is not None), draft.span
         )

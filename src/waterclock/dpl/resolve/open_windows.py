@@ -57,8 +57,8 @@ def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Unresolv
     found = dict(tables)
     for name, draft in drafts.items():
         if _keeps_open_windows(draft) and name in tables and tables[name].closes is not None:
-            beside = _companion_table(tables[name], tables)
-            found[beside.name] = beside
+            companion = _companion_table(tables[name], tables)
+            found[companion.name] = companion
     return found
 
 

@@ -24,7 +24,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Merge
 from waterclock.flow.published import PublishedExpression, find_sent_name
 
-_OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
+_RESERVED = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
 _BY_ROW = "each row is sent on its own, computed from its own columns"
 
 
@@ -79,7 +79,7 @@ def resolve_sent_keys(draft: UnresolvedTable, mode: ParsedMode | None, errors: l
         names = [find_sent_name(draft.declared.columns, key) for key in draft.declared.fold.keys]
     for key, name in zip(draft.declared.fold.keys, names, strict=True):
         if name is None:
-            errors.append(_no_key(draft, key, is_made=key.lower() in by_name))
+            errors.append(_unsent_key_error(draft, key, is_made=key.lower() in by_name))
             return
     draft.declared = replace(
         draft.declared, fold=replace(draft.declared.fold, keys=tuple(name for name in names if name is not None))
@@ -90,7 +90,7 @@ def _is_copy(made: PublishedExpression | None) -> bool:
     return made is None or made.copies is not None
 
 
-def _no_key(draft: UnresolvedTable, key: str, *, is_made: bool) -> WaterclockError:
+def _unsent_key_error(draft: UnresolvedTable, key: str, *, is_made: bool) -> WaterclockError:
     return draft.at("MODE" if not is_made else "COLUMNS").refuse(
         "E285",
         f"the key {key} is computed by AS" if is_made else f"the key {key} is not sent",
@@ -108,7 +108,7 @@ def _check_published_expression(column: ParsedColumn, made: Expression) -> Itera
     tree = made.tree
     called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     what = why = fix = None
-    if column.name.lower() in _OURS:
+    if column.name.lower() in _RESERVED:
         yield column.span.refuse(
             "E211", f"{column.name} is a reserved name", why="deliveries mark rows by it", fix="rename it"
         )

@@ -69,12 +69,12 @@ def check_same_columns(
     for query, output in zip(queries, made, strict=True):
         wanted = listed if listed is not None else first.names
         if wanted is not None and output.names is not None:
-            lacking = [
+            missing = [
                 *_check_missing_columns(statement.name, query, output.names, wanted, is_listed=listed is not None)
             ]
-            if not lacking and listed is None:
-                lacking = [*_check_missing_columns(statement.name, queries[0], wanted, output.names, is_listed=False)]
-            yield from lacking
+            if not missing and listed is None:
+                missing = [*_check_missing_columns(statement.name, queries[0], wanted, output.names, is_listed=False)]
+            yield from missing
         for name, family in output.families.items():
             known = first.families.get(name)
             if known is not None and known is not family and name not in typed:

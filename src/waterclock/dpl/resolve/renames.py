@@ -50,7 +50,7 @@ def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
     """Map the current names of renamed tables, and of their companion tables, to their former names."""
     declared = {name: draft.statement.value("WAS", ParsedWas) for name, draft in drafts.items()}
     names = {name: was.table for name, was in declared.items() if was is not None}
-    beside: dict[str, str] = {}
+    companions: dict[str, str] = {}
     for name, draft in drafts.items():
         before = name
         late = draft.statement.value(KEEPS_LATE, LateRows)
@@ -63,10 +63,10 @@ def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
                 of = draft.declared.reads[0].table
                 before = f"{before}_{_bare_name(names.get(of, of))}"
         elif name in names:
-            beside[open_table_of(name)] = open_table_of(names[name])
+            companions[open_table_of(name)] = open_table_of(names[name])
         if before != name:
-            beside[name] = before
-    return beside | names
+            companions[name] = before
+    return companions | names
 
 
 def _bare_name(table: str) -> str:

@@ -75,14 +75,14 @@ class Schemas:
                 self._tables[draft.name] = _list_reader_columns(draft, _list_closed_columns(draft.statement))
         for draft in ordered:
             if draft.kind is Kind.PUBLISH:
-                self._publish(draft)
+                self._check_publish(draft)
             else:
-                self._table(draft)
+                self._check_table(draft)
         for name in self.queries.views:
             self._view(name)
         return self.errors
 
-    def _table(self, draft: UnresolvedTable) -> None:
+    def _check_table(self, draft: UnresolvedTable) -> None:
         made = self._output(draft.name, draft.statement)
         output = made.names
         self._families[draft.name] = {**made.families, **self._families[draft.name]}
@@ -95,7 +95,7 @@ class Schemas:
             self._check_declared(column_list, output, draft)
             self._check_reserved_names(draft, output)
         elif columns is None:
-            columns = self._last_run(
+            columns = self._columns_of_last_run(
                 draft, column_list, self.known.rows if draft.declared.temporal else self.known.tables
             )
         self._tables[draft.name] = _list_reader_columns(draft, columns)
@@ -107,16 +107,16 @@ class Schemas:
                 families = self._families.get(rule.of, {})
                 self.errors.extend(_check_now_texts(rule.expression, families))
         if columns is not None:
-            self._named_in_header(draft, columns)
+            self._check_header_columns(draft, columns)
         elif draft.declared.temporal is not None:  # its rows are not known, but the columns of its last run are
-            self._tables[draft.name] = self._last_run(draft, None, self.known.tables)
+            self._tables[draft.name] = self._columns_of_last_run(draft, None, self.known.tables)
 
     def _output(self, name: str, statement: Statement) -> Output:
         found = self.queries.found.get(name)
         query = statement.value("AS", ParsedQuery)
         if found is None or query is None:
             return UNKNOWN
-        list_said = statement.value("COLUMNS", ParsedColumnList)
+        column_list = statement.value("COLUMNS", ParsedColumnList)
         outputs: list[Output] = []
         spans: list[Span] = []
         for part, inside in found.branches or [(query, found)]:
@@ -127,11 +127,11 @@ class Schemas:
             outputs.append(resolver.output(inside.tree))
             spans.append(part.span)
             self.errors.extend(resolver.errors)
-            if list_said is None or list_said.is_open:
+            if column_list is None or column_list.is_open:
                 self.errors.extend(check_column_names(inside.tree, part.span.source))
             if statement.kind is StatementKind.TRANSFORM:
-                self.errors.extend(check_storable(outputs[-1], part.span, list_said))
-        self.errors.extend(check_same_columns(statement, list_said, spans, outputs, _unite_outputs))
+                self.errors.extend(check_storable(outputs[-1], part.span, column_list))
+        self.errors.extend(check_same_columns(statement, column_list, spans, outputs, _unite_outputs))
         return _unite_outputs(outputs)
 
     def columns_of(self, name: str) -> Names | None:
@@ -184,7 +184,7 @@ class Schemas:
             self._views[name] = output_of(names_of(listed), output.families) if listed else output
         return self._views[name]
 
-    def _last_run(
+    def _columns_of_last_run(
         self, draft: UnresolvedTable, column_list: ParsedColumnList | None, by_name: Mapping[str, Mapping[str, str]]
     ) -> Names | None:
         known = by_name.get(draft.name)
@@ -198,8 +198,8 @@ class Schemas:
         self, column_list: ParsedColumnList | None, output: Names | None, draft: UnresolvedTable
     ) -> None:
         if column_list is not None and output is not None and draft.declared.query is not None:
-            brought = [each for each in column_list.columns if each.made_as is None]
-            self.errors.extend(_check_columns_exist(brought, output, "the query"))
+            selected = [each for each in column_list.columns if each.made_as is None]
+            self.errors.extend(_check_columns_exist(selected, output, "the query"))
 
     def _check_reserved_names(self, draft: UnresolvedTable, output: Names | None) -> None:
         """Report columns of a TEMPORAL table's query that are named like record columns (`rec_eff_time` and others)."""
@@ -212,11 +212,11 @@ class Schemas:
             if name in output and name not in declared and not is_time:
                 self.errors.append(record_name_error(draft.at("MODE"), output[name], draft.name))
 
-    def _named_in_header(self, draft: UnresolvedTable, columns: Names) -> None:
+    def _check_header_columns(self, draft: UnresolvedTable, columns: Names) -> None:
         whole = {**columns, TIMELABEL: TIMELABEL}
         families = self._families[draft.name]
         shown = {**(_list_reader_columns(draft, columns) or {}), TIMELABEL: TIMELABEL}
-        for expression, is_of_table in _rules(draft.statement):
+        for expression, is_of_table in _list_header_expressions(draft.statement):
             self.errors.extend(check_expression_columns(expression, shown if is_of_table else whole, draft.name))
             self.errors.extend(_check_now_texts(expression, families))
         column_list = draft.statement.value("COLUMNS", ParsedColumnList)
@@ -241,7 +241,7 @@ class Schemas:
         if target.at is not None and target.at.lower() not in own:
             yield unknown_column_of(find_name(target.at, span), target.at, own, table)
 
-    def _publish(self, draft: UnresolvedTable) -> None:
+    def _check_publish(self, draft: UnresolvedTable) -> None:
         columns = self.columns_of(draft.statement.name)
         column_list = draft.statement.value("COLUMNS", ParsedColumnList)
         if columns is None and (column_list is None or column_list.is_open):
@@ -261,7 +261,7 @@ class Schemas:
                 # a published state has no column timelabel
                 published = {name: column for name, column in columns.items() if name != TIMELABEL}
                 self.errors.extend(check_expression_columns(mode.value.where, published, draft.statement.name))
-        for expression, _ in _rules(draft.statement):
+        for expression, _ in _list_header_expressions(draft.statement):
             self.errors.extend(check_expression_columns(expression, columns, draft.statement.name))
 
     def _check_published_columns(
@@ -344,7 +344,7 @@ def _check_columns_exist(columns: Iterable[ParsedColumn], known: Names, where: s
             yield unknown_column_of(column.span, column.name, known, where)
 
 
-def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
+def _list_header_expressions(statement: Statement) -> Iterator[tuple[Expression, bool]]:
     """Yield the expressions in rules, measures and columns with RETIRE, and whether each is a rule OVER TABLE."""
     for clause in statement.clauses:
         if clause.word == "EXPECT":

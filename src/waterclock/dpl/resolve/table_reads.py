@@ -46,7 +46,7 @@ class ReadResolver:
         """Set the query or the function of a transform, and its reads; report unknown names."""
         statement = draft.statement
         if statement.function is not None:
-            self._python_reads(draft)
+            self._resolve_function(draft)
             return
         known = len(self.errors)
         query = self.queries.of_statement(statement)
@@ -59,7 +59,7 @@ class ReadResolver:
             return
         draft.declared = replace(draft.declared, reads=list_reads(query))
         draft.query_variables = variables_of(query)
-        self._note_spans(draft, query, None)
+        self._record_spans(draft, query, None)
 
     def check_query(self, statement: Statement) -> None:
         """Report a statement that needs a query and has none."""
@@ -68,7 +68,7 @@ class ReadResolver:
                 statement.span.refuse("E233", f"{statement.name} has no query", fix="add AS SELECT ... at the end")
             )
 
-    def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
+    def _record_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
         """Record the position of each read; for a read in a view, the position of the view's name in the query."""
         whole = draft.statement.value("AS", ParsedQuery)
         query_spans = [part.span for part, _ in self.queries.found[draft.name].branches] or (
@@ -84,9 +84,9 @@ class ReadResolver:
                 ):
                     self.spans.setdefault((draft.name, read), span)
                 if reference.view is not None:
-                    self._note_spans(draft, reference.view, span)
+                    self._record_spans(draft, reference.view, span)
 
-    def _python_reads(self, draft: UnresolvedTable) -> None:
+    def _resolve_function(self, draft: UnresolvedTable) -> None:
         function = draft.statement.function
         if function is None:
             return
@@ -95,12 +95,12 @@ class ReadResolver:
         variables: set[str] = set()
         for argument in (*function.arguments, *marks_of_step(function, self.queries.tables)):
             span = draft.at(f"ARGUMENT {argument.name}")
-            settled = self._argument(draft, argument, span)
-            arguments.append(settled)
-            found = list(settled.flat.included_reads) if settled.flat else [settled.read] if settled.read else []
-            if settled.query is not None:
-                found += list_reads(settled.query)
-                variables.update(variables_of(settled.query))
+            resolved = self._resolve_argument(draft, argument, span)
+            arguments.append(resolved)
+            found = list(resolved.flat.included_reads) if resolved.flat else [resolved.read] if resolved.read else []
+            if resolved.query is not None:
+                found += list_reads(resolved.query)
+                variables.update(variables_of(resolved.query))
             for read in found:
                 reads[read] = None
                 self.spans.setdefault((draft.name, read), span)
@@ -110,7 +110,7 @@ class ReadResolver:
         draft.declared = replace(draft.declared, reads=tuple(reads))
         draft.query_variables = tuple(sorted(variables))
 
-    def _argument(self, draft: UnresolvedTable, argument: Argument, span: Span) -> Argument:
+    def _resolve_argument(self, draft: UnresolvedTable, argument: Argument, span: Span) -> Argument:
         if argument.flat is not None:
             unresolved = argument.flat
             at = FoundTable(

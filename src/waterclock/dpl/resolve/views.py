@@ -91,7 +91,7 @@ class QueryResolver:
         parts = found.branches or [(query, found)]
         if any(inside.tree is None for _, inside in parts):
             return None
-        queries = [self._query(part, inside, own) for part, inside in parts]
+        queries = [self._build_query(part, inside, own) for part, inside in parts]
         return Query(query.span.text, query.span.place, branches=tuple(queries)) if found.branches else queries[0]
 
     def of_view(self, name: str) -> Query | None:
@@ -113,7 +113,7 @@ class QueryResolver:
     def view_reference(self, read: Read, span: Span) -> TableReference | None:
         """Return a reference to the view that a Python argument reads, with offsets of 0; None if it is invalid."""
         found = FoundTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
-        return self._view(found, TableReference(0, 0, None, 0))
+        return self._inline_view(found, TableReference(0, 0, None, 0))
 
     def columns_of(self, view: str) -> tuple[str, ...]:
         """Return the columns in the closed column list of a view; empty if the view has all columns of its query."""
@@ -141,9 +141,9 @@ class QueryResolver:
         """Return the names of all tables and views that a query may read."""
         return [*self.tables, *self.views]
 
-    def _query(self, query: ParsedQuery, found: QueryNames, own: str) -> Query:
+    def _build_query(self, query: ParsedQuery, found: QueryNames, own: str) -> Query:
         base = query.span.start
-        references = [self._reference(table, own, base) for table in found.tables]
+        references = [self._resolve_reference(table, own, base) for table in found.tables]
         if None in references or any(table.name in self.incomplete for table in found.tables):
             self.incomplete.add(own)
         values = tuple(ValueReference(value.start - base, value.end - base, value.name) for value in found.values)
@@ -169,27 +169,27 @@ class QueryResolver:
         draft = self.flats.drafts.get(name)
         return draft.declared.hidden_columns if draft is not None else ()
 
-    def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
+    def _resolve_reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)
         if found.mark:
-            return self._mark(found, own, at)
+            return self._mark_reference(found, own, at)
         if found.is_flat:
             flat = self.flat(found, own)
             return replace(at, flat=flat) if flat else None
         if found.name in self.tables:
             return replace(at, read=Read(found.name, found.kind, found.duration))
         if found.name in self.views:
-            return self._view(found, at)
-        self.errors.append(self._unknown(found, own))
+            return self._inline_view(found, at)
+        self.errors.append(self._unknown_name_error(found, own))
         return None
 
-    def _mark(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
+    def _mark_reference(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
         """Return the read of the `_mark` table with a table's watermark; None, which is reported, if there is none."""
         table = self.tables.get(found.name)
         if table is not None and table.clause("WATERMARK") is not None and mark_of(found.name) in self.tables:
             return replace(at, read=Read(mark_of(found.name), found.kind), is_mark=True)
         if table is None and found.name not in self.views:
-            self.errors.append(self._unknown(found, own))
+            self.errors.append(self._unknown_name_error(found, own))
         elif table is None or (not table.has_failed("WATERMARK") and table.clause("WATERMARK") is None):
             self.errors.append(no_watermark_error(found, self.tables))
         return None
@@ -208,10 +208,10 @@ class QueryResolver:
                 )
             )
             return None
-        self.errors.append(self._unknown(found, own))
+        self.errors.append(self._unknown_name_error(found, own))
         return None
 
-    def _view(self, found: FoundTable, at: TableReference) -> TableReference | None:
+    def _inline_view(self, found: FoundTable, at: TableReference) -> TableReference | None:
         if found.name in self._path:
             path = " → ".join([*self._path[self._path.index(found.name) :], found.name])
             self.errors.append(
@@ -231,7 +231,7 @@ class QueryResolver:
         shared = found.name if self.views[found.name].clause("SHARED") else None
         return replace(at, view=query, view_columns=self.columns_of(found.name), shared=shared)
 
-    def _unknown(self, found: FoundTable, own: str) -> WaterclockError:
+    def _unknown_name_error(self, found: FoundTable, own: str) -> WaterclockError:
         known = [name for name in self.list_relations() if name != own]
         if found.name in self.publishes:
             return found.span.refuse(
@@ -314,10 +314,10 @@ def _no_effect_error(found: FoundTable) -> WaterclockError:
 
 def _wrap_query(query: Query, found: FoundTable) -> Query:
     """Return the query of a view with a read function, such as PAST, applied to each plain table name in it."""
-    return replace(query, tables=tuple(_wrap(reference, found) for reference in query.tables))
+    return replace(query, tables=tuple(_wrap_reference(reference, found) for reference in query.tables))
 
 
-def _wrap(reference: TableReference, found: FoundTable) -> TableReference:
+def _wrap_reference(reference: TableReference, found: FoundTable) -> TableReference:
     if reference.view is not None:
         return replace(reference, view=_wrap_query(reference.view, found))
     if reference.is_mark and found.kind is ReadKind.PAST:

@@ -35,7 +35,7 @@ def with_marks(
         wrong = [*_check_columns(statement, watermark), *_check_name(statement, names)]
         errors.extend(wrong)
         if not wrong:
-            marks.append(_mark(statement, watermark, variables))
+            marks.append(_build_mark_table(statement, watermark, variables))
     return [*statements, *marks]
 
 
@@ -49,11 +49,11 @@ def check_marks(
 ) -> Iterator[WaterclockError]:
     """Yield errors for transforms that use the watermark of a table that is not upstream of them."""
     for draft in drafts.values():
-        asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
-        if not asked or draft.is_incomplete:
+        used = {mark_read: None for query in _list_queries(draft) for mark_read in marks_in(query)}
+        if not used or draft.is_incomplete:
             continue
-        above = _find_upstream(drafts, [read.table for read in draft.declared.reads if read not in asked])
-        for read in asked:
+        above = _find_upstream(drafts, [read.table for read in draft.declared.reads if read not in used])
+        for read in used:
             table = read.table.removesuffix(MARK)
             if table not in above:
                 word = "WATERMARK" if read.kind is ReadKind.PREVIOUS else "NEXT_WATERMARK"
@@ -76,7 +76,7 @@ def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> 
     return [Argument(BEFORE, read=Read(mark, ReadKind.PREVIOUS)), Argument(AFTER, read=Read(mark))]
 
 
-def _queries(draft: UnresolvedTable) -> list[Query]:
+def _list_queries(draft: UnresolvedTable) -> list[Query]:
     arguments = draft.declared.function.arguments if draft.declared.function else ()
     return [query for query in (draft.declared.query, *(argument.query for argument in arguments)) if query is not None]
 
@@ -102,7 +102,7 @@ def _find_upstream(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> s
     return found
 
 
-def _mark(statement: Statement, watermark: ParsedWatermark, variables: Mapping[str, Value]) -> Statement:
+def _build_mark_table(statement: Statement, watermark: ParsedWatermark, variables: Mapping[str, Value]) -> Statement:
     query = query_of(statement.name, watermark_of(watermark))
     name = ".".join(f"`{part}`" for part in mark_of(statement.name).split("."))
     text = f"TRANSFORM {name} ({COLUMNS}) COMMENT 'How far {statement.name} has come' MEASURE {MEASURES} AS {query};"
@@ -129,7 +129,9 @@ def _check_columns(statement: Statement, watermark: ParsedWatermark) -> Iterator
             )
     time = known.get(watermark.column.lower())
     if time is not None and time.declared.type is not None and time.declared.type.upper() not in AS_TIMESTAMP:
-        yield _no_time(find_name(watermark.column, clause.span), statement.name, time.name, time.declared.type)
+        yield _not_timestamp_error(
+            find_name(watermark.column, clause.span), statement.name, time.name, time.declared.type
+        )
     if watermark.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
         yield clause.span.refuse(
             "E255",
@@ -139,7 +141,7 @@ def _check_columns(statement: Statement, watermark: ParsedWatermark) -> Iterator
         )
 
 
-def _no_time(span: Span, table: str, column: str, written: str) -> WaterclockError:
+def _not_timestamp_error(span: Span, table: str, column: str, written: str) -> WaterclockError:
     return span.refuse(
         "E255",
         f"{column} of {table} is {written}, not TIMESTAMP",

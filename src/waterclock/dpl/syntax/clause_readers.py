@@ -72,7 +72,7 @@ def take_every(cursor: Cursor) -> Period:
     if cursor.peek().kind == "string":
         text = cursor.take().text
         raise cursor.span_since(start).refuse(
-            "E204", "a period takes no quotes", fix=f"write EVERY {_plain_period(text)}"
+            "E204", "a period takes no quotes", fix=f"write EVERY {_suggest_period(text)}"
         )
     if cursor.peek().kind == "number":
         cursor.take()
@@ -86,7 +86,7 @@ def take_every(cursor: Cursor) -> Period:
     return parse_at(span, lambda: parse_period(span.text))
 
 
-def _plain_period(text: str) -> str:
+def _suggest_period(text: str) -> str:
     try:
         return str(parse_period(text))
     except WaterclockError:

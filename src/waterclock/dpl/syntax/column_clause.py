@@ -50,22 +50,22 @@ def take_column_entries(cursor: Cursor) -> ParsedColumnList:
             if cursor.accept(","):
                 raise cursor.here().refuse("E204", "a column comes after *", fix="move * to the end")
             return ParsedColumnList(tuple(found), is_open=True)
-        found.append(_column(cursor))
+        found.append(_parse_column(cursor))
         if not cursor.accept(","):
             return ParsedColumnList(tuple(found), is_open=False)
 
 
-def _column(cursor: Cursor) -> ParsedColumn:
+def _parse_column(cursor: Cursor) -> ParsedColumn:
     word = cursor.name("a column")
     span = cursor.span(word)
     parsed = ParsedColumn(span, Column(word.text, span.place))
-    _refuse_clause(cursor)
+    _refuse_unclosed_list(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
         column_type = take_type(cursor, is_stored=True)
         declared = replace(parsed.declared, type=column_type, else_of_type=take_otherwise(cursor))
         parsed = replace(parsed, declared=declared)
     while cursor.peek().kind == "word" and not cursor.is_done:
-        parsed = _with_rule(cursor, parsed)
+        parsed = _parse_property(cursor, parsed)
     if parsed.made_as is not None and parsed.retires is None:
         tells = parse_row_metadata(parsed.made_as)
         if tells is not None:
@@ -73,22 +73,22 @@ def _column(cursor: Cursor) -> ParsedColumn:
     return parsed
 
 
-def _with_rule(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
+def _parse_property(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     """Parse one property of a column, and return the column with it. Raises E207 if the column has it already."""
-    _refuse_clause(cursor)
+    _refuse_unclosed_list(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
         raise planned_feature_error(_LATER[upper], cursor.here())
     if cursor.at("PRIMARY", "KEY"):
         raise cursor.here().refuse("E209", "PRIMARY KEY is written as KEY", fix=f"write {column.name} KEY")
     if upper in {"UNIQUE", "CHECK", "NULL"}:
-        raise cursor.here().refuse("E209", f"{upper} is not supported in a column list", fix=_HABITS[upper])
-    if upper not in _RULES:
-        raise _unknown(cursor)
-    if upper in _HAS and _HAS[upper](column):
+        raise cursor.here().refuse("E209", f"{upper} is not supported in a column list", fix=_FIXES[upper])
+    if upper not in _PROPERTY_PARSERS:
+        raise _unknown_word_error(cursor)
+    if upper in _HAS_PROPERTY and _HAS_PROPERTY[upper](column):
         word = "NOT NULL" if upper == "NOT" else upper
         raise cursor.here().refuse("E207", f"{word} of {column.name} is written twice", fix="remove one of them")
-    return _RULES[upper](cursor, column)
+    return _PROPERTY_PARSERS[upper](cursor, column)
 
 
 def _with_key(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
@@ -106,7 +106,7 @@ def _with_not_null(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
 
 def _with_expect(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    return replace(column, rules=(*column.rules, _expect(cursor)))
+    return replace(column, rules=(*column.rules, _parse_rule(cursor)))
 
 
 def _with_references(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
@@ -160,7 +160,7 @@ def _with_retire(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     return replace(column, retires=ParsedRetire(day, cursor.span_since(start)))
 
 
-_RULES: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
+_PROPERTY_PARSERS: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
     "KEY": _with_key,
     "NOT": _with_not_null,
     "EXPECT": _with_expect,
@@ -174,7 +174,7 @@ _RULES: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
 }
 
 
-_HAS: Mapping[str, Callable[[ParsedColumn], bool]] = {
+_HAS_PROPERTY: Mapping[str, Callable[[ParsedColumn], bool]] = {
     "KEY": lambda column: column.declared.is_key,
     "NOT": lambda column: column.declared.is_not_null,
     "REFERENCES": lambda column: column.declared.references is not None,
@@ -187,27 +187,27 @@ _HAS: Mapping[str, Callable[[ParsedColumn], bool]] = {
 """Maps the first word of each property that a column may have only once to a function that tests for it."""
 
 
-def _refuse_clause(cursor: Cursor) -> None:
+def _refuse_unclosed_list(cursor: Cursor) -> None:
     word = cursor.peek()
     begins_query = cursor.at("AS", "SELECT") or cursor.at("AS", "WITH")
-    if begins_query or (word.kind == "word" and word.upper in _BEHIND_COLUMNS):
+    if begins_query or (word.kind == "word" and word.upper in _AFTER_COLUMN_LIST):
         raise cursor.here().refuse(
             "E204", f"the column list is not closed before {word.text}", fix=f"put ) before {word.text}"
         )
 
 
 # Words that can follow the closing bracket of a column list, and are neither a type nor a rule of a column.
-_BEHIND_COLUMNS = frozenset(
+_AFTER_COLUMN_LIST = frozenset(
     "PARTITIONED REGULAR FROM EVERY SCHEDULE ZONE START BY MERGE APPEND REPLACE TEMPORAL RETAIN".split()
 )
-_HABITS = {
+_FIXES = {
     "UNIQUE": "write KEY, which means not null and unique",
     "CHECK": "write EXPECT (expression)",
     "NULL": "leave it out: a column may be null unless it has NOT NULL",
 }
 
 
-def _unknown(cursor: Cursor) -> WaterclockError:
+def _unknown_word_error(cursor: Cursor) -> WaterclockError:
     word = cursor.peek()
     known = sorted(RULE_WORDS - {"ELSE", "NULL", "PRIMARY", "UNIQUE", "CHECK"})
     return cursor.here().refuse(
@@ -218,7 +218,7 @@ def _unknown(cursor: Cursor) -> WaterclockError:
     )
 
 
-def _expect(cursor: Cursor) -> ParsedRule:
+def _parse_rule(cursor: Cursor) -> ParsedRule:
     if not cursor.at("("):
         cursor.raise_unexpected("( after EXPECT", fix="write a column's rule in brackets: EXPECT (a > 0)")
     expression = take_bracketed(cursor)

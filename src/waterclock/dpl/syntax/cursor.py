@@ -142,7 +142,7 @@ class Cursor:
                 "E211",
                 f"{word.text!r} cannot be {what}",
                 why="names become folders, columns and tables in other systems: letters, digits and _",
-                fix=f"write {_plain(word.text)}",
+                fix=f"write {_to_plain_name(word.text)}",
             )
         return word
 
@@ -239,7 +239,9 @@ class Cursor:
             except (ValueError, OverflowError):  # as 1e, or more digits than Python reads, or than a float has
                 is_finite = False
             if not is_finite:
-                raise span.refuse("E204", f"{_cut(digits)} is not a number", fix="write it in digits, as in 10 or 0.5")
+                raise span.refuse(
+                    "E204", f"{_shorten(digits)} is not a number", fix="write it in digits, as in 10 or 0.5"
+                )
             return -number if is_negative else number
         if word.upper in {"TRUE", "FALSE"}:
             return self.take().upper == "TRUE"
@@ -336,10 +338,10 @@ def ensure_place(error: WaterclockError, span: Span) -> WaterclockError:
     return error
 
 
-def _plain(text: str) -> str:
+def _to_plain_name(text: str) -> str:
     plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "name"
     return f"_{plain}" if plain[0].isdigit() else plain
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"

@@ -89,7 +89,7 @@ def _explain_error(
         fix = "write only the query, starting with SELECT: the statement names the table"
         return f"a query begins with {', '.join(_BEGINNINGS[:-1])} or {_BEGINNINGS[-1]}", fix
     if is_step:
-        return f"the steps after |> are {', '.join(_STEPS)}", _fix_of_step(at.text)
+        return f"the steps after |> are {', '.join(_STEPS)}", _suggest_step(at.text)
     return reason, fix_of_syntax(source, tokens, at, reason)
 
 
@@ -106,7 +106,7 @@ def check_steps(source: SourceText, tokens: Sequence[Token]) -> Iterator[Watercl
         span = source.span(step[0].start, step[0].end + 1) if step else source.span(token.start, token.end + 1)
         if word == "DISTINCT":
             why = f"the steps after |> are {', '.join(_STEPS)}"
-            yield span.refuse("E210", f"the query cannot be read at {span.text}", why=why, fix=_fix_of_step(word))
+            yield span.refuse("E210", f"the query cannot be read at {span.text}", why=why, fix=_suggest_step(word))
         elif not step or (len(step) == 1 and word in {"SELECT", "EXTEND", "AS", "AGGREGATE"}):
             fix = f"write what follows {span.text}, or leave the step out"
             yield span.refuse("E210", f"nothing follows {span.text}", fix=fix)
@@ -134,7 +134,7 @@ def _tokens_of_step(tokens: Sequence[Token], begin: int) -> Iterator[Token]:
         depth += token.token_type in _OPENING
 
 
-def _fix_of_step(word: str) -> str:
+def _suggest_step(word: str) -> str:
     upper = word.upper()
     known = _FIXES_OF_STEPS.get(upper)
     return known or did_you_mean(upper, _STEPS, otherwise=f"write one of them instead of {word}") or ""

@@ -23,7 +23,7 @@ def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:
         return None
     what = parts[1].lower()
     if parts[0].lower() == CHANGE:
-        return _of_change(what, expression)
+        return _parse_change_field(what, expression)
     if what in LATER:
         raise planned_feature_error(f"{SOURCE}.{what}", expression.span)
     if what not in TYPES:
@@ -36,7 +36,7 @@ def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:
     return ParsedRowMetadata(what, expression.span)
 
 
-def _of_change(what: str, expression: Expression) -> ParsedRowMetadata:
+def _parse_change_field(what: str, expression: Expression) -> ParsedRowMetadata:
     if what not in OF_CHANGES:
         raise expression.span.refuse(
             "E328",

@@ -33,7 +33,7 @@ _LEXEME = re.compile(
       | (?P<comment>/\*) | (?P<open>['"`]) | (?P<end>;)""",
     re.VERBOSE | re.DOTALL,
 )
-_SWALLOWED = re.compile(r";[ \t]*(?:--[^\n]*)?\n")
+_SEMICOLON_AT_LINE_END = re.compile(r";[ \t]*(?:--[^\n]*)?\n")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _BAD_HEX = re.compile(r"(?<!\w)[xX]'[^']*'")
 _OPEN_NAMES = {"'": "quote", '"': "quote", "`": "backtick", "/*": "comment"}
@@ -91,7 +91,7 @@ def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], l
     """
     found: list[RawStatement] = []
     errors: list[WaterclockError] = []
-    for start, end, broken in _chunks(source.text):
+    for start, end, broken in _find_statements(source.text):
         if broken is not None:
             opening = "/*" if source.text.startswith("/*", broken) else source.text[broken]
             errors.append(
@@ -106,7 +106,7 @@ def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], l
             padding = re.sub(r"[^\n]", " ", source.text[:start])
             cut, unended = _split(source, dialect().tokenize(padding + source.text[start:end]))
         except TokenError:
-            errors.append(_unreadable(source, start, end))
+            errors.append(_unreadable_error(source, start, end))
         else:
             found.extend(cut)
             errors.extend(unended)
@@ -117,11 +117,11 @@ def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> 
     """Convert tokens of a header to words; ORDER BY becomes two words. Raises E218 for adjacent strings: `'it''s'`."""
     words: list[Word] = []
     for index, token in enumerate(tokens, first):
-        word = _word(token, index)
+        word = _to_word(token, index)
         if word.kind == "string" and words and words[-1].kind == "string" and words[-1].end == word.start:
             raise _touching_strings_error(source, words[-1].start, word.end)
         if word.kind == "word" and " " in word.upper:
-            words.extend(_parts(source, token, index))
+            words.extend(_split_words(source, token, index))
         else:
             words.append(word)
     return words
@@ -166,10 +166,10 @@ def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStateme
             errors.append(no_semicolon(source.span(token.start, token.end + 1)))
         if is_end or is_unended:
             if index > start:
-                found.append(_statement(source, tokens[start:index]))
+                found.append(_build_statement(source, tokens[start:index]))
             start = index + is_end
     if start < len(tokens):
-        found.append(_statement(source, tokens[start:]))
+        found.append(_build_statement(source, tokens[start:]))
     return found, errors
 
 
@@ -195,7 +195,7 @@ def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
     )
 
 
-def _statement(source: SourceText, tokens: Sequence[Token]) -> RawStatement:
+def _build_statement(source: SourceText, tokens: Sequence[Token]) -> RawStatement:
     depth = 0
     for index in range(len(tokens) - 1):
         kind = tokens[index].token_type
@@ -208,7 +208,7 @@ def _statement(source: SourceText, tokens: Sequence[Token]) -> RawStatement:
     return RawStatement(source, tokens, None)
 
 
-def _word(token: Token, index: int) -> Word:
+def _to_word(token: Token, index: int) -> Word:
     kind, text = token.token_type, token.text
     if kind in _STRINGS:
         name = "string"
@@ -225,13 +225,13 @@ def _word(token: Token, index: int) -> Word:
     return Word(name, text, text.upper() if name == "word" else text, token.start, token.end + 1, index)
 
 
-def _parts(source: SourceText, token: Token, index: int) -> Iterator[Word]:
+def _split_words(source: SourceText, token: Token, index: int) -> Iterator[Word]:
     for match in re.finditer(r"\w+", source.text[token.start : token.end + 1]):
         text = match.group()
         yield Word("word", text, text.upper(), token.start + match.start(), token.start + match.end(), index)
 
 
-def _unreadable(source: SourceText, start: int, end: int) -> WaterclockError:
+def _unreadable_error(source: SourceText, start: int, end: int) -> WaterclockError:
     match = next((m for m in _BAD_HEX.finditer(source.text, start, end) if not _is_hex(m.group())), None)
     if match:
         return source.span(match.start(), match.end()).refuse(
@@ -245,7 +245,7 @@ def _is_hex(literal: str) -> bool:
     return all(digit in "0123456789abcdefABCDEF" for digit in literal[2:-1])
 
 
-def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
+def _find_statements(text: str) -> Iterator[tuple[int, int, int | None]]:
     """Yield the start and end of each statement in a text, and the offset of its unclosed quote or comment, or None."""
     start = position = 0
     while position < len(text):
@@ -257,7 +257,7 @@ def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
             yield start, match.start(), None
             start = position = match.end()
             continue
-        if match["skip"] and not _SWALLOWED.search(match["skip"]):
+        if match["skip"] and not _SEMICOLON_AT_LINE_END.search(match["skip"]):
             position = match.end()
             continue
         if match["comment"]:

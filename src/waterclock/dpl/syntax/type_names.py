@@ -55,9 +55,9 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     elif cursor.at("("):
         skip_brackets(cursor)
         _check_length(cursor.span_since(start), upper)
-        _refuse_digits(cursor.span_since(start), upper)
+        _check_decimal(cursor.span_since(start), upper)
     elif cursor.at("<"):
-        _inner_types(cursor, upper, is_stored=is_stored)
+        _parse_inner_types(cursor, upper, is_stored=is_stored)
     elif upper in _WITH_LENGTH:
         raise span.refuse("E219", f"{word.text} needs a length", fix=f"write {word.text}(10), or STRING")
     if is_stored and cursor.at("COLLATE"):
@@ -79,7 +79,7 @@ def _check_length(span: Span, upper: str) -> None:
         raise span.refuse("E219", f"{upper} takes no length", fix=f"write {upper}")
 
 
-def _refuse_digits(span: Span, upper: str) -> None:
+def _check_decimal(span: Span, upper: str) -> None:
     """Raise E219 for a DECIMAL with too many digits, or with more decimals than digits."""
     match = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
     if match is None:
@@ -99,7 +99,7 @@ _DIGITS = re.compile(r"\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\)$")
 _EXAMPLES = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<a: INT, b: STRING>"}
 
 
-def _inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
+def _parse_inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
     cursor.need("<")
     while True:
         if upper == "STRUCT":
