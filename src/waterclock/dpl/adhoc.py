@@ -100,7 +100,7 @@ def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> Table
     view = flow.views.get(table.name)
     if view is None:
         of = shown.get(table.name) if table.name not in flow.tables else None
-        # a table that keeps no open windows is its own view
+        # without a companion table for open windows, the view is the table
         return TableReference(
             *at, read=Read(of if of is not None and open_windows_table(flow, of) is None else table.name)
         )

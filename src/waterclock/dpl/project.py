@@ -207,7 +207,7 @@ def _read_without_cache(
     errors += written_setting_errors(config)
     sources, wrong = read_sources(root, config.files)
     errors += wrong or ([] if sources else [_no_statements_error(config)])
-    if not sources:  # without statements, all further errors would only be consequences
+    if not sources:  # without statements, all further errors would only follow from this one
         return None, (), errors
     flow = _compile(root, config, sources, capabilities, known, errors)
     errors += shared_variable_errors(config, flow.connections.values() if flow is not None else ())

@@ -32,7 +32,7 @@ class Mode(StrEnum):
     TEMPORAL = "temporal"
 
 
-# modes whose state combines the slices of all labels so far, key by key
+# modes in which a table combines the slices of all labels by key
 FOLDS = frozenset({Mode.MERGE, Mode.TEMPORAL})
 
 

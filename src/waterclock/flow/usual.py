@@ -79,7 +79,7 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     `step` is the approximate length of a window. Ignored are labels at or after `at`, labels more than 8 weeks before
     it (unless windows are longer than a day), and values that are not finite numbers.
     """
-    is_long = step > LONGER  # then no season is short enough to repeat: the last values are treated alike
+    is_long = step > LONGER  # then no season repeats, and all values are treated alike
     known = sorted(
         (label, value)
         for label, value in history

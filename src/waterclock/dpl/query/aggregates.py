@@ -16,8 +16,8 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 
-# SKEW is the frequency of the most common value relative to the average frequency: 1 if all values are equally common,
-# and for no rows
+# SKEW is the frequency of the most common value divided by the average frequency: 1 if all values are equally common,
+# and 1 without rows
 _SPARK_EXPANSIONS = {
     "SKEW": "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)",
 }
@@ -30,7 +30,7 @@ These aggregates have no expansion, because Spark cannot nest aggregates: `group
 """
 EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
 """An example rule for each aggregate in `GROUP_AGGREGATES`."""
-_MODIFIERS = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
+_MODIFIERS = frozenset({"FILTER", "OVER", "WITHIN"})  # words after a call that change which rows it aggregates
 _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
 
 

@@ -16,7 +16,7 @@ from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest
 
 UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
-# names in these clauses are resolved against the SELECT's result first, and against its sources only then
+# names in these clauses denote columns of the SELECT's result, or else columns of its sources
 _RESULT_CLAUSES = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
 _MOST_LISTED = 12
 _PIPED = "the step before"
@@ -100,7 +100,7 @@ class Resolver:
         """Add a source in FROM or JOIN to the scope of its SELECT."""
         for join in node.args.get("joins") or () if isinstance(node, exp.Table | exp.Subquery) else ():
             self._add_source(join.this, frame, ctes)
-            frame.is_natural = True  # it is not tracked which sources the conditions of these joins can use
+            frame.is_natural = True  # which sources the conditions of these joins can use is not determined
         if isinstance(node, exp.Table):
             start = start_of(node)
             called = node.alias_or_name or ("" if start is None else self.alias_at(start))

@@ -24,7 +24,7 @@ _OF_TIME = (
     exp.DayOfYear, exp.Hour, exp.Minute, exp.Second, exp.TimeToStr, exp.AtTimeZone, exp.FromTimeZone, exp.UnixDate,
     exp.TimeStrToTime,
 )  # fmt: skip
-_OF_ONE = (exp.TsOrDsToDate, exp.StrToTime)  # with a format they read no such word
+_OF_ONE = (exp.TsOrDsToDate, exp.StrToTime)  # with a format, they do not accept words such as 'now'
 _CALLS_OF_ONE = frozenset({"TRY_TO_TIMESTAMP", "TO_TIMESTAMP_NTZ", "TO_TIMESTAMP_LTZ", "TRY_TO_DATE"})
 _CALLS = frozenset({"TO_UTC_TIMESTAMP", "FROM_UTC_TIMESTAMP", "UNIX_SECONDS", "UNIX_MILLIS", "UNIX_MICROS", "WINDOW"})
 

@@ -114,7 +114,7 @@ class _TagPropagation:
         delivering = find_delivering_publishes(flow)
         names = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
         before = -1
-        while before != (before := len(self.found)):  # once more for each cycle of reads
+        while before != (before := len(self.found)):  # a cycle of reads needs several rounds
             for name in names:
                 table = flow.tables[name]
                 if table.kind is Kind.COLLECT:

@@ -212,7 +212,7 @@ class _Finder:
         if word in _MISTAKEN_READS:
             raise self._span(index).refuse("E216", f"{word}(...) does not exist", fix=_MISTAKEN_READS[word])
         if word == _IDENTIFIER:
-            return  # refused wherever it occurs
+            return  # `_identifier` refuses it at any place
         if word not in _READ_WORDS:
             self._require_spark_function(index, is_qualified=bool(node.args.get("db")))
             return

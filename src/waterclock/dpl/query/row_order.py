@@ -25,7 +25,7 @@ _BY_PLACE = (
 _PICKS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
 _LISTS = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat)
 _WRAPS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Paren)
-# the order of their list argument does not affect these
+# functions whose result does not depend on the order of their list argument
 _ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp.ArrayMax, exp.ArraySum)
 _ORDERLESS_CALLS = frozenset({"CARDINALITY"})
 

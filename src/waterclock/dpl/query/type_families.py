@@ -46,7 +46,7 @@ _TIMESTAMPS = (
     exp.StrToTime, exp.TimestampTrunc, exp.CurrentTimestamp, exp.UnixToTime, exp.TimestampFromParts, exp.FromTimeZone,
 )  # fmt: skip
 _HANDS_ON = (exp.Paren, exp.Alias, exp.Filter, exp.Window, exp.IgnoreNulls, exp.RespectNulls, exp.Neg, exp.Distinct)
-# their value is that of an argument, or computed from arguments within one family
+# their value is one of their arguments, or is computed from them within the same family
 _CHOOSES = (
     exp.Max, exp.Min, exp.Sum, exp.Avg, exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.Lag,
     exp.Lead, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Array, exp.ArrayAgg,

@@ -92,7 +92,7 @@ class Cadences:
 
     def _longest_until(self, draft: UnresolvedTable) -> timedelta:
         """Return the longest span of a table's UNTIL reads: its batches are due at least that long after windows."""
-        if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
+        if draft.statement.clause("CLOSE WHEN"):  # the window reads up to the tick that closes it
             return _NOTHING
         spans = (read.span for read in draft.declared.reads if read.kind is ReadKind.UNTIL)
         return max((parse_at(draft.span, span.to_timedelta) for span in spans if span is not None), default=_NOTHING)
@@ -107,7 +107,7 @@ class Cadences:
         if len(periods) == 1:
             return next(iter(periods))
         if draft.is_incomplete or any(self._is_unknown(read) for read in self._list_cadence_reads(draft)):
-            return None  # errors of the inputs are reported there
+            return None  # the error of the input is reported at the input
         if not inputs:
             if draft.declared.query is None and draft.declared.function is None and not draft.declared.reads:
                 return None
@@ -241,7 +241,7 @@ def resolve_start(draft: UnresolvedTable, config: Config) -> None:
     begins_alone = (draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)) or (
         draft.kind is Kind.TRANSFORM and not draft.declared.reads
     )
-    # a log has nothing before the snapshot that begins it
+    # the log of a source contains no changes before its first snapshot
     is_log = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     may_default = begins_alone and not is_log and not draft.is_incomplete
     default = config.default(draft.name, "start") if may_default else None

@@ -27,7 +27,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Function
 from waterclock.flow.enums import Kind
 
-# functions for rules only, and values of the batch; elsewhere they are refused with errors of their own
+# functions that are valid only in rules, and values of the batch; other checks refuse them elsewhere
 OF_RULES = frozenset(
     {
         "last_good",
@@ -41,9 +41,9 @@ OF_RULES = frozenset(
         *map(str.lower, VALUES),
     }
 )
-# the last three belong to Spark's grammar, and not to the functions that it lists
+# the last three are part of Spark's grammar, and not in its list of functions
 OF_SPARK = SCALARS | AGGREGATES | GENERATORS | WINDOWED | {"timestampadd", "timestampdiff", "try_cast"}
-# read functions, which are refused with an error of their own where a value is expected
+# read functions; other checks refuse them where a value is expected
 _OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 
@@ -161,7 +161,7 @@ def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
     """Yield the expressions of a table outside of its query: rules, and the columns that a PUBLISH computes."""
     for clause in draft.statement.clauses:
         if clause.word == "EXPECT":
-            # a rule with OVER may use any aggregate that the session knows, which is not known here
+            # a rule with OVER may call any aggregate of the Spark session, and these are not known here
             yield from (it.expression for it in clause.value if not it.is_over_batch and not it.is_over_table)
     column_list = draft.statement.value("COLUMNS", ParsedColumnList)
     resolved = {column.name for column in draft.declared.columns.named if column.made_as is not None}

@@ -141,7 +141,7 @@ def fingerprint_of(
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
     parts += [f"current key {name}" for name in keys]
-    # older versions let Spark replace ${...} in texts, so their batches with such code count as made by other code
+    # in older versions, Spark replaced ${...} in texts, so batches that they made with such texts had other code
     parts += ["texts as written"] if any("${" in str(part) for part in parts) else []
     return digest(parts)
 
@@ -180,7 +180,9 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
 
 
 def _describe_columns(columns: Columns) -> str:
-    text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
+    text = (
+        [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []
+    )  # others change no value
     text += [f"parsed() {format_actions(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
     return _SEPARATOR.join([*(_describe_column(column) for column in columns.named), str(columns.is_open), *text])
 

@@ -53,7 +53,7 @@ class GrantResolver:
             grant = self._resolve_grant(statement)
             if len(self.errors) == before:
                 found.append(grant)
-            elif statement.failed:  # its other parts cannot be judged
+            elif statement.failed:  # its other parts cannot be checked
                 continue
         self._check_that_someone_sees(found)
         return tuple(found)

@@ -32,7 +32,7 @@ def _check_calls(source: SourceText, tokens: Sequence[Token], systems: ValidConn
         given = named_arguments(tokens, tokens.index(call) + 1, KEYED[function])
         argument = given.get("keys")
         if argument is None:
-            continue  # reported with the number of arguments
+            continue  # reported as a wrong number of arguments
         connection = _text_of(argument)
         if connection is None:
             yield _span_of(source, argument).refuse(

@@ -44,7 +44,7 @@ def with_late_rows(
         if statement.clause(_CLOSES) is None or statement.kind is not StatementKind.TRANSFORM:
             errors.extend(_check_max_lateness(statement))
             continue
-        # if a table is read twice, the read that reaches further back determines what is early
+        # if a table is read twice, the read that reaches further back determines which rows are too early
         farthest = sorted(_list_until_reads(statement, names), key=lambda read: _length(read.span))
         reads = list({read.table: read for read in farthest}.values())
         columns = {read: _find_time_column(statement, read, names, is_only=len(reads) == 1) for read in reads}

@@ -59,7 +59,7 @@ def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
             before = mark_of(names.get(of, of))
         elif late is not None:
             before = late_of(names.get(late.of, late.of))
-            if name != late_of(late.of):  # there is one for each table that is read
+            if name != late_of(late.of):  # there is one such table for each UNTIL input
                 of = draft.declared.reads[0].table
                 before = f"{before}_{_bare_name(names.get(of, of))}"
         elif name in names:

@@ -108,7 +108,9 @@ class Schemas:
                 self.errors.extend(_check_now_texts(rule.expression, families))
         if columns is not None:
             self._check_header_columns(draft, columns)
-        elif draft.declared.temporal is not None:  # its rows are not known, but the columns of its last run are
+        elif (
+            draft.declared.temporal is not None
+        ):  # only the versions' columns are known
             self._tables[draft.name] = self._columns_of_last_run(draft, None, self.known.tables)
 
     def _output(self, name: str, statement: Statement) -> Output:

@@ -53,7 +53,7 @@ def take_options(cursor: Cursor) -> ParsedOptions:
         name = ".".join(parts)
         if name in values:
             raise span.refuse("E207", f"option {name} is written twice", fix="remove one")
-        cursor.accept("=")  # accepted: a habit that can have only one meaning
+        cursor.accept("=")  # accepted, because it is common elsewhere and has only one meaning
         values[name] = Secret(cursor.text("a secret's name")) if cursor.accept("SECRET") else cursor.value()
         spans[name] = span
         if not cursor.accept(",") and not cursor.at(")"):

@@ -49,7 +49,7 @@ _STARTS = (
 )  # fmt: skip
 
 
-_SYNTAX_CODES = frozenset({"E204", "E205"})  # after such an error the names in a list are uncertain
+_SYNTAX_CODES = frozenset({"E204", "E205"})  # after such an error, the column names in a list are uncertain
 
 
 def parse_text(source: SourceText, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:

@@ -140,7 +140,7 @@ def unknown_cast_types(source: SourceText, tokens: Sequence[Token]) -> Iterator[
         try:
             take_type(Cursor(source, words_of(source, inner), inner, {}, first_words={}))
         except WaterclockError as error:
-            if error.code == "E219":  # others are errors of the query's syntax
+            if error.code == "E219":  # other errors are reported as errors of the query's syntax
                 yield error
 
 
