@@ -63,8 +63,8 @@ class Capabilities:
     - `tells`: the origin columns that the source can provide for each row (`_source.file`).
     - `keeps_order`: a delivery sends rows in an order (APPEND ORDER BY).
     - `wrong_options(what, options, path)`: yields invalid combinations of options. `what` is "connection", "collect" or
-            "publish", or for a collect with or without FOR EACH "each" or "whole". `path` is the path of the unit,
-            empty for a connection. Secrets in the options are references.
+      "publish", or for a collect with or without FOR EACH "each" or "whole". `path` is the path of the unit,
+      empty for a connection. Secrets in the options are references.
     - `copies`: a collect with `format 'raw'` has one row per item of the source, and a publish with that format copies
       these items.
     - `seals`: the source has no clock, as a receiver; the run that collects it decides when a window is complete.
@@ -73,7 +73,7 @@ class Capabilities:
     - `require_path`: raises an error for an invalid path to collect from, without connecting.
     - `driver`: the package required to open a connection; `check` reports a missing one.
     - `warning(folder, options, unit)`: returns the warning of `check` for a unit to collect from, or None, given the
-            project's folder and the options of the connection.
+      project's folder and the options of the connection.
     """
 
     type: str

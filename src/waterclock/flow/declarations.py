@@ -81,7 +81,7 @@ class Column:
     """The declaration of a column. `type` is Spark SQL, or None if it is not declared.
 
     - `else_of_type`, `else_of_null`, `else_of_key`: the actions if type, NOT NULL or KEY are violated; if empty, the
-            batch fails.
+      batch fails.
     - `ends`: the date on which the column ends (RETIRE).
     - `stays`: the rule for rows with the same key (KEY ... PAST, ORDER BY).
     - `tells`: the metadata field that the column contains, such as 'file'; None for a column of the source.
@@ -214,7 +214,7 @@ class FlatJoin:
     """A join of FLAT along a REFERENCES: `columns` of the child equal `parent_columns` of the parent.
 
     - `at`: the child's time column that selects the parent's version. None if the start of the child's version selects
-            it, or if the parent is not TEMPORAL.
+      it, or if the parent is not TEMPORAL.
     - `role`: the suffix of the parent's columns in the result.
     - `left_out`: HIDDEN columns of the parent, which are not in the result.
     """
@@ -386,7 +386,7 @@ class TableDeclaration(Keyed):
     - `keep_versions`: None means 30 days. `manifest`: the format of a manifest for other engines.
     - `partial_after`: the longest time after a window that a batch waits for missing inputs; None for no limit.
     - `deadline`: the time after a window until its batch must be done or, if `is_by_watermark`, until the table's
-            watermark must have passed the window's end. `runtime`: the longest time that a batch may take.
+      watermark must have passed the window's end. `runtime`: the longest time that a batch may take.
     - `closes`: the condition that closes a window's books and ends its UNTIL reads; None: they end after their span.
     - `choices`: the queries of a table with WHEN. `reads` then has the inputs of all queries, `query` all as branches.
     - `compatible`: the guarantee for readers with older or newer versions of the columns.
@@ -394,7 +394,7 @@ class TableDeclaration(Keyed):
     - `late_rows`: for a companion table that stores late rows, its settings; else None.
     - `rules`: rules on the rows that a batch makes. `input_rules`: rules on the rows that it reads.
     - `measures`: values computed for each batch in the pass that writes it; `is_profiled`: also a profile of each
-            column. `offline`: values that a separate job computes. The fingerprint does not cover these.
+      column. `offline`: values that a separate job computes. The fingerprint does not cover these.
     """
 
     name: str

@@ -43,7 +43,7 @@ class Temporal:
     - `consumed`: columns that are used to order or delete rows and are not stored as attributes.
     - `track`: the attributes whose changes start a new version; empty: all except `untracked`, the HIDDEN columns.
     - `values`: attributes in which NULL means "empty from now on"; `are_all_values`: this holds for all attributes. In
-            other attributes, NULL means missing, and is filled from earlier rows.
+      other attributes, NULL means missing, and is filled from earlier rows.
     - `fills_back`: NULLs before the first value of a key are filled with this value. After a delete, a key starts over.
     - `is_of_snapshots`: each label contains all existing keys; a new key is valid from the end of the previous label.
     - `calls`: as in `Merge`.

@@ -149,7 +149,7 @@ class _Frame:
 
 
 class ColumnFlow:
-    """Computes the origins of a query's columns. `read` returns the columns of the input table with a name."""
+    """Computes the origins of a query's columns. `read(name)` returns the columns of an input table."""
 
     def __init__(self, read: Callable[[str], ColumnSource | None], calls: FollowedCalls = ALL_CALLS) -> None:
         self.read = read

@@ -24,7 +24,7 @@ _DIALECT = "databricks"
 
 @dataclass(frozen=True, slots=True)
 class ColumnReader:
-    """A table or publish that reads a column. `how` describes in words how it reads it, such as "by its name"."""
+    """A table or publish that reads a column. `how` describes the way in words, such as "by its name" or "by *"."""
 
     table: Table
     how: str

@@ -29,7 +29,7 @@ class Impact:
 
     - `columns`: maps the table's columns that derive from it to `copied`, `computed` or `may read`.
     - `uses`: `filter`, `join`, `group`, `sort`, `window`, `value` (in the query, but for no known column), `reference`,
-            `rows` (it decides which rows the table has), or `may read` (the use cannot be determined).
+      `rows` (it decides which rows the table has), or `may read` (the use cannot be determined).
     - `through`: the input tables through which the effect reaches the table.
     - `why`: the reasons for `may read`, in words.
     """

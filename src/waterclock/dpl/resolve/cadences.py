@@ -91,7 +91,7 @@ class Cadences:
         draft.cadence = parse_at(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
     def _longest_until(self, draft: UnresolvedTable) -> timedelta:
-        """Return the longest span of a table's UNTIL reads: its batches are due at least that long after windows."""
+        """Return the longest span of a table's UNTIL reads. A batch is due that long after its window, or later."""
         if draft.statement.clause("CLOSE WHEN"):  # the window reads up to the tick that closes it
             return _NOTHING
         spans = (read.span for read in draft.declared.reads if read.kind is ReadKind.UNTIL)

@@ -180,9 +180,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
 
 
 def _describe_columns(columns: Columns) -> str:
-    text = (
-        [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []
-    )  # others change no value
+    text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
     text += [f"parsed() {format_actions(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
     return _SEPARATOR.join([*(_describe_column(column) for column in columns.named), str(columns.is_open), *text])
 

@@ -21,7 +21,7 @@ from waterclock.flow.key_connections import CURRENT, KEYS, names_of_keys
 def check_keyed_calls(
     queries: Iterable[ParsedQuery], statements: Iterable[Statement], systems: ValidConnections
 ) -> Iterator[WaterclockError]:
-    """Yield an error for each such call in a query or expression that does not name a valid connection and key."""
+    """Yield an error for each call of a function with a secret key that does not name a valid connection and key."""
     for expression in (*queries, *chain.from_iterable(map(list_expressions, statements))):
         yield from _check_calls(expression.span.source, expression.tokens, systems)
 

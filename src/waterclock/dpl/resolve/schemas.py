@@ -108,9 +108,7 @@ class Schemas:
                 self.errors.extend(_check_now_texts(rule.expression, families))
         if columns is not None:
             self._check_header_columns(draft, columns)
-        elif (
-            draft.declared.temporal is not None
-        ):  # only the versions' columns are known
+        elif draft.declared.temporal is not None:  # only the versions' columns are known
             self._tables[draft.name] = self._columns_of_last_run(draft, None, self.known.tables)
 
     def _output(self, name: str, statement: Statement) -> Output:

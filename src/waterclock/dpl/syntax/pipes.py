@@ -2,7 +2,7 @@
 
 - `|> SET` and `|> DROP`, which sqlglot does not parse, are rewritten as the `|> SELECT` that they abbreviate.
 - `|> SELECT` is rewritten as an `|> EXTEND` of a marker and the columns; in the tree, only the columns remain. For a
-        `|> SELECT`, sqlglot would copy all steps before it, at a cost that grows with the square of their number.
+  `|> SELECT`, sqlglot would copy all steps before it, at a cost that grows with the square of their number.
 - `|> AS t` becomes a FROM without a table in sqlglot's tree. The table is added.
 - `window` is always a keyword for sqlglot, and also a function in Spark. Calls of it are rewritten.
 
