@@ -1,4 +1,4 @@
-"""Defines the error codes of the language, the project file and its Python, with their explanations."""
+"""Error codes of the language (DPL), of the project file, and of declarations in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a PUBLISH masks each column with personal data, or declares a tag for it in its column list."""
+"""Checks that a PUBLISH masks each column with personal data, or declares a tag (pii, no_pii) for the column."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT"
 
 
 def check_published_personal_data(flow: Flow, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield an error for each column with personal data that a PUBLISH sends without a mask or a tag of its own.
+    """Yield an error for each column with personal data that a PUBLISH sends without a mask and without its own tag.
 
-    Columns that the PUBLISH does not name are reported together.
-    Cost    none in a flow without personal data
+    Columns that the PUBLISH does not name are reported in one error. Parses nothing in a flow without personal data.
     """
     tagged = list_tagged_columns(flow)
     if not tagged and not may_reveal(flow):
@@ -52,7 +51,7 @@ def check_published_personal_data(flow: Flow, drafts: Mapping[str, UnresolvedTab
 
 
 def undecided_columns(flow: Flow, personal: Collection[PersonalColumn]) -> Mapping[str, list[PersonalColumn]]:
-    """Map each PUBLISH to the columns with personal data that it sends without a tag of its own."""
+    """Map each PUBLISH to the columns with personal data that it sends, and for which its list declares no tag."""
     found: dict[str, list[PersonalColumn]] = {}
     for each in personal:
         table = flow.tables[each.column.table]
@@ -117,15 +116,15 @@ def _verb(each: PersonalColumn) -> str:
 
 
 def _origin(personal: Collection[PersonalColumn], each: PersonalColumn) -> str:
-    """Describe from which columns or functions a column has its tag, for a message."""
+    """Describe the columns or functions from which a column inherits its tag, for a message."""
     first = [f"{one.column}()" if not one.table else str(one) for one in find_first_columns(personal, each)]
     listed = ", ".join(first[:_SHOWN])
-    said = (
+    declared = (
         listed
         if not first or first[0].endswith("()")
         else f"{listed}, which {'has' if len(first) == 1 else 'have'} TAGS (pii)"
     )
     name = each.column.column
     if each.is_sure:
-        return f"{name} comes from {said}"
-    return f"the origin of {'its columns' if name == '*' else name} cannot be analyzed; it may be {said}"
+        return f"{name} comes from {declared}"
+    return f"the origin of {'its columns' if name == '*' else name} cannot be analyzed; it may be {declared}"
