@@ -18,8 +18,8 @@ class Rebuilding:
     `token` identifies the rebuild. While the new tables are made, the lock lasts `until` the end of the lease. Once it
     `is_moving`, some tables may be replaced by new ones already, and the lock lasts until all are, whichever runner
     finishes the move. A rebuild that `is_done` locks nothing. `standing` is the token of the previous set of tables.
-    `sequence` is that of the ledger's write that began it: later requests are not met by it. Instants are of the
-    ledger's real clock.
+    `sequence` is that of the ledger's write that began it: the rebuild does not satisfy later requests. Instants are of
+    the ledger's real clock.
     """
 
     token: str
@@ -55,8 +55,8 @@ def read_rebuilding(text: str | None) -> Rebuilding | None:
     """Parse the JSON that `to_json` returned; return None if no rebuild is running."""
     if not text:
         return None
-    said = json.loads(text)
-    return Rebuilding(**said | {name: datetime.fromisoformat(said[name]) for name in _INSTANTS})
+    parts = json.loads(text)
+    return Rebuilding(**parts | {name: datetime.fromisoformat(parts[name]) for name in _INSTANTS})
 
 
 def is_moving(known: Rebuilding | None) -> bool:

@@ -21,9 +21,9 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """A set of columns with their types, first delivered by the batch of a claim. `label` is the first that has them.
+    """A set of columns with their types. `claim` first delivered it, `label` is the first label that has it.
 
-    Numbers of a table's side rise from 1, in the order in which batches were recorded.
+    The versions of a table's `side` are numbered from 1, in the order in which batches were recorded.
     """
 
     side: Side

@@ -53,28 +53,28 @@ def probes(project: Project) -> Iterator[Probe]:
 
     All tests only read, except that one file is created in the storage and removed again.
     """
-    yield _probe("ledger", _ledger_name(project), lambda: _ledger(project))
-    yield _probe("storage", project.storage, lambda: _storage(project))
+    yield _run_probe("ledger", _ledger_name(project), lambda: _ledger(project))
+    yield _run_probe("storage", project.storage, lambda: _storage(project))
     connections = connections_of(project)
     for table in project.flow.tables.values():
         if table.source is not None:
-            yield _probe("source", table.name, partial(_source, connections, table))
+            yield _run_probe("source", table.name, partial(_source, connections, table))
         if table.destination is not None:
-            yield _probe("destination", table.name, partial(_destination, connections, project, table))
+            yield _run_probe("destination", table.name, partial(_destination, connections, project, table))
     keys = KeysOfProject.of(project.flow, Secrets.of(project.secrets))
     for name in keys.connections:
-        yield _probe("keys", name, partial(_keys, keys.only(name)))
-    yield _probe("spark", "Spark", lambda: _spark(project))
+        yield _run_probe("keys", name, partial(_keys, keys.only(name)))
+    yield _run_probe("spark", "Spark", lambda: _spark(project))
 
 
-def _probe(kind: str, name: str, ask: Callable[[], str]) -> Probe:
+def _run_probe(kind: str, name: str, ask: Callable[[], str]) -> Probe:
     begun = time.perf_counter()
     try:
-        said = ask()
+        description = ask()
     except Exception as raised:  # noqa: BLE001 - a failure of one test does not stop the others
         error = to_error(raised, where=name)
         return Probe(kind, name, error.what, time.perf_counter() - begun, error)
-    return Probe(kind, name, said, time.perf_counter() - begun)
+    return Probe(kind, name, description, time.perf_counter() - begun)
 
 
 def _ledger_name(project: Project) -> str:
@@ -114,12 +114,12 @@ def _source(connections: Connections, table: Table) -> str:
     changed = table.source.changed
     if columns is not None and changed is not None and changed.column is not None:
         change_column_of(changed.column, list(columns), unit)
-    said = [f"{unit} answers"]
+    parts = [f"{unit} answers"]
     if columns is not None:
-        said.append(f"{len(columns)} {'column' if len(columns) == 1 else 'columns'}")
+        parts.append(f"{len(columns)} {'column' if len(columns) == 1 else 'columns'}")
     if clock is not None:
-        said.append(f"its clock is at {clock:%Y-%m-%d %H:%MZ}")
-    return ", ".join(said)
+        parts.append(f"its clock is at {clock:%Y-%m-%d %H:%MZ}")
+    return ", ".join(parts)
 
 
 def _destination(connections: Connections, project: Project, table: Table) -> str:

@@ -61,7 +61,7 @@ def list_exports(root: str) -> list[tuple[str, ExportHead]]:
 
 
 def chain_of(root: str, name: str) -> list[str]:
-    """Return an export and all those that it continues, newest first. Raises  E418 for a missing or damaged one."""
+    """Return an export and all those that it continues, newest first. Raises E418 for a missing or damaged one."""
     by_name = dict(list_exports(root))
     chain = [name]
     while True:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
-    """Open a project's ledger for reading, or return None if the project never ran. Raises  E421, E422, E425.
+    """Open a project's ledger for reading, or return None if the project never ran. Raises E421, E422, E425.
 
     `even_moved` opens also a ledger that was moved to another database (otherwise E425).
     """
@@ -66,12 +66,12 @@ def _follow_rotation(ledger: Ledger, project: Project) -> None:
 
 
 def ledger_url(project: Project) -> str:
-    """Return the URL of a project's ledger, with a secret resolved. Raises  E225 where that does not resolve."""
+    """Return the URL of a project's ledger, with its secret resolved. Raises E225 if that does not resolve."""
     return Secrets.of(project.secrets).value_of(project.ledger)
 
 
 def refuse_unknown_url(project: Project) -> None:
-    """Check that a project's ledger URL is valid, without connecting. Raises  E403, E424 without its driver, E225."""
+    """Check a project's ledger URL, without connecting. Raises E403 if it is invalid, E424 without its driver, E225."""
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):
         from waterclock.ledger.store.locations import check_ledger_url

@@ -24,7 +24,7 @@ from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
 
 # For each label whose recorded input differs from the current one: the claim that made it, and both inputs.
-_Changed = Mapping[datetime, tuple[int, InputFact]]
+_ChangedInputs = Mapping[datetime, tuple[int, InputFact]]
 
 
 class Links:
@@ -34,7 +34,7 @@ class Links:
         self._flow = flow
         self._connections = connections
         self._own = own
-        self._compared: dict[str, tuple[object, _Changed]] = {}
+        self._compared: dict[str, tuple[object, _ChangedInputs]] = {}
         self._circles: dict[str, tuple[int, str | None]] = {}
         self.tables = linked_tables(flow)
 
@@ -45,7 +45,7 @@ class Links:
     def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
         """Record restatements of other projects in the ledger, and return its snapshot with these projects' facts.
 
-        Each revision is recorded once, whoever polls and however often.
+        Each revision is recorded once, no matter which runners poll and how often.
         """
         snapshot = ledger.reads.snapshot(self._flow, asking=asking)
         if not self.tables:
@@ -71,7 +71,7 @@ class Links:
         return place.ledger.startswith("sqlite:") and not is_remote(place.storage)
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
-        """Return each window with the version of the other project to read for it. Raises  E833 to E838 without one."""
+        """Return each window with the version of the other project to read. Raises E833 to E838 if there is none."""
         unit, collector = self._open_source(table)
         link = self._check_link(table, collector.facts(unit))
         if link.problem is not None:
@@ -88,10 +88,10 @@ class Links:
             raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
         return unit, collector
 
-    def _read_links(self, ledger: Ledger | None) -> dict[str, tuple[LinkFacts, _Changed]]:
+    def _read_links(self, ledger: Ledger | None) -> dict[str, tuple[LinkFacts, _ChangedInputs]]:
         return {name: self._link(ledger, table) for name, table in self.tables.items()}
 
-    def _link(self, ledger: Ledger | None, table: Table) -> tuple[LinkFacts, _Changed]:
+    def _link(self, ledger: Ledger | None, table: Table) -> tuple[LinkFacts, _ChangedInputs]:
         try:
             unit, collector = self._open_source(table)
             link = self._check_link(table, collector.facts(unit))
@@ -106,7 +106,7 @@ class Links:
         return replace(link, changed={label: fact for label, (_, fact) in changed.items()}), changed
 
     def _circle(self, table: Table, unit: Unit, collector: LinkedCollector, link: LinkFacts) -> str | None:
-        """Return a table of this project that the other project waits for in turn, or None as far as is known here."""
+        """Return a table of this project for which the other one waits in turn. None if no such cycle is known."""
         known = self._circles.get(table.name)
         if self._own is not None and (known is None or known[0] != link.sequence):
             known = link.sequence, collector.circle(unit, self._own, self._find_descendants(table.name))
@@ -137,7 +137,7 @@ class Links:
         what = f"windows of {table.name} do not fit those of {link.upstream}"
         return replace(link, problem=WaterclockError("E835", what, where=str(table.place), why=why, fix=fix))
 
-    def _find_changed_labels(self, ledger: Ledger, table: Table, link: LinkFacts) -> _Changed:
+    def _find_changed_labels(self, ledger: Ledger, table: Table, link: LinkFacts) -> _ChangedInputs:
         """Map each label whose recorded input differs from the current one to the claim that made it and both inputs.
 
         Labels that RETAIN has dropped in the other project do not count as changed. The input of a MERGE or TEMPORAL

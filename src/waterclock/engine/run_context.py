@@ -107,7 +107,7 @@ class RunContext:
             self._schemas.pop(table, None)
 
     def is_time_for(self, what: str, seconds: float) -> bool:
-        """Return whether `what` was not done in the last `seconds`, or never. If so, it counts as done now."""
+        """Return whether the action `what` was not done in the last `seconds`. If so, it counts as done now."""
         now = time.monotonic()
         with self._lock:
             is_time = what not in self._times or now - self._times[what] >= seconds

@@ -26,7 +26,7 @@ class _SharedRows:
 
 
 class SharedRows:
-    """Stores the rows of SHARED views by key, one for each label of a view. `made` and `used` count keys."""
+    """Stores the rows of SHARED views by key: one key for each label of a view. `made` and `used` count keys."""
 
     def __init__(self, storage: str, runner: str) -> None:
         self._storage = storage

@@ -41,8 +41,8 @@ class CommittedGroup:
 class GroupAttempt:
     """One attempt at a group of batches that share a claim. It holds the state that all steps and `close_failed` need.
 
-    `bound` are the inputs, as soon as they are bound. `held` is the held batch that a release commits. `made` are the
-    rows, not yet written. `spent` are the seconds of each step.
+    `bound` are the inputs, once they are bound. `held` is the held batch that a release commits. `made` are the rows to
+    write. `spent` maps each step to its seconds.
     """
 
     work: RunContext

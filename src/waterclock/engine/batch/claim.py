@@ -13,7 +13,7 @@ from waterclock.engine.collect.positions import owned_by_labels
 from waterclock.engine.linked_projects import linked_inputs, recorded_inputs
 from waterclock.ledger.refusals import ClaimRefused
 
-_MOST_LOOKS = 5  # after so many attempts, the batch is left to the runner that collected the same changes
+_MOST_ATTEMPTS = 5  # afterwards the batch is left to the runner that collected the same changes
 
 
 def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
@@ -35,7 +35,7 @@ def take_claim(attempt: GroupAttempt, bound: BoundInputs) -> tuple[BoundInputs, 
     If another runner has collected the same changes meanwhile, the inputs are bound again, and the claim is retried.
     """
     claims = attempt.work.ledger.claims
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MOST_ATTEMPTS):
         try:
             attempt.claim = claims.take(claim_request(attempt, bound))
         except ClaimRefused as refused:
@@ -75,7 +75,7 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
 
 
 def _restatement_reason(attempt: GroupAttempt, bound: BoundInputs) -> str | None:
-    """Return why done labels are made again without a request and without changed inputs."""
+    """Return why done labels are made again, if that is neither requested nor due to changed inputs. Otherwise None."""
     if attempt.held is not None:
         return None if attempt.held.said else "a held batch is released"  # the request may have been withdrawn
     return "late rows within LOOKBACK" if bound.again else None

@@ -38,7 +38,7 @@ def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> t
     renamed: dict[Any, DataFrame] = {}
     sources: dict[str, Callable[[str], Input]] = {}
     for at, (read, frame) in enumerate(frames.items()):
-        column_of = _flat(read, columns) if isinstance(read, Flat) else _plain(read)
+        column_of = _columns_of_flat(read, columns) if isinstance(read, Flat) else _columns_of_read(read)
         if read in shared or column_of is None or not shows_plan(frame):
             renamed[read] = frame
             continue
@@ -80,11 +80,11 @@ def _trace_lineage(rows: DataFrame, names: Sequence[str], sources: Sources, tabl
         return unknown_lineage(names, tables, [_UNREADABLE])
 
 
-def _plain(read: Read) -> Callable[[str], Input]:
+def _columns_of_read(read: Read) -> Callable[[str], Input]:
     return lambda column: (read.table, column)
 
 
-def _flat(flat: Flat, columns: Mapping[str, Sequence[str]]) -> Callable[[str], Input] | None:
+def _columns_of_flat(flat: Flat, columns: Mapping[str, Sequence[str]]) -> Callable[[str], Input] | None:
     found = flat_columns(flat, columns.get)
     if found is None:
         return None

@@ -20,9 +20,9 @@ def unit_of(work: RunContext, table: Table) -> Unit:
 
 
 def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | None:
-    """Return the newest delivered slice if only changes since then must be delivered. None if everything must be.
+    """Return the newest delivered slice, so that only changes since then are sent. None if all rows must be delivered.
 
-    Everything must be delivered at first, for `recompute`, and if the destination lost its newest delivery.
+    That is so at first, for `recompute`, and if the destination lost its newest delivery.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
@@ -36,7 +36,7 @@ def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
     Cost: one query of the destination, whatever its size; two if an older label was delivered last.
 
     Raises:
-        WaterclockError: E824 where labels are delivered one by one, unless they are recomputed, which fixes it.
+        WaterclockError: E824 if labels are delivered one by one, unless they are recomputed, which fixes it.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or not work.project.publish or group.verb == RECOMPUTE:

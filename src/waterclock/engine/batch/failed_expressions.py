@@ -15,7 +15,7 @@ from waterclock.flow.enums import ReadKind
 
 _CAST = re.compile(r"cast\s*\(", re.IGNORECASE)
 _QUALIFIER = re.compile(r"(?<![\w.'])([A-Za-z_]\w*)\.(?=[A-Za-z_`])")
-_OF_A_SHELL = frozenset('"$`\\!')
+_SHELL_CHARACTERS = frozenset('"$`\\!')
 _LONGEST = 160
 
 
@@ -96,7 +96,7 @@ def _search(table: Table, query: Query | None, written: str) -> str:
     inputs = [reference.read for reference in query.tables if reference.read] if query is not None else []
     is_of_one = query is not None and len(query.tables) == len(inputs) == 1 and inputs[0].kind is ReadKind.PLAIN
     qualifiers = set(_QUALIFIER.findall(written))
-    if is_of_one and _CAST.match(written) and len(qualifiers) <= 1 and not _OF_A_SHELL & set(written):
+    if is_of_one and _CAST.match(written) and len(qualifiers) <= 1 and not _SHELL_CHARACTERS & set(written):
         alias = f" AS {qualifiers.pop()}" if qualifiers else ""
         return f'find the rows: waterclock query "SELECT * FROM {inputs[0].table}{alias} WHERE TRY_{written} IS NULL"'
     names = sorted({read.table for read in table.reads})

@@ -34,7 +34,7 @@ def build_stand_in_rows(
     """Return substitute rows for the group's labels, and notes on how many rows were lost.
 
     There are none, except for snapshots and states of REPLACE tables: there, no rows would mean that every row was
-    deleted. The rows of the next undamaged slice are used instead, or those of the one before if none is later.
+    deleted. They get the rows of the next undamaged slice, or of the previous one if none is later.
     """
     frames: list[DataFrame] = []
     notes: dict[datetime, dict[str, Any]] = {}
@@ -51,7 +51,7 @@ def build_stand_in_rows(
 def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
     """Map those of `labels` that are done to their damaged slices. Cost: a scan of their rows.
 
-    Raises  E413 where one of them is not damaged
+    Raises E413 if one of them is not damaged.
     """
     found = {}
     for label in labels:
@@ -73,7 +73,7 @@ def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -
 def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: str) -> None:
     """Request that the next run gives up damaged labels, so that they no longer block readers.
 
-    Raises  E413 where a label is not done
+    Raises E413 if a label is not done
     """
     who = work.settings.who
     work.ledger.decisions.retry(table.name, labels, who=who)

@@ -1,7 +1,7 @@
-"""Removes past windows that a rule holds from a batch whose LOOKBACK read them again. Each is then held by itself.
+"""Takes past windows that a rule holds out of a batch whose LOOKBACK read them again, so that each is held by itself.
 
 Such a window keeps its earlier slice, and is collected again by a batch of its own, which the same rule holds. The
-request for that precedes the commit: after it, a scan for changed windows would skip them.
+request for it is recorded before the commit: after it, a scan for changed windows would skip them.
 """
 
 from __future__ import annotations

@@ -38,7 +38,10 @@ _START, _END, _FOUND = "wc_start", "wc_end", "wc_found"
 def find_rejected_late_rows(
     work: RunContext, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame
 ) -> DataFrame:
-    """Return a slice's rows that belong to no window, with the reason. Cost: three ledger queries. Raises  E717."""
+    """Return a slice's rows that belong to no window, with the reason. Cost: three ledger queries.
+
+    Raises E717 if the time column is missing or no TIMESTAMP, or the rows have a column with the name of the reason.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     of, at = work.flow.tables[late_rows.of], _time(table, late_rows, rows)

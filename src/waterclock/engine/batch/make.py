@@ -106,7 +106,7 @@ def _make_slices(
     if table.kind is Kind.TRANSFORM:
         reopen_windows(work, spark, table, group.batches, bound.pins)
         return transform_slices(work, spark, table, group, bound, known, now)
-    # unlisted columns are already left out; the columns that mark rows to filter are in no list
+    # the column list was applied already, and does not name the columns that mark rows to filter
     columns = replace(table.columns, is_open=True)
     staged = publish_frame(work, spark, table, group, bound.pins)
     source = {label: {"is_whole": True} for label in staged.whole}

@@ -127,7 +127,7 @@ class MeasureHistory:
         return None if before is None else self._value(before, aggregate)
 
     def usual(self, label: datetime, asked: ComparedValue) -> MeasuredValue | None:
-        """Return the usual value at a label. None if there are too few earlier values, or no value is a number."""
+        """Return the usual value at a label (USUAL). None if there are too few earlier values, or none is a number."""
         cadence = self.table.cadence
         found = usual(self._numbers(label, asked.aggregate), label, step=cadence.next(label) - label, zone=cadence.zone)
         return None if found is None else MeasuredValue(repr(found.at(asked.scales)), "double")
@@ -227,11 +227,11 @@ def evaluate_comparisons(
     for rule in list_comparison_rules(history.table):
         if rule.comparison is None:
             continue
-        texts, lacks = {}, ""
+        texts, skip_reason = {}, ""
         for value in dict.fromkeys(rule.comparison.values):
             found = _find_value(label, value, own, history)
             if found is None or (value.source is not ComparedSource.OWN and found.value is None):
-                lacks = f"{rule.name}: {_LACKS[value.source]} for {value}"
+                skip_reason = f"{rule.name}: {_SKIP_REASONS[value.source]} for {value}"
                 break
             name = f"v{len(bound)}"
             bound[name] = found.value
@@ -239,8 +239,8 @@ def evaluate_comparisons(
             found_of[rule.name] = "; ".join(
                 filter(None, (found_of.get(rule.name), f"{value} is {_format_value(found)}"))
             )
-        if lacks:
-            passed.append(lacks)
+        if skip_reason:
+            passed.append(skip_reason)
         else:
             asked.append((rule, rule.comparison.render(texts)))
     if not asked:
@@ -257,7 +257,7 @@ def evaluate_comparisons(
 def _evaluate_expressions(
     spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]
 ) -> list[object]:
-    """Return the results of rules whose aggregates are replaced by literals. Raises  E757 for a rule that fails."""
+    """Return the results of rules whose aggregates are replaced by literals. Raises E757 for a rule that fails."""
     from pyspark.errors import PySparkException
 
     columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))
@@ -283,7 +283,7 @@ def _format_value(found: MeasuredValue) -> str:
     return f"{float(found.value):.6g}" if found.type == "double" else found.value
 
 
-_LACKS = {
+_SKIP_REASONS = {
     ComparedSource.OWN: "nothing was counted",
     ComparedSource.LAST_GOOD: "no batch before it",
     ComparedSource.USUAL: "too few batches before it",

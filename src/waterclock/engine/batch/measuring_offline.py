@@ -1,7 +1,7 @@
 """Measures tables by jobs of their own, at each cadence of OFFLINE, independently of the batches.
 
-A round measures the labels that became visible since the previous round, including restated ones, and merges the labels
-of a span. A failed round is reported, and affects no batch.
+A round measures the labels that became visible since the previous round, including restated ones. It then merges the
+measures of all labels within each cadence (a span). A failed round is reported, and affects no batch.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SPAN = "wc_span"
 def measure_offline(
     work: RunContext, table: Table, look: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
 ) -> None:
-    """Measure the labels of a table whose current slice, in `current`, was not measured yet. Report the result.
+    """Measure the labels of a table whose current slice, in `current`, was not measured yet.
 
-    Never raises if it fails. `look` is the previous round. Cost: a job for some hundred files, and a small one if
-    labels are merged.
+    Success and failure are reported; a failure raises nothing. `look` is the previous round. Cost: a job for some
+    hundred files, and a small one if labels are merged.
     """
     offline, kept = _offline(table), work.ledger.offline
     claims = {label: piece.claim for label, piece in current.items()}
@@ -83,7 +83,9 @@ def _measure_labels(
             found = [*_count_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
             work.ledger.offline.record_measurements(table.name, _offline(table).code, found)
             counts = counts or own
-        return list(_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
+        return (
+            list(_merge_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
+        )
     finally:
         work.sessions.release(spark)
 
@@ -148,7 +150,7 @@ def _build_empty_results(gone: Iterable[Slice]) -> Iterator[LabelMeasures]:
     return (LabelMeasures(piece.label, piece.claim, {}) for piece in gone)
 
 
-def _spans(
+def _merge_spans(
     work: RunContext,
     spark: SparkSession,
     table: Table,

@@ -35,7 +35,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_OURS = frozenset({TIMELABEL, DELETED, ROW_LABEL})
+_INTERNAL_COLUMNS = frozenset({TIMELABEL, DELETED, ROW_LABEL})
 Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 
@@ -54,9 +54,10 @@ def publish_frame(
     group: Group,
     pins: Pins,
 ) -> StagedDelivery:
-    """Return the rows to deliver: slices if each label is delivered; else the state, or for MERGE its changes.
+    """Return the rows to deliver: the slice of each label, or the whole state, or for MERGE the changes of the state.
 
-    Cost: none for REPLACE and APPEND; MERGE from a regular table as `publish_changes.changed_rows`.
+    Slices are sent if labels are delivered one by one. Cost: no job for REPLACE and APPEND; for MERGE from a regular
+    table, see `publish_changes.changed_rows`.
     """
     found = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
     frame = reduce(lambda left, right: left.unionByName(right), (rows for rows, _ in found))
@@ -98,9 +99,11 @@ def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, clai
 def _whole_slice(work: RunContext, table: Table, pinned: PinnedRead) -> Slice | None:
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
-    held = {name.lower() for name in never_null_columns(source)}  # these columns were checked when the slice was sealed
+    checked_before = {
+        name.lower() for name in never_null_columns(source)
+    }  # these columns were checked when the slice was sealed
     is_measured = asks_rows(table) or bool(table.measures or table.is_profiled)
-    has_measures = is_measured or any(name.lower() not in held for name in not_null_columns(table))
+    has_measures = is_measured or any(name.lower() not in checked_before for name in not_null_columns(table))
     are_all = table.columns.is_open and not table.columns.left_out
     if not is_by_slice or not are_all or has_measures or unproven_keys(table, source) or len(pinned.slices) != 1:
         return None
@@ -119,7 +122,7 @@ def _one_label(
 
 
 def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
-    """Deliver the sealed slices to the destination, each once. Raises  E750 where the claim was killed there first."""
+    """Deliver the sealed slices to the destination, each once. Raises E750 if the claim was killed there first."""
     if not work.project.publish:
         work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
@@ -141,7 +144,7 @@ def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Ma
 
 
 def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
-    """Kill the claim at the destination. Return True if it had been delivered before."""
+    """Kill the claim at the destination, so that it delivers nothing later. Return True if it was delivered before."""
     if not work.project.publish:
         return False
     unit = unit_of(work, table)
@@ -170,7 +173,7 @@ def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) 
         label_text=label_of(manifest.label),
         mode=table.mode,
         is_from_partitioned=source.is_partitioned,
-        columns=tuple((name, kind) for name, kind in columns.items() if name not in _OURS),
+        columns=tuple((name, kind) for name, kind in columns.items() if name not in _INTERNAL_COLUMNS),
         files=tuple(folder / file.path for file in manifest.files),
         keys=table.keys or list_sent_keys(table.columns, source.keys),
         is_whole=bool(manifest.source.get("is_whole")),

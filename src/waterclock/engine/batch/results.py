@@ -48,7 +48,7 @@ class Notes:
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
     def parents_missing(self, manifest: Manifest, sifted: FilterCounts | None) -> Mapping[str, Any]:
-        """Return the measure of FLAT rows whose parent is missing. It is no warning, since rows may have no parent."""
+        """Return a measure: the number of FLAT rows without a parent, by reference. No warning: rows may have none."""
         found = self.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
         return {"without parent": dict(found)} if found else {}
 
@@ -57,7 +57,7 @@ class Notes:
 class GroupPart:
     """Rows of some labels of a group, written by one Spark job. The column `timelabel` separates the labels.
 
-    `of_nothing`: all inputs were empty, so that there may be no rows. `through`: the row filter to apply to them.
+    `of_nothing`: all inputs were empty, so there may be no rows. `through`: the row filter to apply to the rows.
     """
 
     labels: tuple[datetime, ...]
@@ -68,7 +68,7 @@ class GroupPart:
 
 @dataclass(frozen=True, slots=True)
 class MadeSlices:
-    """Rows of one group, with declared types, not evaluated yet. `schema` is the table's schema after it."""
+    """The rows of a group in their declared types, not evaluated yet. `schema`: the table's schema after the commit."""
 
     parts: Sequence[GroupPart]
     schema: StructType

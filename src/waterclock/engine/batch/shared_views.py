@@ -124,5 +124,5 @@ def _key(work: RunContext, query: Query, batch: Batch, pins: tuple[PinnedRead, .
         (each.name, each.parameters, each.returns, each.body, each.python) for each in work.flow.functions.values()
     ]
     read = [(str(each.read), each.input.low, each.input.high, each.input.content) for each in pins]
-    said = repr((text, functions, sorted(work.project.variables.items()), batch.window, read))
-    return blake2b(said.encode(), digest_size=12).hexdigest()
+    text_of_key = repr((text, functions, sorted(work.project.variables.items()), batch.window, read))
+    return blake2b(text_of_key.encode(), digest_size=12).hexdigest()

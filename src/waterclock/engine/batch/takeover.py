@@ -75,14 +75,14 @@ def _close_undeclared(work: RunContext, claim: Claim) -> bool:
 def _unsettled_claim_error(table: Table, claim: Claim, raised: Exception) -> WaterclockError:
     """Build the error for a claim of unknown outcome, with the reason why the outcome could not be determined."""
     where = f"{table.name}@{label_of(claim.request.labels[0])}"
-    said = to_error(raised, where=where)
+    cause = to_error(raised, where=where)
     return WaterclockError(
-        said.code,
-        f"claim {claim.number} of {table.name} cannot be resolved yet: {said.what}",
+        cause.code,
+        f"claim {claim.number} of {table.name} cannot be resolved yet: {cause.what}",
         where=where,
-        why=": ".join(part for part in (said.where if said.where != where else None, said.why) if part) or None,
-        fix=said.fix,
-        transient=said.transient,
+        why=": ".join(part for part in (cause.where if cause.where != where else None, cause.why) if part) or None,
+        fix=cause.fix,
+        transient=cause.transient,
     )
 
 
@@ -177,9 +177,11 @@ def _build_result(table: Table, manifest: Manifest) -> BatchResult:
 def _record_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
     """Record in the audit trail who released a held batch, and why, as its runner no longer can."""
     for result in results:
-        if said := result.measures.get("released"):
-            release = {"why": said["why"], "claim": claim.number}
-            work.ledger.past.add_event("released", who=said["by"], table=table.name, label=result.label, data=release)
+        if released := result.measures.get("released"):
+            release = {"why": released["why"], "claim": claim.number}
+            work.ledger.past.add_event(
+                "released", who=released["by"], table=table.name, label=result.label, data=release
+            )
 
 
 def parse_snapshot_start(manifest: Manifest) -> datetime | None:

@@ -96,12 +96,12 @@ def _sql_rows(
     spliced = splice(query, names.__getitem__)
     register_functions(spark, work.root, work.flow, [spliced.text], work.keys)
     try:
-        return build_query_frame(spark, spliced.text, _arguments(work, spliced.text, of))
+        return build_query_frame(spark, spliced.text, _query_arguments(work, spliced.text, of))
     except Exception as raised:
         raise to_error(raised, where=where, spliced=spliced) from raised
 
 
-def _arguments(work: RunContext, text: str, of: _Window) -> dict[str, Any]:
+def _query_arguments(work: RunContext, text: str, of: _Window) -> dict[str, Any]:
     values = {
         "wc_window_start": of.window.start,
         "wc_window_end": of.window.end,

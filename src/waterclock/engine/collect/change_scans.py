@@ -64,7 +64,8 @@ class ChangeScan:
 class ScanNotes:
     """The scan notes of one batch: for its own window and, with the first batch of a group, for past windows.
 
-    `at` is the time of the scan. If `of_all` is None, there are no notes.
+    `at` is the time of the scan. `of_all`, `of_own` and `of_past` are the source's marks: of the scan as a whole, of
+    the own window and of each past window. If `of_all` is None, there are no notes.
     """
 
     at: datetime
@@ -111,12 +112,12 @@ def _query_changes(
 def compute_scan_key(table: Table, source: Source) -> str:
     """Return a hash of a source's declaration. The notes of scans with another hash are ignored."""
     options = sorted((name, str(value)) for name, value in source.unit.options.items())
-    said = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
-    return blake2b(said.encode(), digest_size=8).hexdigest()
+    text = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str) -> dict[datetime, Mark]:
-    """Map each window's start to the newest scan's notes on it. Windows that were never scanned are left out.
+    """Map each window's start to the mark that the newest scan stored for it. Windows never scanned are left out.
 
     `by` is the key of the current declaration (`compute_scan_key`).
     """
@@ -152,7 +153,7 @@ def read_note(label: datetime, source: Mapping[str, Any], by: str) -> ScanNotes:
 
 
 def marks_of(windows: Sequence[Window], noted: Iterable[ScanNotes]) -> dict[datetime, Mark]:
-    """Map each window's start to the notes of the newest scan that covers it. `windows` are in ascending order."""
+    """Map each window's start to the mark of the newest scan that covers it. `windows` are in ascending order."""
     left = [window.start for window in windows]
     marks: dict[datetime, Mark] = {}
     for look in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
@@ -177,7 +178,7 @@ def notes_of(
     past: Sequence[Slice],
     changed: Mapping[datetime, str],
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Build the notes by label: the position of the scan for the group's labels, the reason for changed past ones.
+    """Build scan notes by label: the scan's position for the group's labels, and the reason for changed past labels.
 
     The notes on all past windows are stored with the first of the group's labels.
     """

@@ -39,7 +39,7 @@ def complete_moved_rows(rows: DataFrame, own: DataFrame | None, keys: Sequence[s
     given_up = {_key(row, [f"{_WAS}{at}" for at, _ in enumerate(keys)]) for row in asked.values()}
     known = F.broadcast(spark.createDataFrame(list(given_up), StructType(key_fields)))
     there = rows.join(known, list(keys), "left_semi").select(LSN, SEQ, OP, MISSING, *map(quote_name, [*keys, *names]))
-    found = _values(asked, there.collect(), _own_values(own, known, keys, names), keys, names)
+    found = _moved_values(asked, there.collect(), _own_values(own, known, keys, names), keys, names)
     fields = [by_name[LSN], by_name[SEQ], *(StructField(f"{_MOVED}{at}", by_name[name.lower()].dataType)
               for at, name in enumerate(names))]  # fmt: skip
     values = spark.createDataFrame(
@@ -66,7 +66,7 @@ def _own_values(
     return {_key(row, keys): {name: row[there[name.lower()]] for name in present} for row in rows}
 
 
-def _values(
+def _moved_values(
     asked: Mapping[_Place, Row],
     rows: Sequence[Row],
     held: dict[_Key, dict[str, Any]],

@@ -1,7 +1,7 @@
 """Builds complete rows from a source's change log, one for each key and time.
 
-The log omits values. A large value that an update did not change is that of the previous change, or of the table. So
-are the values of a deleted row. A truncate deletes every key that exists.
+The log omits large values that an update did not change, and the values of deleted rows. They are filled from the key's
+previous change, or from the table. A truncate deletes every key that exists.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read:
 
 
 def _close_read(work: RunContext, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
-    """Close a read. The source's object for a snapshot of a failed batch is removed, unless a commit may follow."""
+    """Close a read. If its batch failed and no commit may follow, remove the source's object that it created."""
     read.collected.close()
     if read.whole_at is None or may_be_committed(work, table.name):
         return

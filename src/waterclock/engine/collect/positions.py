@@ -31,8 +31,8 @@ Owned = Mapping[datetime, tuple[Item, ...]]
 def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     """Map each label of a group to its ranges of the log: its recorded one, or the next one. Empty for other tables.
 
-    Cost: one ledger query, and a query of the source's end. Raises  E851 where the next range does not start at the end
-    of the last one
+    Cost: one ledger query, and a query of the source's end. Raises E851 if the next range does not start at the end of
+    the last one.
     """
     source = table.source
     if source is None or source.batching is not Batching.ARRIVAL_TIME or group.is_made_of_kept:

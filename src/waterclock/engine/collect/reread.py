@@ -37,9 +37,8 @@ def reread_labels(
     """Return the rows of done labels as they were collected, in the columns that are declared today.
 
     Arrived items are read again from their current path, so that a column declared since is filled. Rows that were
-    collected by data time, and snapshots, are read from the sealed slices.
-    Raises  E823 where an item is missing or has another size, E806 where unreadable lines were quarantined and no rule
-            for them is declared any more
+    collected by data time, and snapshots, are read from the sealed slices. Raises E823 if an item is missing or has
+    another size, E806 if unreadable lines were quarantined and no rule for them is declared any more.
     """
     folder, aside = work.folder(table), None
     pieces = {

@@ -28,9 +28,9 @@ _WITH_REASONS = frozenset({"E522", "E523"})
 
 
 def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[str]) -> Query:
-    """Parse the query of a person who does not see all tables. They can name only what is granted, and `beside`.
+    """Parse the query of a person who does not see all tables. It can name only granted tables, and those in `beside`.
 
-    Raises ProjectErrors for errors in the text, and for functions that such a query cannot call
+    Raises ProjectErrors for errors in the text, and for functions that such a query cannot call.
     """
     asked = adhoc_query(sql, show_flow(flow, viewer), status_tables=beside)
     if errors := check_restricted_calls(asked.text, flow):
@@ -39,9 +39,9 @@ def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[st
 
 
 def restricted_moment(work: RunContext, tables: Collection[str], asked: RequestedTick, viewer: Person) -> ResolvedTick:
-    """Find the moment for a query of a person who does not see all tables, without batches of other tables.
+    """Resolve the tick of a query for a person who does not see all tables. It contains no batches of other tables.
 
-    Raises as `moment_of`, but E522 and E523 without their reason, which may be the error of a batch
+    Raises as `moment_of`, but E522 and E523 without their reason, which may be the error of a batch.
     """
     read_tick(asked.tick, show_flow(work.flow, viewer), asked.zone)  # a tick can name a table
     try:
@@ -70,9 +70,9 @@ def restricted_moment(work: RunContext, tables: Collection[str], asked: Requeste
 def grant_frame(
     work: RunContext, spark: SparkSession, frame: DataFrame, grants: Sequence[Grant], person: Person, name: str
 ) -> tuple[DataFrame, GrantedSelect]:
-    """Return the rows of a table as a person sees them, and how they were computed.
+    """Return the rows of a table as a person sees them, and the SELECT that computes them.
 
-    Raises  E946 where no column is granted
+    Raises E946 if no column is granted.
     """
     attributes = {key: literal(value) for key, value in person.attributes.items()}
     texts = [text for grant in grants for text in (grant.where, *(each.mask for each in grant.columns)) if text]

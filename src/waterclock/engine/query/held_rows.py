@@ -36,8 +36,8 @@ def frame_of_held_batches(work: RunContext, spark: SparkSession, table: Table) -
     `_claim` is the claim that sealed them. A quarantined row has its JSON as `_row`, the rules that it broke as
     `_broken` and no other columns. For a MERGE or TEMPORAL table these are the batch's rows, not the resulting state. A
     column whose type differs between batches is text. Only batches that are held now are included. Cost: a read of the
-    manifest of each held batch, and one scan for each set of columns, or of rules. Raises  E623 where nothing is held
-    and the table was never made
+    manifest of each held batch, and one scan for each set of columns, or of rules. Raises E623 if nothing is held and
+    the table was never made.
     """
     folder = work.folder(table)
     held = work.ledger.reads.held_labels(table.name)

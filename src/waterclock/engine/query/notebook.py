@@ -84,8 +84,8 @@ def resolve(
 
     Raises:
         ProjectErrors: The project has errors.
-        WaterclockError: E511 for an unknown table, E706 for a destination, E518 and E521 to E523 where the tables have
-            no content as of the tick, E640 where it is not kept any more.
+        WaterclockError: E511 for an unknown table, E706 for a destination, E518 and E521 to E523 if the tables have
+            no content as of the tick, E640 if it is not kept any more.
 
     Example:
         >>> sums = wc.resolve("marts.sums", as_of="2026-01-03")

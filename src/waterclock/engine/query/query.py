@@ -37,8 +37,8 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# how often a query is bound again if a rebuild replaces all tables meanwhile
-_MOST_LOOKS = 5
+# the maximum number of times that a query is bound, if rebuilds replace all tables meanwhile
+_MOST_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,9 @@ def query(
     rebuild of all tables swaps in a new set, all tables are of the old set or all of the new. As of a tick, regular
     tables are read as of their last boundary before it, and partitioned ones up to it. `person` sees only what is
     granted to them; None is the owner of the project.
-    Raises ProjectErrors for errors in the text, E730 for errors that Spark finds in it, E511, E512, E518, E521 to E523
-    and E640 where the tables have no content as of the tick.
+
+    Raises ProjectErrors for errors in the text, E730 for errors that Spark finds in it, and E511, E512, E518, E521 to
+    E523 or E640 if the tables have no content as of the tick.
     """
     viewer = person if person is not None and is_restricted(work.flow, person) else None
     asked = _read_query(work.flow, sql, viewer)
@@ -73,7 +74,7 @@ def query(
     spark = work.sessions.own()
     if viewer is not None:
         require_plan(spark)
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MOST_ATTEMPTS):
         before = work.ledger.keeping.current_rebuilding()
         moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None
         heads = _head_versions(work) if is_moving(before) else {}
@@ -112,7 +113,7 @@ def _bind_tables(
     heads: Mapping[str, int],
     viewer: Person | None,
 ) -> tuple[SplicedQuery, Mapping[str, GrantedSelect | None]]:
-    """Bind each table of a query to its rows, as views of a session; return them with the grants that they apply."""
+    """Create a session view for each table of a query. Return the query on these views, and the grants of each view."""
     names: dict[str, str] = {}
     granted: dict[str, GrantedSelect | None] = {}
 
@@ -223,7 +224,7 @@ def _collect_answer(frame: DataFrame, limit: int) -> AnsweredQuery:
 
 
 def require_table(flow: Flow, name: str) -> Table:
-    """Return a table that can be read. Raises  E511 for an unknown one, E706 for a destination."""
+    """Return a table that can be read. Raises E511 for an unknown one, E706 for a destination."""
     if name not in flow.tables:
         raise WaterclockError("E511", f"no table {name}", fix=did_you_mean(name, flow.tables))
     if flow.tables[name].kind is Kind.PUBLISH:

@@ -23,7 +23,7 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_NEWEST = 20  # so many labels are searched for one with rows
+_NEWEST = 20  # the number of newest labels to search for one with rows
 
 
 @dataclass(frozen=True, slots=True)

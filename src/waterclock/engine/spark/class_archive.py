@@ -27,7 +27,7 @@ _PATIENCE = 600  # seconds to wait for the end of the JVM, which writes the arch
 
 
 def archive_file() -> Path:
-    """Return the path of the archive for this Java, PySpark and jars. It may not exist yet. Raises  E701 to E703."""
+    """Return the path of the archive for this Java, PySpark and jars. It may not exist yet. Raises E701 to E703."""
     java = Path(require_java()).resolve()
     # an update replaces Java at the same path, and the archive no longer fits
     parts = [str(java), str(java.stat().st_mtime_ns), version("pyspark"), *map(str, delta_jars())]
@@ -56,7 +56,7 @@ def _is_own(path: Path) -> bool:
 def write_archive(path: Path, options: str = "") -> None:
     """Start Spark in its own process, run a small batch, and write the loaded classes to `path`.
 
-    `options` are the JVM's own. Raises  E707 where no archive was written. Cost: a minute of one core, 170 MB of disk
+    `options` are the JVM's own. Raises E707 if no archive was written. Cost: a minute of one core, 170 MB of disk.
     """
     try:
         make_private_folder(path.parent)
@@ -93,9 +93,9 @@ def write_archive(path: Path, options: str = "") -> None:
         written.replace(path)
 
 
-def _reason(said: str) -> str:
+def _reason(output: str) -> str:
     """Return the reason of a `WaterclockError` in the output of the process, or the output's last line."""
-    lines = said.strip().splitlines()
+    lines = output.strip().splitlines()
     return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")
 
 

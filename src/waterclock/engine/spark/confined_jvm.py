@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OFF = "WATERCLOCK_UNCONFINED"
 OPTIONS = ("-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
 """Options of a confined JVM. It cannot write to /tmp. If out of memory, it exits; the next query starts another."""
-_KEPT = frozenset(
+_KEPT_VARIABLES = frozenset(
     """
     HOME HTTP_PROXY HTTPS_PROXY JAVA_HOME JAVA_OPTS JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS LANG LANGUAGE LD_LIBRARY_PATH
     LOGNAME NO_PROXY PATH PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONIOENCODING PYTHONPATH PYTHONSAFEPATH PYTHONUTF8
@@ -86,8 +86,8 @@ class FileLimits:
 
     def scratch_folders(self) -> Iterator[Path]:
         """Yield the folders to which Spark is configured to spill."""
-        said = [self.confs.get(_SCRATCH, ""), os.environ.get("SPARK_LOCAL_DIRS", "")]
-        yield from (Path(folder.strip()) for text in said for folder in text.split(",") if folder.strip())
+        settings = [self.confs.get(_SCRATCH, ""), os.environ.get("SPARK_LOCAL_DIRS", "")]
+        yield from (Path(folder.strip()) for text in settings for folder in text.split(",") if folder.strip())
 
 
 def is_confining() -> bool:
@@ -112,7 +112,7 @@ def why_unconfined(spark: SparkDeclaration | None) -> str | None:
 
 
 def start_confined(start: Callable[[], None], said: FileLimits, *, java: str, jars: Sequence[Path]) -> None:
-    """Call `start` in a confined thread with a reduced environment; its processes inherit both. Raises  its errors."""
+    """Call `start` in a confined thread with a reduced environment, which its processes inherit. Raises its errors."""
     raised: list[BaseException] = []
     read = [*map(Path, _SYSTEM), *_program_folders(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
     read += [*said.named_files(), *said.credentials()]
@@ -153,7 +153,7 @@ def _program_folders(java: str) -> Iterator[Path]:
 def _reduced_environment(scratch: Path, prefixes: tuple[str, ...]) -> Iterator[None]:
     """Reduce the environment to the variables that Java, Spark and Python need. No other thread may need the others."""
     before, folder = dict(os.environ), tempfile.tempdir
-    kept = {name: value for name, value in before.items() if name in _KEPT or name.startswith(prefixes)}
+    kept = {name: value for name, value in before.items() if name in _KEPT_VARIABLES or name.startswith(prefixes)}
     try:
         tempfile.tempdir = str(scratch)  # PySpark and the JVM exchange a file there
         os.environ.clear()

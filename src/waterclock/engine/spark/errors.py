@@ -28,7 +28,7 @@ _TRANSIENT_CONDITIONS = (
     "DELTA_PROTOCOL_CHANGED",
 )
 # conditions of a file that could not be read or written: only the message has the cause
-_OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "TASK_WRITE_FAILED")
+_FILE_CONDITIONS = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "TASK_WRITE_FAILED")
 _TRANSIENT_WORDS = (
     "connection reset",
     "connection refused",
@@ -65,11 +65,11 @@ _SPARKS_ADVICE = re.compile(
 )
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _JVM_IS_GONE = "E712"
-_OF_APIS = "E84"
+_API_CODES = "E84"
 # the condition in the text of an exception that PySpark does not convert: a recursive query without end
 _IN_TEXT = re.compile(r"^: org\.apache\.spark\.SparkException: \[(RECURSION_[A-Z_]+)\] ", re.MULTILINE)
-_STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
-_OF_CONDITIONS = ("watermark", "closed_by_hand")
+_STATEFUL_RULE_ERROR = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
+_CONDITION_FUNCTIONS = ("watermark", "closed_by_hand")
 _MOST_WHY = 400
 _MOST_PROPOSED = 5  # names, in Spark's proposals
 _MOST_FRAMES = 3
@@ -78,7 +78,7 @@ _MOST_FRAMES = 3
 def to_error(  # noqa: PLR0911 - one kind of error after the other
     error: BaseException, *, where: str, spliced: SplicedQuery | None = None
 ) -> WaterclockError:
-    """Convert an exception into a `WaterclockError`. If it is one already, it gets `where` if it has no place.
+    """Convert an exception into a `WaterclockError`. An exception that is one already gets `where` if it has no place.
 
     `spliced` maps Spark's error positions back to the user's file. `transient` is True if the same action may succeed
     when it is retried.
@@ -103,15 +103,15 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         return unreached  # this is how delta-rs reports its store
     if refusal := refusal_of(error) or row_refusal_of(error):
         return refusal.at(where)
-    if wrong := _STEP.search(str(error)):
+    if wrong := _STATEFUL_RULE_ERROR.search(str(error)):
         return _stateful_rule_error(wrong, where)
     condition = _condition(error)
-    text = _short(str(error))
+    text = _shorten(str(error))
     if "No space left on device" in str(error):
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if of_jvm := _jvm_error(error, where):
         return of_jvm
-    if not condition or condition.startswith(_OF_A_FILE):
+    if not condition or condition.startswith(_FILE_CONDITIONS):
         unreached = object_stores.refusal_by_spark(str(error), where)
         if unreached is not None:
             return unreached
@@ -150,12 +150,12 @@ def _jvm_error(error: BaseException, where: str) -> WaterclockError | None:
 
 
 def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
-    """Build the error for a batch or query whose JVM has ended, from the exception that it raised."""
+    """Build the error for a batch or query whose JVM has ended. `error` is the exception that it raised."""
     return WaterclockError(
         _JVM_IS_GONE,
         "Spark's JVM has ended",
         where=where,
-        why=_short(_text_without_jvm(error)) or type(error).__name__,
+        why=_shorten(_text_without_jvm(error)) or type(error).__name__,
         fix="`waterclock run` again: it makes the lost batches again. If this one fails again, its rows or files need "
         "more memory: increase `memory` below [spark], or split or correct its input",
         transient=True,
@@ -182,7 +182,7 @@ def add_batch_place(error: WaterclockError, table: str, where: str, declared: Pl
 
     An error of an API also gets the place of the table's declaration, which contains the request.
     """
-    if declared is not None and error.code.startswith(_OF_APIS):
+    if declared is not None and error.code.startswith(_API_CODES):
         where = f"{where}, {declared}"
     if error.where is not None and f"{table}@" not in error.where:
         error.where = f"{error.where} ({where})"
@@ -202,7 +202,7 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
     place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()
     return WaterclockError(
         "E720",
-        f"{type(error).__name__}: {_short(str(error))}",
+        f"{type(error).__name__}: {_shorten(str(error))}",
         where=f"{place} ({where})",
         why="; called from ".join(lines) or None,
         fix=_suggestion(error, _condition(error) or ""),
@@ -270,7 +270,7 @@ def _functions() -> list[str]:
     from sqlglot import exp
 
     spark = (name.lower() for name in exp.FUNCTION_BY_NAME)
-    return [*READS, *VALUES, *MARKS, *_OF_CONDITIONS, *FUNCTIONS, *spark]
+    return [*READS, *VALUES, *MARKS, *_CONDITION_FUNCTIONS, *FUNCTIONS, *spark]
 
 
 def _condition(error: BaseException) -> str | None:
@@ -322,10 +322,10 @@ def _is_jvm_gone(error: BaseException) -> bool:
 
 def _first_cause(text: str) -> str:
     """Shorten a Java error to its first cause, which Java prints last, after Spark's own frames."""
-    return _short(_JVM_CAUSE.findall(text)[-1] if _JVM_CAUSE.search(text) else text)
+    return _shorten(_JVM_CAUSE.findall(text)[-1] if _JVM_CAUSE.search(text) else text)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     kept = _JVM_LINES.split(text, maxsplit=1)[0].strip()
     return kept if len(kept) <= _MOST_WHY else kept[: _MOST_WHY - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""Checks Spark's own analysed plan of a restricted person's query: the second gate, which does not share our parser.
+"""Checks Spark's analysed plan of a restricted person's query: the second check, which does not use our parser.
 
 Each leaf that stores rows must be below a view that was bound for this query. Below it, Spark must show exactly the
 granted columns, each masked one computed and not copied, and the condition on rows. No attribute from below a view may
@@ -33,15 +33,15 @@ Tree = list[dict[str, Any]]
 
 
 def require_plan(spark: SparkSession) -> None:
-    """Raise E946 where Spark shows no plan: at a Spark Connect server, queries of restricted people are refused."""
+    """Raise E946 if Spark shows no plan, as over Spark Connect: a restricted person's query cannot be checked there."""
     if is_remote(spark):
         raise _refused("Spark Connect shows no plan, so the query cannot be checked against the grants")
 
 
 def check_granted_plan(plan: Tree, granted: Mapping[str, GrantedSelect | None]) -> None:
-    """Check the analysed plan of a query. `granted` are the views bound for it; None is a table that is seen whole.
+    """Check the analysed plan of a query. `granted` maps its views to their grants; None is a table that is seen whole.
 
-    Raises  E946 where Spark's plan has more than what is granted
+    Raises E946 if Spark's plan reads more than the grants allow.
     """
     above, inside, shown = set[Any](), set[Any](), set[Any]()
     for node, below in _walk(plan):
@@ -79,7 +79,7 @@ def _check_view(below: Tree, seen: GrantedSelect) -> set[Any]:
 
 
 def _is_as_granted(output: Tree, column: SeenColumn) -> bool:
-    """Return whether an output copies its column if it is granted as it is, and computes it if it is masked."""
+    """Return whether an output copies a column that is granted without a mask, and computes one that is masked."""
     if output[0]["class"] not in {_ALIAS, _ATTRIBUTE}:
         return False
     value = output[-1] if len(output) <= 2 else None

@@ -37,7 +37,7 @@ _MOST_WORDS = 400
 
 
 def find_java() -> str:
-    """Return the `java` command of JAVA_HOME, or else of PATH. Raises  E701 where there is none."""
+    """Return the `java` command of JAVA_HOME, or else of PATH. Raises E701 if there is none."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if command is None:
@@ -54,18 +54,18 @@ def find_java() -> str:
 def require_java() -> str:
     """Return the `java` command, after checking that it is new enough for Spark.
 
-    Raises  E701 where there is none, E703 where it is too old or does not start
-    Cost    one small file; if Java's folder has no `release`, a JVM that prints its version, some 0.1 s
+    Raises E701 if there is none, E703 if it is too old or does not start. Cost: a read of one small file; if Java's
+    folder has no `release`, a JVM that prints its version, some 0.1 s.
     """
     command = find_java()
-    said = _release(Path(command)) or words_of(command)
-    found = _VERSION.search(said)
+    output = _release(Path(command)) or words_of(command)
+    found = _VERSION.search(output)
     if found is None:
         raise WaterclockError(
             "E703",
             "java does not start",
             where=f"{command} -version",
-            why=f"its output: {_shorten(said)}" if said.strip() else "it ended without any output",
+            why=f"its output: {_shorten(output)}" if output.strip() else "it ended without any output",
             fix=describe_java_installation(),
         )
     if int(found[1]) < OLDEST:
@@ -106,7 +106,7 @@ def describe_java_installation() -> str:
 
 
 def settings_of_java() -> dict[str, str]:
-    """Return those environment variables that are set and add options to every JVM."""
+    """Return the environment variables that add options to every JVM, as far as they are set."""
     names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 

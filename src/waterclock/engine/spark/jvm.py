@@ -67,8 +67,8 @@ def require_user() -> None:
 def start_jvm(conf: SparkConf, log: JvmLog, confined: FileLimits | None = None, jars: Sequence[Path] = ()) -> None:
     """Start the JVM for PySpark in this process, with its output in the file of `log`.
 
-    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own. Raises  E701 and E703 as
-    `require_java`, E704 where it does not start
+    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own. Raises E701 and E703 as
+    `require_java`, E704 if the JVM does not start.
     """
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
@@ -126,8 +126,8 @@ def _refusal_of_java(java: str) -> str:
 
 
 def _shorten_log(lines: Sequence[str]) -> str:
-    telling = [line.strip() for line in lines if line.strip() and not _NOISE.match(line)]
-    words = "; ".join(telling[-_MOST_LINES:])
+    meaningful = [line.strip() for line in lines if line.strip() and not _NOISE.match(line)]
+    words = "; ".join(meaningful[-_MOST_LINES:])
     return words if len(words) <= _MOST_WORDS else "…" + words[-_MOST_WORDS + 1 :]
 
 

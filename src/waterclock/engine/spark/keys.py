@@ -40,14 +40,14 @@ class KeysOfProject:
     def derive(self) -> dict[str, DerivedKeys]:
         """Derive the keys from the secrets of the connections (see `derive_keys`).
 
-        Raises  E225, E920 and E921 for a secret that does not resolve, E924 for a weak one, E825 without the library
+        Raises E225, E920 or E921 for a secret that does not resolve, E924 for a weak one, E825 without the library.
         """
         for name in self.connections:
             require_driver(CAPABILITIES, name)
         return derive_keys(self.connections, self.secrets)
 
     def add_to(self, spark: SparkSession) -> None:
-        """Create the temporary view with the keys, which functions with a key read.
+        """Create the temporary view with the keys, which keyed functions such as `hash_keyed` read.
 
         The keys are sent to Spark as an Arrow table of one row: its plan has the columns' names, and no value. Raises
         as `derive`.

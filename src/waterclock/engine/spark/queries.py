@@ -28,8 +28,8 @@ def build_query_frame(
 
     Over Spark Connect the plan is not available: parentheses around the text exclude commands, and its reads are left
     to the checks of the text and to the server. Values are literals there, since Delta's parser does not bind them.
-    `check` is a further check of Spark's analysed plan, as JSON; it is not called over Spark Connect.
-    Raises  E733 for a query that does more than read the views bound to it
+    `check` is a further check of Spark's analysed plan, as JSON; it is not called over Spark Connect. Raises E733 for a
+    query that does more than read the views bound to it.
     """
     if is_remote(spark):
         return spark.sql(f"({insert_values(text, values) if values else text}\n)")

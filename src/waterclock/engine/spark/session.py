@@ -72,9 +72,8 @@ class Sessions:
     """Starts Spark on first use and gives each batch a session of its own.
 
     The configuration, temporary views and functions of a batch are visible to that batch alone. Nothing starts before
-    `root` or `own` is called: a run with nothing to do needs no JVM. With `lasts` the JVM is set up to run for days,
-    otherwise for minutes. With `readable` a JVM on this machine is confined to reading these folders (see
-    `confined_jvm`).
+    `root` or `own` is called: a run with nothing to do needs no JVM. With `lasts`, the JVM is set up to run for days,
+    not minutes. With `readable`, a JVM on this machine is confined to reading these folders (see `confined_jvm`).
     """
 
     def __init__(
@@ -113,8 +112,8 @@ class Sessions:
         """Return the runner's session, and start Spark (seconds) on first use.
 
         If the process already has a session, such as a notebook's, it is used: its configuration is kept, and it is
-        never stopped here. Raises  E701 to E704 where Spark does not start; the same error at every later call, until
-        `revive`
+        never stopped here. Raises E701 to E704 if Spark does not start; later calls raise the same error until
+        `revive`.
         """
         with self._lock:
             if self._refusal is not None:
@@ -143,10 +142,10 @@ class Sessions:
         return session
 
     def _choose_confinement(self) -> FileLimits | None:
-        said = self._settings
-        if self._readable is None or not said.is_local or said.packages:
+        settings = self._settings
+        if self._readable is None or not settings.is_local or settings.packages:
             return None
-        return FileLimits(self._readable, self._work, said.confs, has_stores=bool(said.schemes))
+        return FileLimits(self._readable, self._work, settings.confs, has_stores=bool(settings.schemes))
 
     def page(self) -> str | None:
         """Return the address of Spark's web UI, or None if it is off, which is the default."""
@@ -161,7 +160,7 @@ class Sessions:
         else:
             session = root.newSession()
             if self._is_foreign:
-                _set(session, self._settings.confs)
+                _configure(session, self._settings.confs)
         self._opened.add(session)
         return session
 
@@ -175,8 +174,8 @@ class Sessions:
             connect.close_session(session)
 
     def has_ended(self) -> bool:
-        """Return whether Spark was started and no longer answers, which explains any later error. Cost: one call."""
-        return self._root is not None and not _answers(self._root)
+        """Return whether Spark was started and no longer answers. That explains any later error. Cost: one call."""
+        return self._root is not None and not _is_alive(self._root)
 
     def revive(self) -> bool:
         """Discard a Spark that has ended, by a killed JVM or a stopped context, and return whether it had ended.
@@ -185,14 +184,14 @@ class Sessions:
         """
         with self._lock:
             self._refusal = None
-            if self._root is None or self._is_borrowed or _answers(self._root):
+            if self._root is None or self._is_borrowed or _is_alive(self._root):
                 return False
-            _forget(self._root)
+            _discard(self._root)
             self._root = None
             return True
 
     def end_of_jvm(self) -> str | None:
-        """Describe how the JVM that this process started has ended, with its last messages. None if it started none."""
+        """Describe how the JVM that this process started has ended, with its last output. None if it started none."""
         if self._root is None or self._is_borrowed or connect.is_remote(self._root):
             return None
         from pyspark import SparkContext
@@ -219,11 +218,11 @@ def _live_session() -> SparkSession | None:
         session = SparkSession.active()
     except PySparkException:
         return None
-    return session if _answers(session) else None
+    return session if _is_alive(session) else None
 
 
-def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
-    """Configure a session of a Spark context that other code started, as far as that is possible for one session."""
+def _configure(session: SparkSession, confs: Mapping[str, str]) -> None:
+    """Configure a session of a Spark context that other code started, as far as one session can be configured."""
     from waterclock.storage.spark_settings import SESSION_CONFS
 
     for key, value in {**SESSION_CONFS, **confs}.items():
@@ -245,7 +244,7 @@ def _stop(session: SparkSession) -> None:
         session.stop()
 
 
-def _answers(session: SparkSession) -> bool:
+def _is_alive(session: SparkSession) -> bool:
     if connect.is_remote(session):
         return connect.is_session_known(session)
     try:
@@ -255,7 +254,7 @@ def _answers(session: SparkSession) -> bool:
     return True
 
 
-def _forget(session: SparkSession) -> None:
+def _discard(session: SparkSession) -> None:
     """Close a session whose Spark has ended, and remove its JVM: PySpark would continue to use the JVM it knows."""
     from pyspark.sql import SparkSession
 
@@ -283,7 +282,7 @@ def open_session(
 ) -> SparkSession:
     """Start Spark with Delta, UTC, the jars of `schemes`, and folders of its own below `work_folder`.
 
-    Raises  E701 to E704 where Java, Delta's jars or the JVM are not available, with the places searched
+    Raises E701 to E704 with the places searched, if Java, Delta's jars or the JVM are not available.
     """
     return _start_session(SparkSettings(master=master, confs=confs, schemes=tuple(schemes)), work_folder, lasts=True)[0]
 
@@ -404,10 +403,10 @@ def _quote_option(option: str) -> str:
     return '"' + option.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
-def _offers_huge_pages(said: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> bool:
+def _offers_huge_pages(setting: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> bool:
     """Return whether the kernel provides huge pages on request. Without them, the JVM would print a warning."""
     try:
-        return "[never]" not in said.read_text(encoding="ascii")
+        return "[never]" not in setting.read_text(encoding="ascii")
     except OSError:
         return False
 

@@ -1,8 +1,8 @@
 """Finds obsolete files of each table and removes them, and compacts small ones, without changing any result.
 
-All of them are found first, so that a dry run shows the files that would be removed. A table with an open claim is left
-out, and so are versions and slices that a running batch of another table reads. Steps are independent: one that fails,
-or conflicts with another commit, does not stop the others.
+All of them are found first, so that a dry run shows the files that would be removed. Tables with an open claim are
+skipped. Versions and slices that a running batch of another table reads are kept. Steps are independent: one that
+fails, or conflicts with another commit, does not stop the others.
 """
 
 from __future__ import annotations
@@ -135,17 +135,17 @@ def maintain_table(work: RunContext, found: Upkeep, now: datetime) -> None:
     if found.is_busy or find_log_error(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
-        _try(found, "keeping versions", lambda: _keep_versions(work, table))
+        _run_step(found, "keeping versions", lambda: _keep_versions(work, table))
         if found.drop_before is not None and found.dropped.count:
             before = found.drop_before
-            _try(found, "dropping windows", lambda: _drop(work, table, before))
+            _run_step(found, "dropping windows", lambda: _drop_windows(work, table, before))
         if found.joined.count:
-            _try(found, "joining files", lambda: _optimize(work, table, found.small))
-        _try(found, "writing the symlink manifest", lambda: _repair_manifest(table, folder))
+            _run_step(found, "joining files", lambda: _optimize(work, table, found.small))
+        _run_step(found, "writing the symlink manifest", lambda: _repair_manifest(table, folder))
         if found.unneeded.count:
-            _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
+            _run_step(found, "removing unneeded files", lambda: _vacuum(work, table, now))
     if found.labels:
-        _try(found, "dropping labels behind the view", lambda: drop_label_tables(work, table, found.labels))
+        _run_step(found, "dropping labels behind the view", lambda: drop_label_tables(work, table, found.labels))
     still_open = work.ledger.claims.open()
     numbers, read = {claim.number for claim in still_open}, inputs_of(still_open, table.name)
     held = frozenset(
@@ -173,7 +173,7 @@ def _find_table_maintenance(
     if is_busy or not is_folder(entry_path(folder)):
         return found
     if table.kind is Kind.PUBLISH:
-        _try(found, "checking the destination", lambda: _find_labels_kept_by_destination(work, table, found))
+        _run_step(found, "checking the destination", lambda: _find_labels_kept_by_destination(work, table, found))
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         found.drop_before = _find_drop_boundary(work, table, now, needed)
         if found.drop_before is not None:
@@ -247,7 +247,7 @@ def _find_oldest_needed(work: RunContext, now: datetime) -> dict[str, datetime]:
     return Planner(work.flow).oldest_needed(work.ledger.reads.snapshot(work.flow), now)
 
 
-def _try(found: Upkeep, step: str, action: Callable[[], None]) -> None:
+def _run_step(found: Upkeep, step: str, action: Callable[[], None]) -> None:
     try:
         action()
     except Exception as raised:  # noqa: BLE001 - a failed step does not stop the others
@@ -265,7 +265,7 @@ def _keep_versions(work: RunContext, table: Table) -> None:
         keep_versions(work.folder(table), days, _identity(work, table, KEPT))
 
 
-def _drop(work: RunContext, table: Table, before: datetime) -> None:
+def _drop_windows(work: RunContext, table: Table, before: datetime) -> None:
     if before != work.ledger.keeping.drop_boundary(table.name, by=FOREVER):
         work.ledger.keeping.begin_drop(table.name, before, who=work.settings.who)
     version = drop_windows(work.folder(table), label_of(before), _identity(work, table, RETAINED, before.isoformat()))

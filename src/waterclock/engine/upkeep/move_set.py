@@ -52,8 +52,8 @@ class Move:
     """The new content and revisions of one table, under a claim.
 
     `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made. Both
-    are None if the table has nothing new. Of a publish, which has no table, only the declaration is recorded again.
-    `dropped_before` is the instant before which windows of a recut table stay dropped.
+    are None if the table has nothing new. A publish has no table: only its declaration is recorded again.
+    `dropped_before` is the instant before which windows of a recut table (with other windows) stay dropped.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Move:
 
 
 def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
-    """Link all new files into the live folders, unseen by readers. Return the moves to make, upstream first.
+    """Link all new files into the live folders, where no reader sees them. Return the moves to make, upstream first.
 
     Appends the table and claim of each move with links to `linked`. Cost: a link per file.
     """
@@ -103,7 +103,7 @@ def _prepare_move(
     if not current and not is_recut:
         return None
     claim = live.ledger.keeping.draw_claim()
-    start = _text(work.ledger.reads.table(name).start)
+    start = _format_instant(work.ledger.reads.table(name).start)
     move = Move(
         name,
         signature_of(table),
@@ -113,13 +113,13 @@ def _prepare_move(
         None,
         None,
         is_recut,
-        dropped_before=_text(cut.dropped.get(name)),
+        dropped_before=_format_instant(cut.dropped.get(name)),
     )
     if not current:
         content = build_empty_content(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
         identity = Identity(live.flow.project, name, REBUILT, (), "", claim, table.fingerprint)
-        said = None if content is None else content.to_dict()
-        return replace(move, identity=asdict(identity), content=said)
+        content_dict = None if content is None else content.to_dict()
+        return replace(move, identity=asdict(identity), content=content_dict)
     linked.append((name, claim))
     manifests = [read_manifest(made, each.result.slice_path) for each in current]
     pairs = [(manifest, _link_manifest(live, table, manifest, made, claim)) for manifest in manifests]
@@ -223,26 +223,26 @@ def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again:
     place = entry_path(live.lake.root, PLACE)
     make_folder(place)
     tables = [asdict(move) for move in moves]
-    said = {"token": token, "flow": live.flow.fingerprint, "asked_again": list(asked_again), "tables": tables}
-    put_if_absent(place / MOVING, json.dumps(said, default=str), is_flushed=True)
+    entry = {"token": token, "flow": live.flow.fingerprint, "asked_again": list(asked_again), "tables": tables}
+    put_if_absent(place / MOVING, json.dumps(entry, default=str), is_flushed=True)
 
 
 def finish_move(live: RunContext) -> tuple[str, ...]:
     """Replace live tables by the new ones that the file lists, upstream first, and record all at once in the ledger.
 
-    Return the names of the tables. Raises  E645
+    Return the names of the tables. Raises E645 if the file or a new slice is missing.
     """
     place = entry_path(live.lake.root, PLACE)
     known = live.ledger.keeping.current_rebuilding()
     if known is None or not known.is_moving:
         return ()
-    said = _written_down(live, known.token)
+    entry = _read_moves(live, known.token)
     moved = []
-    for parts in said["tables"]:
+    for parts in entry["tables"]:
         moved.append(_apply_move(live, Move(**parts)))
         fault("rebuild.moved")
-    again = tuple(said["asked_again"])
-    live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again, flow=said.get("flow"))
+    again = tuple(entry["asked_again"])
+    live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again, flow=entry.get("flow"))
     fault("rebuild.recorded")
     for each in moved:
         if (table := live.flow.tables.get(each.name)) is not None:
@@ -253,18 +253,18 @@ def finish_move(live: RunContext) -> tuple[str, ...]:
     return tuple(each.name for each in moved)
 
 
-def _written_down(live: RunContext, token: str) -> Mapping[str, Any]:
+def _read_moves(live: RunContext, token: str) -> Mapping[str, Any]:
     path = entry_path(live.lake.root, PLACE) / MOVING
-    said: Mapping[str, Any] = json.loads(read_text(path)) if is_there(path) else {}
-    if said.get("token") != token:
+    entry: Mapping[str, Any] = json.loads(read_text(path)) if is_there(path) else {}
+    if entry.get("token") != token:
         raise WaterclockError(
             "E645",
             "the move of the new tables cannot be finished",
             where=str(path),
-            why="the file belongs to another rebuild" if said else "the file does not exist",
+            why="the file belongs to another rebuild" if entry else "the file does not exist",
             fix="restore the file; or `waterclock ledger rebuild --force` makes the ledger again from the commits",
         )
-    return said
+    return entry
 
 
 def _apply_move(live: RunContext, move: Move) -> MovedTable:
@@ -302,8 +302,8 @@ def _commit(live: RunContext, move: Move, folder: str, identity: Identity, conte
 
 
 def _read_claim(folder: str, move: Move) -> tuple[ClaimRequest, tuple[BatchResult, ...]]:
-    said = read_claim_record(folder, move.first or "")
-    if said is None:
+    record = read_claim_record(folder, move.first or "")
+    if record is None:
         raise WaterclockError(
             "E645",
             f"the new slices of {move.name} are gone",
@@ -311,12 +311,12 @@ def _read_claim(folder: str, move: Move) -> tuple[ClaimRequest, tuple[BatchResul
             why="the record of their claim cannot be read",
             fix="restore the files",
         )
-    return said
+    return record
 
 
 def _fields(of: Any) -> dict[str, Any]:
     return asdict(of)
 
 
-def _text(instant: datetime | None) -> str | None:
+def _format_instant(instant: datetime | None) -> str | None:
     return None if instant is None else instant.isoformat()

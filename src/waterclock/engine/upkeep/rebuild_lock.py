@@ -14,14 +14,14 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import already_claimed_error
 from waterclock.ledger.write.rebuilding import rebuild_in_progress_error
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 def refuse_during_rebuild(work: RunContext, *, is_looking: bool = False) -> None:
     """Raise E644 while all tables are rebuilt. Release a rebuild lock that has expired, as for an expired claim.
 
-    The lock's owner may only be paused: it made tables from an older cut, and must not move them in any more. With
-    `is_looking`, nothing is changed.
+    The lock's owner may only be paused. It made tables from an older cut, and must not replace the live ones any more.
+    With `is_looking`, nothing is changed.
     """
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
@@ -49,8 +49,8 @@ def is_left(known: Rebuilding) -> bool:
 def wait_for_running_batches(work: RunContext) -> None:
     """Wait until no batch of the flow is running, and resolve abandoned claims.
 
-    Claims of tables that are no longer declared are ignored: no rebuild moves these tables. Raises  E407 for an
-    abandoned claim of a table whose declaration has changed: only the old one can resolve it
+    Claims of tables that are no longer declared are ignored: no rebuild moves these tables. Raises E407 for an
+    abandoned claim of a table whose declaration has changed: only the old declaration can resolve it.
     """
     from waterclock.engine.batch.takeover import take_over
 
@@ -73,7 +73,7 @@ def wait_for_running_batches(work: RunContext) -> None:
             return
         claim = running[0]
         work.report_once(f"waiting for {claim.request.runner}, which makes {claim.request.table}")
-        threading.Event().wait(_LOOK_SECONDS)
+        threading.Event().wait(_POLL_SECONDS)
 
 
 class RebuildLock:

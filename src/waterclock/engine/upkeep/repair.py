@@ -66,9 +66,9 @@ def find_slices(work: RunContext, spark: SparkSession, table: Table, slices: Seq
 def missing_column_error(
     work: RunContext, table: Table, slices: Iterable[Slice | BatchResult], changes: Sequence[Difference]
 ) -> WaterclockError | None:
-    """Return E432 if a slice lacks a column of its table's new keys or time: a rebuild would lose its rows. Else None.
+    """Return E432 if a slice has no column of its table's new keys or time: a rebuild would lose its rows. Else None.
 
-    Cost: nothing if neither changes, else a read of each manifest and of each file's footer
+    Cost: nothing if neither changes, else a read of each manifest and of each file's footer.
     """
     if not (table.is_fold and any(what == "keys" for what, _, _ in changes)):
         return None

@@ -48,7 +48,10 @@ class ResettableTable:
 
 
 def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
-    """Resolve abandoned claims. Return the effects of a reset, or None without batches. Raises  E407, E432, E644."""
+    """Resolve abandoned claims, and return the effects of a reset. None for a table without batches.
+
+    Raises E407 if a batch or another reset runs, E432 if the destination keeps old labels, E644 during a rebuild.
+    """
     refuse_during_rebuild(work, is_looking=True)
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):
@@ -76,7 +79,7 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
 def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     """Reset a table, and export the ledger: only there is it recorded who reset the table and why.
 
-    Raises  as `prepare_reset`: a batch or a rebuild may have started while the user was asked
+    Raises as `prepare_reset`: a batch or a rebuild may have started while the user was asked.
     """
     refuse_during_rebuild(work)
     table, keeping, who = found.table, work.ledger.keeping, work.settings.who

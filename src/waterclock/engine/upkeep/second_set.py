@@ -55,9 +55,9 @@ class Cut:
     """The content from which all tables are rebuilt: the live slices of each table of the flow at `now`.
 
     `differing` has the changes of declarations. `collected` are the current slices of each COLLECT, `held` those of
-    each TRANSFORM. `dropped` is, for each table with a changed declaration, the instant before which its windows stay
-    dropped: a user dropped them, or their slices were removed. `kept` are, by transform, the labels that cannot be made
-    again, since they are before START or RETAIN has dropped their inputs: they stay unchanged.
+    each TRANSFORM. `dropped` maps tables with a changed declaration to the instant before which their windows stay
+    dropped: a user dropped them, or their slices were removed. `kept` maps transforms to labels that stay unchanged:
+    they cannot be made again, since they are before START or RETAIN has dropped their inputs.
     """
 
     flow: Flow
@@ -123,10 +123,10 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
 
 
 def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
-    """Return a copy of a table that does not wait in the second set, where nothing is collected, and no user decides.
+    """Return a copy of a table whose batches wait for no restated inputs and for no user in the second set.
 
-    A batch follows inputs that are released, or succeed in a second attempt, after it was made, as if it were made
-    after them. Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
+    Nothing is collected there. A batch follows inputs that are released, or succeed in a second attempt, after it was
+    made. Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
     """
     is_patient = table.closes is None and not has_partial
     return replace(table, on_restate=OnRestate.RECOMPUTE, partial_after=None if is_patient else table.partial_after)
@@ -201,9 +201,9 @@ def plan_second_set(
 ) -> Plan:
     """Plan all batches to make, as if all collected slices existed.
 
-    `brought` maps collects to their slices as they will be in their new windows. Batches that stay unchanged, or wait
-    for windows after the newest of the live tables, are left out. Raises  E433 where new windows have rows in the live
-    set that cannot be made again
+    `brought` maps collects to their slices in their new windows. Batches that stay unchanged, or wait for windows after
+    the newest of the live tables, are left out. Raises E433 if live rows belong to new windows that cannot be made
+    again.
     """
     for name, current in brought.items():
         if current:
@@ -225,7 +225,7 @@ def link_unmakeable_labels(live: RunContext, cut: Cut, work: RunContext) -> None
             seed_from_live_slices(live, work, cut.flow.tables[name], pieces)
 
 
-class _SetRunner(Runner):
+class _SecondSetRunner(Runner):
     """Makes the transforms of the second set. LATEST reads the ticks that it chose in the live tables."""
 
     def __init__(
@@ -245,10 +245,9 @@ class _SetRunner(Runner):
         return replace(known, tables=tables)
 
     def find_unmakeable_labels(self) -> dict[str, frozenset[datetime]]:
-        """Map each transform to its live labels that cannot be made again.
+        """Map each transform to its live labels that cannot be made again: before START, or without inputs (RETAIN).
 
-        They are before START, or RETAIN has dropped their inputs. Raises  E433 where new windows have rows in the live
-        set that cannot be made again
+        Raises E433 if live rows belong to new windows that cannot be made again.
         """
         cut, snapshot = self._cut, self.snapshot()
         starts, windows = self._planner.starts(snapshot, cut.now), dict[str, set[Window]]()
@@ -272,9 +271,9 @@ class _SetRunner(Runner):
         return {name: frozenset(before[name] | expired.get(name, {}).keys()) for name in before}
 
 
-def second_set_runner(live: RunContext, cut: Cut, work: RunContext) -> _SetRunner:
+def second_set_runner(live: RunContext, cut: Cut, work: RunContext) -> _SecondSetRunner:
     """Build the runner that makes the second set."""
-    return _SetRunner(work, cut, _find_latest_ticks(live, cut))
+    return _SecondSetRunner(work, cut, _find_latest_ticks(live, cut))
 
 
 def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:

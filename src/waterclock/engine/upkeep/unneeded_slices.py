@@ -20,8 +20,8 @@ from waterclock.storage.slices.inventory import SliceFolder
 from waterclock.timelabel.duration import Duration, parse_duration
 
 USUALLY_KEPT = parse_duration("30 days")
-# Files of an unknown claim may be removed after this time. The number of a claim is its time in milliseconds.
-_LEFT_BEHIND = timedelta(days=1)
+# Files of an unknown claim may be removed after this time. A claim's number is its time in milliseconds since 1970.
+_UNKNOWN_CLAIMS_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +103,26 @@ def may_delete_slice(table: Table, leaf: SliceFolder, known: RetentionFacts) -> 
     if status == "open" or leaf.path in known.live or leaf.claim in known.held:
         return False
     if not leaf.is_sealed or leaf.label is None:
-        return status is not None or _time_of(leaf.claim) < known.now - _LEFT_BEHIND
+        return status is not None or _time_of(leaf.claim) < known.now - _UNKNOWN_CLAIMS_KEPT
     if status is None:
         return False  # sealed by an unknown claim: the ledger may be incomplete
     if status != "done":
         return _time_of(leaf.claim) < known.kept_since  # refused or lost: kept for a while for inspection
-    return _may_committed_go(table, leaf.label, leaf.claim, known)
+    return _may_delete_committed(table, leaf.label, leaf.claim, known)
 
 
-def _may_committed_go(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
+def _may_delete_committed(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
     replaced = known.replaced.get((label, claim))
     if replaced is None and known.current.get(label) != claim:
-        return _time_of(claim) < known.now - _LEFT_BEHIND  # of a LOOKBACK: unchanged, or held by a rule
+        return _time_of(claim) < known.now - _UNKNOWN_CLAIMS_KEPT  # of a LOOKBACK: unchanged, or held by a rule
     if table.kind is Kind.COLLECT and table.keep_versions is None:
         return False
     if replaced is not None:
         return replaced < known.kept_since
-    return _may_current_go(table, label, claim, known)
+    return _may_delete_current(table, label, claim, known)
 
 
-def _may_current_go(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
+def _may_delete_current(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
     """Return whether a current slice may be deleted: RETAIN has dropped it, or it is a state older than those kept."""
     later = min((other for other in known.current if other > label), default=None)
     if later is None:
