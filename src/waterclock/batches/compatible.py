@@ -29,7 +29,7 @@ def table_schema(columns: Mapping[str, str]) -> TableSchema:
 def broken_promises(
     table: Table, columns: Mapping[str, str], versions: Sequence[SchemaVersion], code: str
 ) -> list[tuple[CompatibilityViolation, WaterclockError]]:
-    """Return each change of a table's columns that COMPATIBLE forbids, with the error `code` for it."""
+    """Return each change of a table's columns that COMPATIBLE forbids, with an error of the given `code`."""
     if table.compatible is None:
         return []
     kept = sorted((each for each in versions if each.side is Side.TABLE), key=lambda each: -each.number)

@@ -43,10 +43,7 @@ class KeptLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelMeasures:
-    """The measurements of a label's rows, as made by `claim`.
-
-    `states` are the partial aggregates to merge into spans.
-    """
+    """The measurements of a label's rows, as made by `claim`. `states`: partial aggregates to merge into spans."""
 
     label: datetime
     claim: int
@@ -56,7 +53,7 @@ class LabelMeasures:
 
 @dataclass(frozen=True, slots=True)
 class SpanMeasures:
-    """The merged measurements of a span `[low, high)`, of which `labels` labels existed."""
+    """The merged measurements of the labels in a span `[low, high)`. `labels` is their number."""
 
     low: datetime
     high: datetime

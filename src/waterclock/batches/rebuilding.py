@@ -42,7 +42,7 @@ class Rebuilding:
         return self.token if self.is_done else self.standing
 
     def pause(self) -> Pause:
-        """Convert the rebuild to a pause of all tables, to show it like one."""
+        """Convert the rebuild to a pause of all tables, so that users see it in the same way."""
         what = "is moving the new tables in" if self.is_moving else "rebuilds every table"
         return Pause(self.at, self.who, f"`rebuild --all` {what} ({self.runner})", is_of_all=True)
 
@@ -65,7 +65,7 @@ def is_moving(known: Rebuilding | None) -> bool:
 
 
 def is_of_one_set(before: Rebuilding | None, after: Rebuilding | None) -> bool:
-    """Return whether reads between two checks saw one set of tables: no rebuild began or finished its move."""
+    """Return whether reads between two checks saw one set of tables: no move to new tables began or ended."""
     return _set_of(before) == _set_of(after)
 
 

@@ -195,7 +195,7 @@ class Pin:
 class Recorded:
     """The effect of recording a claim: the labels whose content changed, and the number of batches that read them.
 
-    `suspects`: done batches downstream that are now checked for staleness.
+    `suspects` counts the done batches that read them, and are now checked for staleness.
     """
 
     changed: tuple[datetime, ...]

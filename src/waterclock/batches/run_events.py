@@ -65,7 +65,7 @@ class LineageEvent:
 
     @property
     def place(self) -> str:
-        """The batch or the run to which the event belongs."""
+        """The batch or the run to which the event belongs, as a text for messages."""
         return f"run {self.run}" if self.label is None else f"{self.table}@{label_of(self.label)}"
 
 

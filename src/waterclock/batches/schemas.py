@@ -1,4 +1,4 @@
-"""Defines versions of the columns of a source, as it was collected, and of a table. Pure data."""
+"""Defines schema versions: the columns of a source, as it delivered them, and the columns of a table. Pure data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA = "schema"  # the key in a batch's source notes for the delivered columns
 
 
 class Side(StrEnum):
-    """Whether a schema version has the columns of the collected source, or those of the table."""
+    """Whose columns a schema version has: those of the collected source, or those of the table."""
 
     SOURCE = "source"
     TABLE = "table"

@@ -12,7 +12,7 @@ from waterclock.ledger.ledger import Ledger
 
 
 class CodeLineages:
-    """Caches column lineage that this process read from Spark plans, and writes to the ledger only what is new."""
+    """Caches column lineage that this process read from Spark plans, and writes only new lineage to the ledger."""
 
     def __init__(self, root: Path, ledger: Ledger) -> None:
         self._root = root

@@ -68,8 +68,8 @@ def _find_place(lake: Lake, text: str) -> FilePlace | None:
 def damage_error(work: RunContext, error: BaseException) -> WaterclockError | None:
     """Convert an error to that of a damaged batch (E752), table (E753) or log (E643). None if no file is damaged.
 
-    A file that is neither of a current slice nor of the table's newest version does not count: reading a state that is
-    no longer kept is E640.
+    Only files of current slices and of the table's newest version count. Other states may be removed: reading one that
+    is no longer kept is E640.
     """
     of_log = error if isinstance(error, WaterclockError) and error.code == "E643" else None
     place = damaged_file(work.lake, error) if of_log is None else _find_place(work.lake, of_log.where or "")

@@ -31,7 +31,10 @@ def find_shortened_reads(
 
 
 def snapshot_once_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
-    """Return the ledger's snapshot as if `flow` were applied, with the requests that this adds for batches to redo."""
+    """Return the ledger's snapshot as if `flow` were applied, including the requests that this adds.
+
+    They request batches again whose inputs start earlier under `flow`.
+    """
     snapshot = ledger.reads.snapshot(flow)
     if snapshot.flow == flow.fingerprint:
         return snapshot

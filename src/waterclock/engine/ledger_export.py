@@ -29,7 +29,7 @@ class ExportResult:
 
 
 def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> ExportResult:
-    """Write the ledger's changes since the newest export, or all of it if `is_whole`. Remove chains no longer kept."""
+    """Write the ledger's changes since the newest export, or all of it if `is_whole`. Keep the newest two chains."""
     moment = ledger.keeping.moment()
     known = list_exports(root)
     newest = next(((name, head) for name, head in known if moment.continues(head)), None)

@@ -60,7 +60,7 @@ def open_or_create_ledger(project: Project) -> Ledger:
 
 
 def _follow_rotation(ledger: Ledger, project: Project) -> None:
-    """Make a ledger whose URL is a secret log in with the secret's current value, so that it survives rotation."""
+    """Make a ledger whose URL is a secret log in with the secret's current value, so that the secret may change."""
     if isinstance(project.ledger, Secret):
         ledger.log_in_by(lambda: ledger_url(project))
 

@@ -39,7 +39,7 @@ class Links:
         self.tables = linked_tables(flow)
 
     def read_progress(self, ledger: Ledger | None) -> dict[str, LinkFacts]:
-        """Map each linked table of this project to the other project's progress. Errors are in it, never raised."""
+        """Map each linked table of this project to the other project's progress. It includes errors: none is raised."""
         return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
     def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
@@ -192,7 +192,7 @@ def linked_inputs(table: Table, pins: Iterable[tuple[Window, Pin]]) -> dict[date
 
 
 def recorded_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) -> dict[datetime, tuple[Input, ...]]:
-    """Map each linked label that is made again from rows collected before to its recorded inputs.
+    """Map each label that is made again from stored rows of another project to its recorded inputs.
 
     The inputs stay as of that collection, so that later restatements of the other project are still detected.
     """

@@ -138,7 +138,7 @@ def _follow_renames(work: RunContext) -> None:
 
 
 def _clock_of(clocks: SourceClocks, table: Table) -> datetime | None:
-    """Return the time that a source has reached, or None if it reports none or fails. The run reports such failures."""
+    """Return the time that a source has reached, or None if it reports none or fails. The run reports failures."""
     try:
         clock = clocks.clock_of(table)
     except Exception:  # noqa: BLE001 - its own batches report any error of the source

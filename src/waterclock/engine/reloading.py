@@ -58,7 +58,7 @@ class Reloading:
         return False
 
     def _can_retry_refused_change(self) -> bool:
-        """Return whether another flow was applied since a change was refused: the change may now be possible."""
+        """Return whether another flow was applied since a change was refused: it may now be possible."""
         return self._refused_under is not None and self._refused_under != self._read_applied_flow()
 
     def _read_applied_flow(self) -> str:
@@ -98,7 +98,7 @@ def stamps_of(project: Project) -> Stamps:
 
 
 def _list_other_files(project: Project) -> Iterator[Path]:
-    """Yield files next to those of the statements, since a new file is a change too, and the project's own modules."""
+    """Yield files next to those of the statements (a new file is a change too), and the project's own modules."""
     root = project.root
     for folder in {(root / name).parent for name in project.files}:
         yield from (path for path in folder.glob("*") if path.suffix in {".dpl", ".py"})

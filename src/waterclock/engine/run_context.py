@@ -125,7 +125,7 @@ class RunContext:
             self.ledger.past.add_event(SPARK_PAGE, who=self.settings.who, run=self.run, data={"address": page})
 
     def leave(self, claim: Claim) -> None:
-        """Remember that this runner stopped working on a claim that is still open, since its outcome is unknown."""
+        """Remember that this runner stopped working on an open claim whose outcome is unknown."""
         with self._lock:
             self._left.add(claim.number)
 
@@ -144,7 +144,7 @@ class RunContext:
         return self.ledger.now()
 
     def report_once(self, message: str) -> None:
-        """Send the listener a message that would otherwise be repeated for every batch."""
+        """Send a message to the listener, unless this run has sent the same one before."""
         with self._lock:
             is_new = message not in self._noted
             self._noted.add(message)

@@ -106,7 +106,7 @@ class Runner:
         )
 
     def _close_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Close the books of windows whose condition holds. A condition that cannot be evaluated fails once per run."""
+        """Close the windows whose CLOSE WHEN condition holds. A condition with an error fails once per run."""
         if not any(table.closes for table in self._work.flow.tables.values()):
             return
         request = self._request(self._force)
@@ -176,7 +176,7 @@ class Runner:
                 ledger.decisions.end_following(name, labels, who=self._work.settings.who)
 
     def _refuse_releases(self, now: datetime) -> None:
-        """Record as refused the requested releases of held batches that are no longer due."""
+        """Refuse requested releases of held batches that are no longer due, and record that."""
         ledger = self._work.ledger
         for name, labels in self._planner.find_unreleasable(ledger.reads.snapshot(self._work.flow), now).items():
             for label in labels:
@@ -365,7 +365,7 @@ class Runner:
                 self._report_unclaimed(GroupReport(Group(name, (batch,)), None, error=error), tried, outcome)
 
     def _record_incomplete(self, group: Group, there: Iterable[Batch]) -> None:
-        """Remember the labels for which the source is not complete yet, or could not be queried."""
+        """Remember labels for which the source is not complete yet, or could not be queried."""
         known = self._absent.get(group.table, frozenset())
         found = {batch.label for batch in group.batches} - {batch.label for batch in there}
         if not found <= known:

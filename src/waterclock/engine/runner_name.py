@@ -28,7 +28,7 @@ def has_ended(runner: str) -> bool:
 
 @lru_cache
 def _namespace_letters() -> str:
-    """Return letters that identify this boot and pid namespace: containers on one host do not see each other's pids."""
+    """Return letters that identify this boot and pid namespace: processes see only the pids of their own namespace."""
     parts = [socket.gethostname()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))

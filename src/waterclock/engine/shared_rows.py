@@ -40,7 +40,7 @@ class SharedRows:
     ) -> tuple[tuple[str, str], ...] | None:
         """Return for each key the folder of its rows and their schema, or None if any rows could not be made.
 
-        `make` writes the rows of some keys to a folder, by one job, and returns their schema. It is called for the keys
+        `make` writes the rows of some keys to a folder, by one job, and returns their schema. It is called for keys
         that no batch of this run has computed or is computing. If another batch is computing a key now, this waits for
         its result. If None is returned, the caller computes the rows itself.
         """

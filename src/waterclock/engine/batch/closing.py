@@ -78,7 +78,7 @@ def close_due_books(
 
 
 def _record_failure(work: RunContext, books: ClosingFacts, error: WaterclockError) -> None:
-    """Record the error code of a condition for the oldest open window, unless it is recorded or transient."""
+    """Record the error code of a failed condition for the oldest open window. Transient errors are not recorded."""
     window = books.first_open()
     if window is not None and not error.transient:
         found = Closing(reason=UNCHECKED, why=error.code, asked=books.condition_hash)
@@ -138,7 +138,7 @@ def _evaluate_condition(
 ) -> dict[ClosingCandidate, tuple[bool, str]]:
     """Evaluate the condition for each pair of window and boundary.
 
-    Returns whether it holds, and the part of the data that was furthest behind.
+    Returns for each whether it holds, and the part of the data that was furthest behind (see `_add_slowest_part`).
     """
     where = f"{books.table.name}@{pairs[0].window.label}"
     spark = work.sessions.own()
@@ -172,7 +172,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
 def _read_visible_rows(
     work: RunContext, spark: SparkSession, books: ClosingFacts, read: Read, pairs: Sequence[ClosingCandidate]
 ) -> DataFrame:
-    """Return the rows before each boundary, with the number of its pair. A row is repeated for each boundary."""
+    """Return the rows before each boundary, with the number of the boundary's pair. Rows are repeated by boundary."""
     from pyspark.sql import functions as F  # noqa: N812
 
     bounds = [_bind_read(books, read, pair) for pair in pairs]

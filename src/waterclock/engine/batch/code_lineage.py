@@ -28,7 +28,7 @@ _UNREADABLE = "its plan"
 
 
 def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
-    """Alias the inputs of a transform in its plan. Return them, and which table columns each alias stands for.
+    """Alias a transform's inputs in its plan. Return them, and by alias a function from its columns to the table's.
 
     Rows of SHARED views, which were computed before, get no alias: the lineage of columns made from them is unknown.
     """
@@ -51,7 +51,11 @@ def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> t
 def record_lineage(
     work: RunContext, table: Table, rows: DataFrame, frames: Mapping[Any, DataFrame], sources: Sources
 ) -> None:
-    """Record the column lineage of a Python transform's rows. Cost: some milliseconds once per code and lineage."""
+    """Record the column lineage of a Python transform's rows.
+
+    Cost: some milliseconds for each version of its code and of its inputs' columns, or for each batch if the code
+    branches.
+    """
     if table.function is None:
         return
     tables = tuple(dict.fromkeys(read.table for read in table.reads))

@@ -40,7 +40,7 @@ def find_new_schema(
 def _find_new_columns(
     work: RunContext, table: Table, stored: StructType | None, made: StructType, label: datetime
 ) -> dict[str, str] | None:
-    """Return the table's columns after a batch, or None if a version that this runner knows has the same ones."""
+    """Return the table's columns after a batch, or None if a known schema version already has them."""
     versions = work.schemas_of(table.name)
     before = newest_of(versions, Side.TABLE)
     columns = resulting_columns(table, stored, made, before.columns if before else {})

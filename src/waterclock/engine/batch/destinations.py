@@ -65,7 +65,7 @@ def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
 
 
 def has_delivery(work: RunContext, table: Table, piece: Slice) -> bool:
-    """Return whether the destination has the delivery that the ledger recorded for a slice."""
+    """Return whether the destination still has the delivery that the ledger recorded for a slice."""
     unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, piece.claim)
     return found is not None and found.outcome is not DeliveryOutcome.KILLED

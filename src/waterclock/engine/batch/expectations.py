@@ -47,7 +47,7 @@ _NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """The audit result of one label: warnings, refusals that prevent its commit, and reasons to hold the batch."""
+    """The audit result of one label: warnings, refusals that prevent its commit, and reasons to hold its batch."""
 
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def measured_batch_rules(table: Table, *, at_rest: bool = False) -> list[Rule]:
 
 
 def has_unmeasured_rules(table: Table, measures: Mapping[str, Any]) -> bool:
-    """Return whether a batch rule is not in `measures`, so that it needs a job of its own."""
+    """Return whether a batch rule was not evaluated with `measures`, so that it needs a job of its own."""
     return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in list_batch_rules(table))
 
 
@@ -156,7 +156,7 @@ class HeldBackError(WaterclockError):
 
 
 def batch_hold_error(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[datetime] = ()) -> HeldBackError:
-    """Build the error for a batch, or a group's `labels`, held by its audit: sealed, but visible to no reader."""
+    """Build the error for a batch, or `labels` of a group, that a rule holds: sealed, but not visible to readers."""
     error = HeldBackError(
         HELD_BACK,
         f"{table.name} is held: {verdict.holds[0]}",
@@ -183,7 +183,7 @@ def not_null_columns(table: Table) -> list[str]:
 
 
 def never_null_columns(table: Table) -> list[str]:
-    """Return the columns without NULL in the table, because a NULL fails the batch or removes its row."""
+    """Return the columns that are never NULL in the table, because a NULL fails the batch or removes its row."""
     declared = {column.name: column for column in table.columns.named}
     found = []
     for name in not_null_columns(table):
@@ -242,7 +242,7 @@ def _is_filtered_by_key(table: Table, sifted: FilterCounts | None) -> bool:
 
 
 def _quarantine_warnings(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
-    """Yield warnings with the number of rows without a key or a valid time, which are part of no version."""
+    """Yield warnings with the number of rows that a TEMPORAL table leaves out: without a key or a valid time."""
     for name, what in _ASIDE.items():
         if count := measures.get(f"aside:{name}") or 0:
             yield f"left out, {what}: {count} of {rows}"
@@ -315,7 +315,7 @@ def _is_aggregated(rule: Rule) -> bool:
 
 
 def _is_observable(rule: Rule) -> bool:
-    """Return whether Spark can observe a batch rule during the write: plain aggregates, none of them DISTINCT."""
+    """Return whether Spark can evaluate a batch rule during the write: plain aggregates, none of them DISTINCT."""
     called = {name.lower() for name in _CALLED.findall(rule.expression)}
     is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES
     return _is_of_batch(rule) and is_plain and not _NOT_OBSERVED.search(rule.expression)

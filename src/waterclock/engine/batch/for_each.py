@@ -26,9 +26,9 @@ def gather_each(
     group: Group,
     pins: Mapping[datetime, Sequence[PinnedRead]],
 ) -> CollectResult:
-    """Query the source for each row of the read table in the group's windows. Earlier queries are not repeated.
+    """Query the source for each row of the table that FOR EACH names, in the group's windows.
 
-    If a user recollects a label, all of its queries are repeated.
+    Queries that an earlier batch made are not repeated, unless a user recollects the label.
     """
     each, source = table.each, table.source
     if each is None or source is None:

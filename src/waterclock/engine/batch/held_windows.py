@@ -24,7 +24,7 @@ from waterclock.timelabel.label import label_of
 def leave_out_held_windows(
     attempt: GroupAttempt, claim: Claim, sealed: SealedGroup, past: Mapping[datetime, RuleVerdict]
 ) -> SealedGroup:
-    """Return the sealed slices without those of `past`, and request that these windows are collected again.
+    """Return the sealed slices without the held windows in `past`, and request that these are collected again.
 
     No request is made for a window that is held with the same rows already. A held slice with other rows is replaced,
     and a request to release it ends. Cost: two ledger queries.
@@ -49,7 +49,7 @@ def leave_out_held_windows(
 
 
 def _is_held_already(attempt: GroupAttempt, manifest: Manifest, claim: int | None) -> bool:
-    """Return whether a window is held with the same rows. `claim` sealed its held slice; None if it is not held."""
+    """Return whether a window is already held with the same rows. `claim` sealed its held slice; None: not held."""
     if claim is None or manifest.digest is None:
         return False
     try:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InputFindings:
-    """The result of the rules on one batch's inputs: counts of rows by input table, and the rules that do not hold."""
+    """The result of the rules on one batch's inputs: row counts by input table, and the findings of broken rules."""
 
     counts: Mapping[str, InputCounts] = field(default_factory=dict)
     findings: tuple[tuple[Action, str], ...] = ()
@@ -60,7 +60,7 @@ class InputFindings:
 
 @dataclass(frozen=True, slots=True)
 class InputRuleResult:
-    """The results of input rules by label, and the quarantined input rows (None if no rule quarantines any)."""
+    """The results of input rules by label, and the quarantined input rows (None if no rule can quarantine rows)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
     aside: SetAside | None = None
@@ -186,7 +186,7 @@ def _counts(
 
 
 def _list_aggregates(rule: Rule) -> Iterator[tuple[str, Column]]:
-    """Yield the name and the column of a rule over all rows, and of each aggregate in it."""
+    """Yield a rule's result over all rows, and each aggregate in it, as a name and a column."""
     yield rule.name, F.expr(expand_aggregates(rule.expression))
     for text in aggregates_of(rule.expression):
         yield _aggregate_key(rule, text), F.expr(expand_aggregates(text)).cast("string")

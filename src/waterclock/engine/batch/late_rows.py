@@ -99,7 +99,7 @@ def late_rows_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
 def newest_late(
     work: RunContext, spark: SparkSession, table: Table, labels: Iterable[datetime]
 ) -> dict[datetime, datetime]:
-    """Map the label of each window with late rows to the end of the newest slice that has some.
+    """Map the label of each window with late rows to the end of the newest slice that contains some of them.
 
     Windows that cannot be made again are left out. Cost: one Spark query for each table of late rows that has any.
     """

@@ -42,7 +42,7 @@ def make(
     bound: BoundInputs,
     now: datetime,
 ) -> MadeSlices:
-    """Build the rows of all labels, with declared columns and types applied, and their schema. Nothing is evaluated.
+    """Build the rows of all labels, in their declared columns and types, and the table's schema. Nothing is evaluated.
 
     Rows of a MERGE or TEMPORAL table may be incomplete: a column missing from a change keeps its older value.
     """
@@ -129,7 +129,7 @@ def _gather_rows(
 
 
 def _add_quarantined(table: Table, part: GroupPart, kept: ConformedRows, gathered: CollectResult) -> GroupPart:
-    """Add the quarantined rows of `gathered` to the rows of `part`, so that all pass the current row filter."""
+    """Add the quarantined rows of `gathered` to those of `part`, so that the current row filter checks all of them."""
     loose, declared = mismatch_columns_of(table), table.columns
     if gathered.aside is None:
         return part

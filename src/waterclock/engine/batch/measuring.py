@@ -112,7 +112,7 @@ def build_measure_entries(values: Mapping[str, MeasuredValue], passed_over: Sequ
 
 @dataclass(slots=True)
 class MeasureHistory:
-    """The measured values of earlier batches, by label: from the ledger, and of this group's earlier labels."""
+    """The measured values of earlier batches by label: from the ledger, and of earlier labels of this group."""
 
     table: Table
     known: dict[datetime, tuple[int, Mapping[str, MeasuredValue]]] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class MeasureHistory:
         return None if found is None else MeasuredValue(repr(found.at(asked.scales)), "double")
 
     def trend(self, label: datetime, asked: ComparedValue) -> MeasuredValue | None:
-        """Return the ratio of the level just before a label to the level earlier. None if there are too few values."""
+        """Return TREND at a label: the recent level divided by the earlier one. None if there are too few values."""
         cadence = self.table.cadence
         step = cadence.next(label) - label
         values = self._numbers(label, asked.aggregate)
@@ -159,7 +159,10 @@ class MeasureHistory:
 
 
 def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> MeasureHistory | None:
-    """Read the values with which a table's rules compare a group, by one ledger query. None if no rule compares."""
+    """Read the earlier values that a table's comparison rules need for some labels. None if no rule compares.
+
+    Cost: one ledger query.
+    """
     compared = [value for rule in list_comparison_rules(table) if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
     if not asked or not labels:

@@ -71,7 +71,7 @@ def measure_offline(
 def _measure_labels(
     work: RunContext, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
 ) -> list[SpanMeasures]:
-    """Measure labels, by a job for each few hundred of their files, and return the spans that contain them."""
+    """Measure labels, by a job for each few hundred of their files. Return the merged measures of their spans."""
     spark = work.sessions.own()
     try:
         work.record_spark_page()

@@ -112,7 +112,7 @@ def query_windows(
 
 @dataclass(frozen=True, slots=True)
 class _WindowReplacements:
-    """The replacements in a query of many windows. `reads` maps each read to its view and the view's columns."""
+    """Writes the replacements in a query of many windows. `reads` maps each read to its view and the view's columns."""
 
     query: Query
     reads: Mapping[Read, tuple[str, Sequence[str]]]

@@ -30,7 +30,7 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 class OfflineState:
     """One aggregate of a measure, with the SQL of its partial aggregates.
 
-    `type` is the type of its result, `of` that of its argument.
+    `call` is the aggregate, `type` the type of its result, `of` that of its argument.
     """
 
     call: AggregateCall
@@ -63,7 +63,7 @@ class OfflineState:
 
     @property
     def own(self) -> str:
-        """The SQL of the aggregate's value in one label."""
+        """The SQL of the aggregate's value over the rows of one label."""
         if self.call.merge_aggregate == "hll":
             return f"hll_sketch_estimate({self._sketch_sql})"
         if self.call.merge_aggregate == "kll":
@@ -109,7 +109,7 @@ class OfflineState:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A named measure: an expression and, if it can be merged, the aggregates in it."""
+    """A named measure of a table: an expression and, if its values can be merged, the aggregates in it."""
 
     name: str
     text: str
@@ -129,7 +129,7 @@ class Count:
 
     @property
     def own(self) -> str:
-        """The SQL of the measure's value in one label."""
+        """The SQL of the measure's value over the rows of one label."""
         if self.parts is None:
             return expand_aggregates(self.text)
         return self.parts.render(lambda at: f"({self.states[at].own})")
@@ -174,7 +174,7 @@ def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
 
 
 def states_in(counts: Sequence[Count], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Map each measure to its partial aggregates to store, from a label's row of `aggregate_columns`."""
+    """Map each measure to its partial aggregates, for the ledger, from a label's row of `aggregate_columns`."""
     return {
         count.name: [count.signature, *(row[f"s{at}_{number}"] for number in range(len(count.columns)))]
         for at, count in enumerate(counts)

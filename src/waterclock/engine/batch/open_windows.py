@@ -57,7 +57,7 @@ def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Mak
 
 
 def _window_read(bound: BoundRead, pinned: Sequence[PinnedRead]) -> PinnedRead:
-    """Return the pinned read of one window, cut from the read that is pinned for all."""
+    """Return the pinned read of one window: the part of the read that is pinned for all open windows."""
     if bound.read.kind is not ReadKind.UNTIL:
         return next(each for each in pinned if each.bound == bound)
     whole = next(each for each in pinned if each.read == bound.read)

@@ -68,7 +68,7 @@ def publish_frame(
 def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, claim: Claim) -> WrittenSlices | None:
     """Seal the slices of a publish by links to those of its table, without a job or a copy. None if that is impossible.
 
-    It is impossible if columns are chosen, if only changes since the last delivery are delivered, if rows of older
+    It is impossible if the publish chooses columns or sends only changes since its last delivery, if rows of older
     labels may become visible again, or if a label's rows are not one sealed slice.
     """
     if any(can_restore_rows(work, table, batch) for batch in group.batches):
@@ -153,7 +153,7 @@ def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
 
 
 def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
-    """Return whether the destination has the claim's delivery. Always True if `publish` is false."""
+    """Return whether the destination has the claim's delivery. Always True if the project does not publish."""
     if not work.project.publish:
         return True
     unit = unit_of(work, table)

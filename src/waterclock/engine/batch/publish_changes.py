@@ -39,7 +39,7 @@ _NOT_KEPT = frozenset({"E640", "E605"})
 
 @dataclass(frozen=True, slots=True)
 class _ChangedSlices:
-    """The sealed slices that contain all keys that may have changed, and whether any of these keys may be deleted."""
+    """The sealed slices with all keys that may have changed, and whether any of these keys may have been deleted."""
 
     manifests: tuple[Manifest, ...]
     may_be_gone: bool
@@ -48,7 +48,7 @@ class _ChangedSlices:
 def changed_rows(
     work: RunContext, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
 ) -> tuple[DataFrame, bool]:
-    """Return the rows to upsert and, marked by `_deleted`, to delete at the destination; and whether they are all rows.
+    """Return the rows to upsert and (marked by `_deleted`) to delete at the destination, and whether they are all rows.
 
     They are all rows at the first delivery, if the destination lost its newest delivery, and if the state of that
     delivery is not kept any more. Cost: the state is read once, and so are the slices committed since the last

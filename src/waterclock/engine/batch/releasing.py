@@ -129,7 +129,7 @@ def recollect_past(work: RunContext, table: Table, held: HeldBatch) -> None:
 
     The late rows of these windows are not released with the batch. Windows of a MERGE or TEMPORAL table keep their
     rows. Windows within the LOOKBACK of the next batch are left to that batch, unless it was made before. The request
-    precedes the release's commit: if the release then fails, it costs one scan of the source.
+    is recorded before the release is committed: if the release then fails, one scan of the source was in vain.
     """
     source, label = table.source, held.manifest.label
     past = [other for other in held.request.labels if other < label]

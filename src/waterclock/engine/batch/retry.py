@@ -45,7 +45,7 @@ def _make_in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[Gr
 
 
 def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tuple[list[tuple[Batch, ...]], str]:
-    """Split a failed group, and describe how: into halves, or into the labels that are not held and each held one.
+    """Split a failed group: into halves, or into the labels that are not held and each held one. Also describe how.
 
     `in_order`: each label waits for earlier ones, so that only halves in order are possible.
     """

@@ -39,7 +39,7 @@ class SealedGroup:
 
 
 def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlices | None) -> SealedGroup:
-    """Seal the group's slices: write its rows (`made`, or built now), or link those of a publish or a held batch."""
+    """Seal the group's slices: write its rows (`made`, or built here), or link those of a publish or a held batch."""
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.held is not None:
         with attempt.step("seal"):

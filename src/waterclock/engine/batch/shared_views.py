@@ -46,7 +46,7 @@ def shared_rows(
     pins: Mapping[Any, tuple[PinnedRead, ...]],
     rows_of: Callable[[Table, Batch, tuple[PinnedRead, ...]], DataFrame],
 ) -> dict[TableReference, SharedView]:
-    """Map the SHARED views that a table reads to their rows, if other tables still need them too.
+    """Map the SHARED views that a table reads to their rows, if other tables have yet to read the same rows.
 
     `rows_of` makes the rows of one window. Views that fail, or cannot be written, are left out.
     """

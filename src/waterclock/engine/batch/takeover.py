@@ -1,4 +1,4 @@
-"""Resolves claims of unknown outcome: a kill is committed, then the log shows whether the claim's data came first."""
+"""Resolves claims of unknown outcome: commits a kill, then checks in the log whether the claim's data came first."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _kill_or_find_commit(work: RunContext, table: Table, claim: Claim) -> tuple[
 def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
     """Build the results to record for a claim's labels, from its claim record.
 
-    If there is none, they are built from the manifests: without warnings, measures and the author of a release.
+    Without a record they are built from the manifests, and have no warnings, measures or author of a release.
     """
     left = next((found for it in manifests if (found := read_claim_record(folder, it.slice_path)) is not None), None)
     known = {result.label: result for result in (left[1] if left else ())}
@@ -175,7 +175,7 @@ def _build_result(table: Table, manifest: Manifest) -> BatchResult:
 
 
 def _record_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
-    """Record in the audit trail who released a held batch, and why, as its runner no longer can."""
+    """Record in the audit trail who released a held batch, and why, since its own runner has ended."""
     for result in results:
         if released := result.measures.get("released"):
             release = {"why": released["why"], "claim": claim.number}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The window of some rows, and whether they are made without some of its inputs (PARTIAL)."""
+    """The window for which rows are made, and whether some of its inputs are missing (PARTIAL)."""
 
     window: Window
     is_partial: bool
@@ -66,7 +66,7 @@ def compute_rows(
 def union_by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
     """Combine the branches of a UNION ALL BY NAME.
 
-    If a TEMPORAL table needs it, a column lists the columns that a row's branch does not have.
+    For a TEMPORAL table with value columns, an extra column lists the columns that a row's branch is missing.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -1,8 +1,8 @@
 """Scans a source for past windows that changed, and stores the position of the scan with its batch.
 
-The notes of a scan cover the windows that are unchanged or that its own claim collects. They are in the manifest of the
-batch's slices, so they become valid together with these, or never. If several scans cover a window, the newest counts.
-An older one would only report changes that are already collected.
+A scan's notes say which windows it found unchanged or collects itself. They are in the manifest of the batch's slices,
+so they become valid together with these, or never. If several scans cover a window, the newest counts: an older one
+would only report changes that are already collected.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ChangeScan:
 
     @property
     def scanned_claims(self) -> Mapping[datetime, int]:
-        """The claims of the windows to collect again, by label, as of the scan; the new claim checks them.
+        """Maps each window to collect again to its claim at the scan. The new claim fails if that has changed.
 
         Empty if another runner may change these windows meanwhile.
         """

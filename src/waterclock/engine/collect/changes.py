@@ -79,7 +79,7 @@ def may_be_committed(work: RunContext, table: str) -> bool:
 
 
 def newest_notes(work: RunContext, table: Table) -> Mapping[str, Any] | None:
-    """Return the notes of the last read of the change log, even if its batch failed. None before the first read.
+    """Return the notes of the newest committed read of the change log. None before the first one.
 
     A label that was made again from stored rows, or a released held one, has the position of its original read. Other
     batches may have read further since.
@@ -102,7 +102,7 @@ def _last_read(noted: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 
 def _generate_name(work: RunContext, table: Table) -> str:
-    """Generate the name of an object to create at the source, and record it first, to find it after a crash."""
+    """Generate the name of an object to create at the source. Record it first, so that it is found after a crash."""
     name = f"waterclock_{''.join(sign for sign in table.name.lower() if sign.isascii() and sign.isalnum())[:32]}"
     name = f"{name}_{secrets.token_hex(6)}"
     unit = table.source.unit if table.source else None
@@ -171,7 +171,7 @@ def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> Da
 
 
 def has_row_rules(table: Table) -> bool:
-    """Return whether a rule applies to single rows. If so, deleted rows need all their values."""
+    """Return whether a rule of the table applies to single rows. If so, deleted rows need all their values."""
     of_columns = any(column.is_not_null or column.rules for column in table.columns.named)
     return of_columns or any(rule.scope is Scope.ROW for rule in table.rules)
 

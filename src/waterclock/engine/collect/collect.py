@@ -199,7 +199,7 @@ def _item_to_dict(item: Item) -> dict[str, Any]:
 
 
 def _rename_items(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a read's notes with `items` renamed to `read`, since other labels may read the same items."""
+    """Return a read's notes with `items` renamed to `read`: other labels may read the same items."""
     return {"read" if name == "items" else name: value for name, value in source.items()}
 
 

@@ -88,7 +88,7 @@ def _is_known(versions: Sequence[SchemaVersion], label: datetime, columns: Mappi
 def add_columns_to_notes(
     source: Mapping[datetime, Mapping[str, Any]], new: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Return the source notes of each label, with its new columns added."""
+    """Return the source notes of each label, extended by its new columns."""
     noted: dict[datetime, Mapping[str, Any]] = dict(source)
     for label, sides in new.items():
         noted[label] = {**noted.get(label, {}), SCHEMA: {**noted.get(label, {}).get(SCHEMA, {}), **sides}}
@@ -132,7 +132,7 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
 
 
 def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType | None) -> None:
-    """Raise E890 if the new columns and those of earlier batches exceed the limit."""
+    """Raise E890 if the table would have too many columns, counting those of earlier batches."""
     stored = {field.name.lower() for field in known.fields} if known else set()
     names = stored | {name.lower() for name in frame.columns}
     if len(names) > MOST_COLUMNS and not names <= stored:

@@ -23,8 +23,7 @@ _ORIGIN_COLUMNS = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} 
 def add_origins(table: Table, frame: DataFrame) -> DataFrame:
     """Add the columns with the origin of rows, and hidden copies of them for quarantined rows.
 
-    Rows that are read from the stage have these columns already. They are NULL if neither the rows nor the source have
-    a value.
+    Stored rows have these columns already. A column is NULL if neither the rows nor the source have a value for it.
     """
     there = {name.lower(): name for name in frame.columns}
     values: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 Ranges are recorded with the claim. A label keeps its range even if its claim fails: every retry reads the same range.
 The next range goes to the oldest label of a group that is after all labels with a range or with rows. All other labels
-are empty. So ranges ascend with labels. If windows were missed, the oldest of them gets all messages since. At every
+are empty, so ranges ascend with labels. If windows were missed, the oldest of them gets all messages since. At every
 boundary, all messages that had arrived by then are in earlier labels. An earlier window, such as one of a START that
 was moved back, is empty.
 """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def sessions_to_keep(project: Project) -> Sessions:
-    """Return sessions on this process's Spark session, or on one that is started when needed and then left open."""
+    """Return sessions on this process's Spark session, or on one that is started when needed and is not stopped."""
     return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project))
 
 

@@ -101,7 +101,7 @@ def _read_query(flow: Flow, sql: str, viewer: Person | None) -> Query:
 
 
 def _head_versions(work: RunContext) -> Mapping[str, int]:
-    """Map each table to its version in the ledger: while a new table set is swapped in, all are of the old set."""
+    """Map each table to its version in the ledger. While new tables replace the old ones, all are of the old set."""
     return {record.name: record.head_version for record in work.ledger.reads.tables()}
 
 
@@ -196,9 +196,9 @@ def _answer_restricted(
     limit: int,
     granted: Mapping[str, GrantedSelect | None],
 ) -> AnsweredQuery:
-    """Answer a query of a person who does not see all tables: Spark's plan is checked against the grants.
+    """Answer a query of a person who does not see all tables, after checking Spark's plan against the grants.
 
-    An error at a row is reported without its text.
+    The text of an error that a row causes is not shown.
     """
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}

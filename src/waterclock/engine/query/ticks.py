@@ -57,9 +57,8 @@ class ResolvedTick:
 
     `known_at`: only revisions recorded by then count; None: all. `is_rippling`: some batches were not made again yet
     after their inputs were restated, so `known_at` is the last instant at which all agreed. `behind`: these batches, by
-    table. `missing`: the labels left out. `awaited`: for the newest tick, the missing labels without which no newer
-    tick can be read, although later labels are made. `shown_open`: the open windows to show, by table that is queried
-    by its view.
+    table. `missing`: the labels left out. `awaited`: for the newest tick, the missing labels that prevent a newer one,
+    although later labels are made. `shown_open`: the open windows to show, for each table that is queried by its view.
     """
 
     tick: datetime
@@ -132,7 +131,7 @@ class MomentFinder:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for the moment of one request."""
+    """The search for the tick, and the instant of knowledge, that answer one request."""
 
     questions: MomentFinder
     ticks: Ticks
@@ -146,7 +145,7 @@ class _Search:
         return KnownStates(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
 
     def moment(self, tick: datetime, states: KnownStates) -> ResolvedTick:
-        """Return the newest moment as of a tick at which all inputs agree, going back restatement by restatement."""
+        """Find the newest instant at which all inputs as of a tick agree, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
         if any(not self._can_be_missing(name) for name in missing):
             is_newest = self.asked.known_at is not None and self.asked.tick.strip().lower() == LATEST

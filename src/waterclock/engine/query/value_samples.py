@@ -30,7 +30,7 @@ _NEWEST = 20  # the number of newest labels to search for one with rows
 class SampledValues:
     """The result of a sample: its label, the number of rows, and the matches by column (`address.street` in structs).
 
-    `counts`: the number of values that are not NULL, by column. A column of another type is in neither.
+    `counts`: the number of values that are not NULL, by column. Columns of unsuitable types are left out of both.
     """
 
     label: datetime

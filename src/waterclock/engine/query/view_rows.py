@@ -82,7 +82,7 @@ def frame_of_view(
 
 
 def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: ResolvedTick) -> DataFrame:
-    """Return the rows of a table, or of a view, as of a moment."""
+    """Return the rows of a table, or of a view, as of a resolved tick."""
     table = find_viewed_table(work.flow, name)
     own = work.flow.tables[table or name]
 

@@ -87,10 +87,10 @@ class _ParentJoiner:
             columns = tuple(reached.names[name] for name in join.columns)
             reference = _Join(self.flow, reached.flat, join, columns, suffix, self.numbers.get(join.parent.read))
             if not join.parent.joins and self.alone is None:
-                rows = reference.onto(rows, parent, at)
+                rows = reference.join_parent(rows, parent, at)
                 continue
             mark = f"{_THERE}{reached.depth}"
-            rows = reference.onto(rows, parent.selectExpr("*", f"true AS {mark}"), at)
+            rows = reference.join_parent(rows, parent.selectExpr("*", f"true AS {mark}"), at)
             there = f"{mark}{suffix}"
             if self.alone is not None:
                 rows = _mark_orphans(rows, join, columns, suffix, there, self.alone)
@@ -119,7 +119,7 @@ class _ParentJoiner:
             if not reference.is_temporal:
                 parent = flat_frame(self.flow, join.parent, self.frames, self.numbers)
                 parent = parent.drop(TIMELABEL, *join.left_out)
-                rows = reference.onto(rows, parent, None)
+                rows = reference.join_parent(rows, parent, None)
                 continue
             keys = join.columns, join.parent_columns
             parent = self.split_versions(join.parent).drop(TIMELABEL, *join.left_out)
@@ -153,7 +153,7 @@ class _Join:
     def is_temporal(self) -> bool:
         return self.flow.tables[self.join.parent.read.table].temporal is not None
 
-    def onto(self, rows: DataFrame, parent: DataFrame, at: str | None) -> DataFrame:
+    def join_parent(self, rows: DataFrame, parent: DataFrame, at: str | None) -> DataFrame:
         """Add the parent's attributes to each row: its version at the row's time, or the one row of its key."""
         from waterclock.temporal import denorm_transactional
 

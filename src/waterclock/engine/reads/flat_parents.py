@@ -66,14 +66,14 @@ def flat_frames(
 
 
 def _has_few_rows(work: RunContext, pinned: PinnedRead) -> bool:
-    """Return whether a read has few rows, by the counts of its slices. False if these contain other rows too."""
+    """Return whether a read has few rows, by its slices' counts. False if the slices have rows that are not read."""
     table = work.flow.tables[pinned.read.table]
     is_slices = table.is_partitioned or table.mode is Mode.APPEND
     return is_slices and sum(piece.rows for piece in pinned.slices) <= _MOST_ROWS
 
 
 def _narrow_parents(work: RunContext, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
-    """Filter large parents to the rows that are referenced. Smaller parents are left out."""
+    """Filter large parents to the rows that are referenced. Small parents are not in the result."""
     filtered: dict[Read, DataFrame] = {}
     asked: dict[Read, list[DataFrame]] = {}
     for each in _list_ancestors(flat):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_hidden_columns(rows: DataFrame, table: Table) -> DataFrame:
-    """Add missing HIDDEN columns of a table as NULL, so that a query may exclude them by name. Cost: no job."""
+    """Add missing HIDDEN columns of a table as NULL, so that a query can exclude them by name. Cost: no job."""
     if not table.hidden_columns:
         return rows
     there = {name.lower() for name in rows.columns}

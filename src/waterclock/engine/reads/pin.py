@@ -72,12 +72,12 @@ def _pin_read(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: P
         bound,
         found.input(str(bound.read), bound.scope.value),
         found.slices if bound.low < bound.high else (),  # an empty interval reads nothing
-        _steps(ledger, lake, flow, bound, found),
+        _rebuild_steps(ledger, lake, flow, bound, found),
     )
 
 
-def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[LogStep, ...]:
-    """Return the slices from which to make a MERGE or TEMPORAL state that is in no readable version. Else empty."""
+def _rebuild_steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[LogStep, ...]:
+    """Return the slices that a MERGE or TEMPORAL state must be rebuilt from. Empty if a readable version has it."""
     if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):

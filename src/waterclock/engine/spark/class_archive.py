@@ -1,7 +1,7 @@
 """Stores the classes that Java loads at each start of Spark in an archive, which later JVMs map into memory.
 
 A JVM writes it when it ends (JEP 350). Each JVM that starts checks that Java and the jars are unchanged, and ignores
-the archive otherwise. Java uses no archive if the class path has a folder that is not empty.
+the archive otherwise. Java also ignores it if the class path has a folder that is not empty.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def write_archive(path: Path, options: str = "") -> None:
 
 
 def _reason(output: str) -> str:
-    """Return the reason of a `WaterclockError` in the output of the process, or the output's last line."""
+    """Return the reason of a `WaterclockError` that the process printed, or the last line of its output."""
     lines = output.strip().splitlines()
     return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")
 

@@ -85,7 +85,7 @@ class FileLimits:
             yield from (Path(place) for name in _FILES_OF_AWS if (place := os.environ.get(name)))
 
     def scratch_folders(self) -> Iterator[Path]:
-        """Yield the folders to which Spark is configured to spill."""
+        """Yield the folders in which Spark is configured to store temporary files."""
         settings = [self.confs.get(_SCRATCH, ""), os.environ.get("SPARK_LOCAL_DIRS", "")]
         yield from (Path(folder.strip()) for text in settings for folder in text.split(",") if folder.strip())
 
@@ -98,7 +98,7 @@ def is_confining() -> bool:
 def why_unconfined(spark: SparkDeclaration | None) -> str | None:
     """Return why queries run without a sandbox, or None if they run in one.
 
-    `spark` are the settings of the project. If they are unknown (None), the reason is one of this system.
+    `spark` are the settings of the project. None: only the reasons of this system are considered.
     """
     if spark is not None and spark.connect:
         return "Spark runs on a Spark Connect server"

@@ -114,7 +114,7 @@ def is_remote(session: SparkSession) -> bool:
 
 
 def _confs(settings: SparkSettings) -> dict[str, str]:
-    """Return the configuration of a session. A server's session takes Hadoop's options without `spark.hadoop.`."""
+    """Return the configuration of a session at the server, which takes Hadoop's options without `spark.hadoop.`."""
     # the log store is the server's: a setting here would have no effect (`require_log_store`)
     ours = {key: value for key, value in settings.confs.items() if not key.startswith("spark.delta.logStore")}
     return {key.removeprefix(_HADOOP): value for key, value in {**SESSION_CONFS, **ours}.items()}

@@ -163,7 +163,7 @@ def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
 
 
 def _text_without_jvm(error: BaseException) -> str:
-    """Return the text of an exception, or none for one of Py4J whose text is in the JVM that has ended."""
+    """Return the text of an exception. Empty for a Py4J exception whose text is in a JVM that has ended."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # published without types
 
     try:
@@ -180,7 +180,7 @@ def lost_spark(error: WaterclockError | None) -> bool:
 def add_batch_place(error: WaterclockError, table: str, where: str, declared: Place | None = None) -> WaterclockError:
     """Add the batch `where` to an error, next to the file or object that the error names. It is added only once.
 
-    An error of an API also gets the place of the table's declaration, which contains the request.
+    An error of a REST API also gets the place of the table's declaration, which contains the request.
     """
     if declared is not None and error.code.startswith(_API_CODES):
         where = f"{where}, {declared}"
@@ -190,7 +190,7 @@ def add_batch_place(error: WaterclockError, table: str, where: str, declared: Pl
 
 
 def user_code_error(error: BaseException, *, where: str, file: Path, root: Path) -> WaterclockError:
-    """Convert an exception of a user's Python code. It shows frames of the project's own files only, the last first."""
+    """Convert an exception of a user's Python code. It shows only frames of the project's own files, last first."""
     if isinstance(error, WaterclockError):
         return error.at(where)
     if refusal := refusal_of(error) or row_refusal_of(error):
@@ -266,7 +266,7 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
 
 
 def _functions() -> list[str]:
-    """Return the functions that a query may call: built-in ones, and those of Spark that our parser knows."""
+    """Return the functions that a query may call: built-in ones, and Spark's functions that our parser knows."""
     from sqlglot import exp
 
     spark = (name.lower() for name in exp.FUNCTION_BY_NAME)

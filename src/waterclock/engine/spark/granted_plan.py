@@ -88,7 +88,7 @@ def _is_as_granted(output: Tree, column: SeenColumn) -> bool:
 
 
 def _walk(tree: Tree) -> Iterator[tuple[dict[str, Any], Tree | None]]:
-    """Yield each node above views with None, and each view with the nodes below it.
+    """Yield each node outside of views with None, and each view with the nodes below it.
 
     Spark writes a tree as a list in which each node precedes its children, and a tree within a field as a nested list.
     """

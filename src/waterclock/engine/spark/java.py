@@ -80,7 +80,7 @@ def require_java() -> str:
 
 
 def words_of(command: str) -> str:
-    """Return the output of `java -version`, or the reason why it cannot run."""
+    """Return the output of `java -version`, or the error if it cannot run."""
     try:
         done = subprocess.run(
             [command, "-version"], capture_output=True, timeout=_PATIENCE, check=False, stdin=subprocess.DEVNULL

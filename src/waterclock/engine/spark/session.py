@@ -148,7 +148,7 @@ class Sessions:
         return FileLimits(self._readable, self._work, settings.confs, has_stores=bool(settings.schemes))
 
     def page(self) -> str | None:
-        """Return the address of Spark's web UI, or None if it is off, which is the default."""
+        """Return the address of Spark's web UI. None if it is off, which is the default."""
         root, is_on = self._root, self._settings.confs.get("spark.ui.enabled") == "true"
         return root.sparkContext.uiWebUrl if is_on and root is not None and not connect.is_remote(root) else None
 
@@ -169,7 +169,7 @@ class Sessions:
         return list(self._opened)
 
     def release(self, session: SparkSession) -> None:
-        """Close a session of `own` at a Spark Connect server, which keeps its state until then. Else do nothing."""
+        """Close a session of `own` at a Spark Connect server, which keeps its state until then. No effect otherwise."""
         if not self._is_borrowed and connect.is_remote(session) and session is not self._root:
             connect.close_session(session)
 
@@ -255,7 +255,7 @@ def _is_alive(session: SparkSession) -> bool:
 
 
 def _discard(session: SparkSession) -> None:
-    """Close a session whose Spark has ended, and remove its JVM: PySpark would continue to use the JVM it knows."""
+    """Close a session whose Spark has ended, and remove its JVM, which PySpark would continue to use."""
     from pyspark.sql import SparkSession
 
     if connect.is_remote(session):

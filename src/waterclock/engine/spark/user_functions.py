@@ -52,7 +52,7 @@ def _load_module(root: Path, path: Path, fingerprint: str) -> ModuleType:
 
 
 def _send_by_value(root: Path, path: Path) -> None:
-    """Make Spark pickle the project's own modules with the functions: workers cannot import them."""
+    """Make Spark send the project's own modules with the functions, since its workers cannot import them."""
     from pyspark import cloudpickle
 
     folder = path.relative_to(root).parts[0]

@@ -1,4 +1,4 @@
-"""Removes replication slots that no table needs any more: its table was removed, or its runner crashed."""
+"""Removes replication slots at sources that no table needs any more: their table was removed, or a runner crashed."""
 
 from __future__ import annotations
 

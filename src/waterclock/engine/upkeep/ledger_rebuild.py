@@ -111,7 +111,7 @@ def _find_renamed(work: RunContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A fact from one commit: a claim's data, a later version of a state, windows dropped by RETAIN, or a reset."""
+    """A fact from one commit: a claim's data, a later version of a state, windows that RETAIN dropped, or a reset."""
 
     table: str
     at: datetime
@@ -199,7 +199,7 @@ def _read_commit_record(
 
 
 def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
-    """Yield a publish's sealed claims that its destination has received. If `publish` is false, these are all."""
+    """Yield a publish's sealed claims that its destination has received. All if the project does not publish."""
     table = work.flow.tables.get(record.name)
     if table is None:
         return

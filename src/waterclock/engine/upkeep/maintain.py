@@ -105,7 +105,7 @@ class Upkeep:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the table needs no maintenance, and there is nothing to report about it."""
+        """Whether nothing is to be done for the table, and nothing to be reported about it."""
         amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind, self.states)
         return not (
             any(amount.count for amount in amounts) or self.manifests or self.labels or self.is_busy or self.failed
@@ -306,7 +306,7 @@ def _repair_manifest(table: Table, folder: str) -> None:
 
 
 def _find_labels_kept_by_destination(work: RunContext, table: Table, found: Upkeep) -> None:
-    """Find the labels whose tables a destination still has although the published table has dropped them."""
+    """Find label tables that a destination still has although the published table has dropped their windows."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
         found.labels = find_dropped_labels(work, table, before)

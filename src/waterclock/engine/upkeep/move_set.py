@@ -84,7 +84,7 @@ def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str
 
 
 def unlink(live: RunContext, linked: Iterable[tuple[str, int]]) -> None:
-    """Remove the links that `prepare` made and that are not committed."""
+    """Remove the links of `prepare` if the tables are not moved."""
     for name, claim in linked:
         folder = live.lake.folder(name)
         remove_linked_content(folder, claim)
@@ -151,7 +151,7 @@ def _prepare_move(
 
 
 def _set_locations(live: RunContext, reads: Iterable[Input]) -> tuple[Input, ...]:
-    """Set the location of each input to that of the live table, since some were renamed."""
+    """Set the location of each input to that of the live table, which differs for renamed tables."""
     return tuple(
         replace(read, location=live.lake.location(read.table)) if read.table in live.lake.folders else read
         for read in reads

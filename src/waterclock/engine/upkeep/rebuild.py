@@ -71,7 +71,7 @@ class TableRebuildResult:
 def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
     """Map each table to the changes of its declaration that a rebuild would apply. Changes nothing.
 
-    Raises E407 if a batch is running, E420 or E432 for changes that a rebuild cannot apply.
+    Raises E407 if a batch is running, E420 or E432 for changes that cannot be applied, E644 during a rebuild of all.
     """
     refuse_during_rebuild(work, is_looking=True)
     differing = work.ledger.keeping.differences(work.flow)

@@ -143,7 +143,7 @@ def rebuild_all(work: RunContext, now: datetime) -> RebuildAllResult:
 
 
 def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
-    """Remove this rebuild's files, and release its lock. Return False if it moves tables already, or lost the lock."""
+    """Remove this rebuild's files, and release its lock. Return False if it has begun its move, or lost the lock."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
         return False
@@ -184,7 +184,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
 
 
 def _find_future_slices(work: RunContext, cut: Cut) -> dict[str, Sequence[CurrentRevision]]:
-    """Map each collect with a changed declaration to the slices that it will have."""
+    """Map each collect whose declaration changed to the slices that it will have in the second set."""
     tables = cut.flow.tables
     return {
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))

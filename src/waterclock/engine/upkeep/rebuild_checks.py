@@ -1,4 +1,4 @@
-"""Checks the declarations before a rebuild of all tables, and its labels after it."""
+"""Checks the declarations before a rebuild of all tables, and afterwards that no label is missing."""
 
 from __future__ import annotations
 

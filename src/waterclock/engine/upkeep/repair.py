@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SliceCheck:
-    """The slices of a table: the intact ones with their manifests, including those sealed again, and the lost ones."""
+    """The checked slices of a table: intact ones with their manifests, those that were sealed again, and lost ones."""
 
     whole: tuple[Slice, ...]
     manifests: tuple[Manifest, ...]
@@ -199,7 +199,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
 
 
 def _report_lost_quarantine(work: RunContext, table: Table, manifest: Manifest, rows: int) -> None:
-    """Report quarantined rows that are not in the new manifest: only the lost manifest had their files and rules."""
+    """Report quarantined rows that are missing from the new manifest: only the lost one had their files and rules."""
     if rows <= manifest.aside_rows:
         return
     which = f"{table.name}@{label_of(manifest.label)}"

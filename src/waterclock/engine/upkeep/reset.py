@@ -50,7 +50,7 @@ class ResettableTable:
 def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
     """Resolve abandoned claims, and return the effects of a reset. None for a table without batches.
 
-    Raises E407 if a batch or another reset runs, E432 if the destination keeps old labels, E644 during a rebuild.
+    Raises E407 if a batch is running, E432 if the destination keeps rows of the old labels, E644 during a rebuild.
     """
     refuse_during_rebuild(work, is_looking=True)
     table, ledger = work.flow.tables[name], work.ledger
@@ -111,7 +111,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
 
 
 def _start(table: Table, known: datetime | None) -> datetime | None:
-    """Return the START after a reset: the declared one, or else today's window that contains the old START."""
+    """Return the START after a reset: the declared one, or the start of the new window that contains the old START."""
     if table.start is not None or known is None:
         return table.start
     return table.cadence.floor(known)

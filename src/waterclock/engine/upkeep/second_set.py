@@ -1,8 +1,8 @@
 """Sets up a second set of all tables next to the live ones, with its own ledger and lake, from one cut.
 
-The cut consists of the collected slices. They are read in place, or linked into the new set if the table's changed mode
-gives other rows from them. Transforms start empty and are made by an ordinary run, which claims nothing in the
-project's own ledger.
+The cut has the collected slices of one moment. They are read in place, or linked into the new set if the table's
+changed mode gives other rows from them. Transforms start empty and are made by an ordinary run, which claims nothing in
+the project's own ledger.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _find_removed_end(
 ) -> datetime | None:
     """Return the end of the newest dropped window whose slice was removed. None if there is none.
 
-    Later windows that RETAIN has dropped exist again until the next maintenance.
+    Later windows that RETAIN has dropped appear again until the next maintenance.
     """
     gone = (each.result for each in current if before is not None and each.result.label < before)
     folder = work.folder(table)
@@ -186,7 +186,7 @@ def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext
 
 
 def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closing]]:
-    """Return the closing ticks of a live table's windows, oldest first. Old windows have them only in their inputs."""
+    """Return the closing ticks of a live table's windows, oldest first. Those of old windows are in their inputs."""
     names = {str(read) for read in list_until_reads(table)}
     found: dict[datetime, Closing] = {}
     for label, reads in live.ledger.keeping.inputs_by_label(table.name).items():

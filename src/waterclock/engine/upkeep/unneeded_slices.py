@@ -80,7 +80,7 @@ def inputs_of(claims: Iterable[Claim], table: str) -> list[Input]:
 
 
 def is_read(table: Table, leaf: SliceFolder, inputs: Iterable[Input]) -> bool:
-    """Return whether one of these inputs may include a slice. A state may be made from any of the slices before it."""
+    """Return whether one of these inputs may include a slice. A state may be made from any slice before it."""
     label = leaf.label
     if label is None:
         return False
@@ -88,9 +88,9 @@ def is_read(table: Table, leaf: SliceFolder, inputs: Iterable[Input]) -> bool:
 
 
 def is_held_or_claimed(leaf: SliceFolder, held: Collection[int], claims: Iterable[Claim], table: str) -> bool:
-    """Return whether a slice is, or may become, the held slice of a label: an open claim may be releasing it.
+    """Return whether a slice is the held slice of a label, or may become so: an open claim may be releasing it.
 
-    While that claim was open, nothing was held. If it ends without releasing the label, the label is held again.
+    While that claim is open, the label does not count as held. If the claim ends without releasing it, it does again.
     """
     if leaf.claim in held:
         return True
