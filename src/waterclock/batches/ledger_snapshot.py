@@ -174,7 +174,7 @@ class Closing:
 
     @property
     def in_order(self) -> datetime | None:
-        """The tick at which the window was first closed. It ascends from window to window, unlike `tick`."""
+        """The tick at which the window was first closed. It ascends from window to window, even after a reopening."""
         return self.first or self.tick
 
     @classmethod
@@ -351,7 +351,7 @@ def request_without_release(requested: str | None) -> str | None:
 
 
 def content_text(high: int, low: int) -> str:
-    """Format a content sum, given as two numbers, as in `InputFact`."""
+    """Format a content sum (see `InputFact`) from its two numbers."""
     return f"{int(high):x}.{int(low):x}"
 
 

@@ -193,9 +193,9 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The effect of recording a claim: the labels whose content changed, and the number of batches that read them.
+    """The effect of recording a claim: the labels whose content changed, and the number of batches to check.
 
-    `suspects` counts the done batches that read them, and are now checked for staleness.
+    `suspects` counts the done batches downstream that are now checked for staleness.
     """
 
     changed: tuple[datetime, ...]

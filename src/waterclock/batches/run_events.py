@@ -31,7 +31,7 @@ LEFT_OUT = "left out of lineage"
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """The rows of a done batch. `location` is the table's folder in the storage; `measures` are the revision's."""
+    """The rows of a done batch. `location` is the table's folder in the storage; `measures` are its revision's."""
 
     end: datetime
     version: int

@@ -194,7 +194,7 @@ def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, W
 
 
 def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | frozenset[int]:
-    """Return an error if a log is older than the ledger or unfinished, or else the claims of its newer commits."""
+    """Return an error if a log is older than the ledger or unfinished. Otherwise return the claims of newer commits."""
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
         return _older_log_error(work, record.name, record.head_version, head(folder))

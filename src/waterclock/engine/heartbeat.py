@@ -16,7 +16,7 @@ from waterclock.timelabel.label import label_of
 class Heartbeat:
     """Renews the leases of open claims three times per lease, as a context manager.
 
-    With a `command`, it also lists the runner among the live ones, under that command.
+    With a `command`, it also keeps the runner in the ledger's list of live runners, under that command.
     """
 
     def __init__(self, work: RunContext, command: str | None = None) -> None:

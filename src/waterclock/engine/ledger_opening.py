@@ -109,5 +109,5 @@ def _is_of_other_project(folder: str, project: str) -> bool:
 
 
 def lake_of(project: Project, ledger: Ledger | None) -> Lake:
-    """Return a project's storage, in which renamed tables are mapped to their original folders."""
+    """Return a project's storage. It maps renamed tables to their original folders."""
     return Lake(project.storage, folders={} if ledger is None else ledger.declared.former().folders)

@@ -138,7 +138,7 @@ class Links:
         return replace(link, problem=WaterclockError("E835", what, where=str(table.place), why=why, fix=fix))
 
     def _find_changed_labels(self, ledger: Ledger, table: Table, link: LinkFacts) -> _ChangedInputs:
-        """Map each label whose recorded input differs from the current one to the claim that made it and both inputs.
+        """Map each label whose recorded input differs from the current one to its claim and both inputs.
 
         Labels that RETAIN has dropped in the other project do not count as changed. The input of a MERGE or TEMPORAL
         table is all its slices from the first on, even if an older one was added since. Cost: a read of both ledgers if

@@ -26,8 +26,8 @@ def has_newer_flow(work: RunContext, *, is_told: bool = True) -> bool:
 def refused_for_newer_flow(work: RunContext, report: GroupReport) -> GroupReport:
     """Replace the error of a report by E406 if the attempt failed before its claim and another flow is now applied.
 
-    A table may have another name in that flow and not be found, so nothing has failed. Any other report is returned
-    unchanged.
+    A table may have another name in that flow, so that it is not found: then nothing has failed. Any other report is
+    returned unchanged.
     """
     if report.error is None or report.is_of_other_runner or report.claim is not None:
         return report

@@ -46,7 +46,7 @@ class RunOutcome:
     def add(self, later: RunOutcome) -> None:
         """Add the outcome of a later round: counts add up, and the current state is taken from that round.
 
-        A batch that fails in every round for a transient reason counts as failed once: a watch polls for months.
+        A batch that fails in every round for a transient reason counts as failed once: a watching run lasts for months.
         """
         self.done += later.done
         self.rows += later.rows

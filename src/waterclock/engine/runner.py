@@ -86,7 +86,7 @@ class Runner:
         return self._stop.is_set()
 
     def plan(self, now: datetime) -> Plan:
-        """Plan at `now` from the current state of the ledger."""
+        """Plan the batches that are due at `now`, from the current state of the ledger."""
         snapshot = self.snapshot()
         undone = {
             name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
@@ -464,7 +464,7 @@ class Runner:
 
 
 def _first_error(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:
-    """Return the error of a table, or else of one that it reads."""
+    """Return a table's own error in `errors`, or else that of a table that it reads. None if there is none."""
     return next((errors[name] for name in (table, *(read.table for read in reads)) if name in errors), None)
 
 

@@ -1,8 +1,8 @@
 """Writes and reads claim records: files next to slices from which a lost ledger can be rebuilt.
 
-A commit proves that a claim's data was committed. The record `_claim.json` has the rest: who claimed the batch, its
-inputs and the audit's measures. It is next to the manifest of the claim's first slice, is written after the audit, and
-never changes.
+A commit proves that a claim's data was committed. The record `_claim.json` adds who claimed the batch, its inputs and
+the audit's measures. It is next to the manifest of the claim's first slice, is written after the audit, and never
+changes.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def add_retiring_columns(
 def _value_sql(
     work: RunContext, table: Table, column: Column, source: str | None, labels: Sequence[datetime], kind: str
 ) -> str:
-    """Write the SQL for the value of a retiring column."""
+    """Write the SQL for the value of a retiring column in each row."""
     ends = column.ends
     if ends is None:
         raise AssertionError(f"{column.name} does not end")

@@ -19,7 +19,7 @@ from waterclock.storage.slices.manifest import Manifest
 def group_results(
     attempt: GroupAttempt, bound: BoundInputs, sealed: SealedGroup, audited: GroupAudit, version: int = -1
 ) -> list[BatchResult]:
-    """Return the result of each label. `version` is that of the commit; -1 before it."""
+    """Return the result of each label. `version` is the commit's Delta version, or -1 before the commit."""
     group, notes = attempt.group, sealed.notes
     ends = {it.label: it.end for it in bound.again} | {it.label: it.window.end for it in group.batches}
     stands = {batch.label: batch.stands_from for batch in group.batches}
@@ -52,7 +52,7 @@ def group_results(
 def build_hold_results(
     attempt: GroupAttempt, bound: BoundInputs, sealed: SealedGroup, audited: GroupAudit, verdict: RuleVerdict
 ) -> list[BatchResult]:
-    """Return the result of the batch that `verdict` holds, with the reasons of the hold as warnings."""
+    """Return the result of the batch that `verdict` holds. Its warnings include the reasons for the hold."""
     own = tuple(it for it in sealed.manifests if it.label == attempt.group.batches[0].label)
     of_own = replace(sealed, written=replace(sealed.written, manifests=own))
     verdict_of_own = RuleVerdict((*verdict.warnings, *verdict.holds))

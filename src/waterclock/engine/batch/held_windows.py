@@ -27,7 +27,7 @@ def leave_out_held_windows(
     """Return the sealed slices without the held windows in `past`, and request that these are collected again.
 
     No request is made for a window that is held with the same rows already. A held slice with other rows is replaced,
-    and a request to release it ends. Cost: two ledger queries.
+    and a request to release the old one ends. Cost: two ledger queries.
     """
     work, table = attempt.work, attempt.table
     held, others = (

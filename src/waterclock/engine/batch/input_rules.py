@@ -88,7 +88,7 @@ def input_filters_of(table: Table) -> dict[str, InputFilter]:
 
 
 def filter_query_inputs(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
-    """Return the inputs of a batch without the rows that rules remove. FLATs and other special reads are unchanged."""
+    """Return a batch's inputs without the rows that input rules remove. FLATs and reads with options are unchanged."""
     input_filters = input_filters_of(table)
     return {read: _filter_rows(input_filters.get(_plain_table(read)), frame) for read, frame in frames.items()}
 

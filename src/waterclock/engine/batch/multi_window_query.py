@@ -85,8 +85,8 @@ def query_windows(
 ) -> DataFrame | None:
     """Return the rows of all windows, with their labels in `timelabel`, or None if one query cannot make them.
 
-    `seen` filters the rows of an input to those that the query may see. Cost: no job here. The query has a scan for
-    each read, and as many exchanges as the query of one window.
+    `seen` removes the rows of an input that the table's input rules exclude. Cost: no job here. The query has a scan
+    for each read, and as many exchanges as the query of one window.
     """
     frames: dict[Read, DataFrame] = {}
     for read in list_reads(query):

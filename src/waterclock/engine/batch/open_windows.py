@@ -1,4 +1,4 @@
-"""Makes the rows of open windows, by the table's own query over the slices that exist so far."""
+"""Makes the rows of open windows, with the table's own query over the slices that exist so far."""
 
 from __future__ import annotations
 

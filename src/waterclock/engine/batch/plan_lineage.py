@@ -274,7 +274,7 @@ class _PlanWalker:
         )
 
     def visit_unknown(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
-        """Return columns that may be made from all columns of the children, or without children from all inputs."""
+        """Return columns of an unknown operator: each may depend on all columns of its children, or on all inputs."""
         come = _unite_origins(each.origin for columns in children for each in columns)
         maybe = (come.inputs | come.maybe) if children else self.everything
         self.uses.setdefault(MAY_READ, set()).update(maybe)

@@ -33,7 +33,7 @@ class PlanNode:
 
 
 def plan_of(text: str) -> PlanNode:
-    """Parse a plan. Raises ValueError where the text is no plan."""
+    """Parse a plan. Raises ValueError if the text is no plan."""
     nodes = json.loads(text)
     if not is_tree(nodes):
         raise ValueError("no nodes of a plan")
@@ -41,7 +41,7 @@ def plan_of(text: str) -> PlanNode:
 
 
 def tree(parts: Parts) -> PlanNode:
-    """Build the tree from a list of nodes. Raises ValueError where a node has fewer or more children than declared."""
+    """Build the tree from a list of nodes. Raises ValueError if a node's number of children is not the declared one."""
     ready: list[PlanNode] = []
     for part in reversed(parts):  # in reverse, children come first, and the first child last
         count = part[_CHILDREN]

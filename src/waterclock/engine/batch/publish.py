@@ -1,4 +1,4 @@
-"""Seals the rows to publish as a slice, and delivers it to the destination under the slice's claim."""
+"""Seals the rows to publish as slices, and delivers them to the destination under the claim that sealed them."""
 
 from __future__ import annotations
 

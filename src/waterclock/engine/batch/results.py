@@ -30,12 +30,12 @@ def _count_nothing(label: datetime, rows: int) -> Mapping[str, int]:  # noqa: AR
 class Notes:
     """Notes about a group's rows, and functions to call after they were written, recorded or failed.
 
-    `source` are positions in the source by label, for the manifest. `set_aside`, called after the rows were written,
+    `source` maps labels to positions in the source, for the manifest. `set_aside`, called after the rows were written,
     counts rows that belong to no window. `without_parent`, called then with a label and its number of rows, counts by
     reference the rows whose parent is missing. `left_out` are columns that a closed list does not name.
-    `before_commit`, called once the rows were written, raises if the source changed during the read. `after` is
-    called once the group is recorded (it archives files); `close` is called at the end, whatever the result. `holds`
-    has the labels that are held whatever their rows are, with the reason.
+    `before_commit`, called once the rows were written, raises if the source changed during the read. `after` is called
+    once the group is recorded (it archives files); `close` is called at the end, whatever the result. `holds` maps
+    labels that are held whatever their rows are to the reason.
     """
 
     source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Evaluates expressions with aggregates over some rows, including k_anonymity() and l_diversity()."""
+"""Evaluates expressions with aggregates over given rows, including k_anonymity() and l_diversity()."""
 
 from __future__ import annotations
 

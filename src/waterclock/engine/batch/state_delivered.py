@@ -68,7 +68,7 @@ def _read_staged_manifests(work: RunContext, table: Table, sealed: Sequence[Mani
 
 
 def _find_drop_boundary(work: RunContext, table: Table) -> datetime | None:
-    """Return the instant before which RETAIN dropped a destination's label tables, or None."""
+    """Return the instant before which RETAIN dropped the destination's label tables. None if it dropped none."""
     if table.destination is None or not is_behind(table.destination):
         return None
     return work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)

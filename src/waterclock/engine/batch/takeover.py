@@ -1,4 +1,4 @@
-"""Resolves claims of unknown outcome: commits a kill, then checks in the log whether the claim's data came first."""
+"""Resolves claims of unknown outcome by a kill: a log entry that prevents their commit, unless that came first."""
 
 from __future__ import annotations
 

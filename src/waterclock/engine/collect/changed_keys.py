@@ -1,4 +1,4 @@
-"""Completes rows of a change log whose key was changed: large unchanged values are copied from the old key's row."""
+"""Completes rows of a change log whose key changed: large unchanged values are copied from the row of the old key."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def read_source_windows(
     now: datetime,
     owned: Owned | None = None,
 ) -> CollectResult:
-    """Read the group's windows from the table's source. Nothing is evaluated yet unless the source is small.
+    """Read the group's windows from the table's source. The rows are evaluated later, unless the source is small.
 
     `again` are done windows that LOOKBACK reads again. `owned` maps labels to their ranges of a log (see `positions`).
     """

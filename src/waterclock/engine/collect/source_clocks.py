@@ -37,7 +37,7 @@ class UnfinishedSource:
 
 
 class SourceClocks:
-    """The clock of each source at one `now`, queried once per run, before any claim.
+    """The clock of each source, up to which it is complete, at one `now`. It is queried once per run, before any claim.
 
     A window is read only once its source's clock has passed its end (docs/decisions/source-clocks.md).
     """

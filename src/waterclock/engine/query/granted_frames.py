@@ -1,4 +1,4 @@
-"""Shows tables, rows and ticks as they are granted to a person: only granted rows and columns, with their masks."""
+"""Applies grants to queries: a person sees only granted tables, rows and columns, with their masks."""
 
 from __future__ import annotations
 

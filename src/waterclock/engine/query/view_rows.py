@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) -> VisibleWindows:
-    """Return the open windows that a view shows now, from their newest state before which all closed windows are done.
+    """Return the open windows that a view shows now, and the state of the open-windows table that has their rows.
 
-    The ledger is read at one instant. Cost: a snapshot, and a row for each window that was closed since the oldest
-    closed one that is not done.
+    It is the newest state before which all closed windows are done in the table. The ledger is read at one instant.
+    Cost: a snapshot, and a row for each window that was closed since the oldest closed one that is not done.
     """
     planner, beside = Planner(flow), open_windows_table(flow, table)
     if beside is None:

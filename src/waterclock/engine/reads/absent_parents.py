@@ -17,7 +17,7 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class AbsentParents:
-    """Counts FLAT rows whose parent is missing, by label. Not over Spark Connect, which loses such counts."""
+    """Counts FLAT rows whose parent is missing, by label. Over Spark Connect there are no counts: it loses them."""
 
     seen: dict[datetime, tuple[Observation, Mapping[str, str]]] = field(default_factory=dict)
 

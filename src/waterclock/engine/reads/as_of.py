@@ -37,7 +37,7 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
 
 
 def list_state_steps(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, ...]:
-    """Return a MERGE or TEMPORAL table's current slices before `high`, each with the version that has its state."""
+    """Return a MERGE or TEMPORAL table's current slices before `high`, each with the Delta version of its state."""
     versions = ledger.reads.versions(table)
     slices = ledger.reads.slices(table, BEGINNING, high)
     return tuple(LogStep(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)

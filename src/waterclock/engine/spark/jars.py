@@ -98,7 +98,7 @@ def _require_own(directory: Path) -> None:
 
 
 def _is_intact(jar: Path, digest: str) -> bool:
-    """Return whether a downloaded jar exists. Its checksum is compared only if another user could have changed it."""
+    """Return whether a downloaded jar is present and unchanged. Only a jar that other users can write is hashed."""
     if not jar.is_file():
         return False
     if foreign_writer(jar.stat(), str(jar)) is None:

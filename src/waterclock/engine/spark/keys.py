@@ -64,7 +64,7 @@ class KeysOfProject:
 
 
 def _fields(key: DerivedKeys) -> dict[str, object]:
-    """Return the fields of a key in the view (see `KEY_FIELDS`)."""
+    """Return the fields of one key for the view that `add_to` creates (see `KEY_FIELDS`)."""
     fields: dict[str, object] = {"name": key.name, "encrypt": key.encrypt}
     for purpose, value in (("hash", key.hash), ("vector", key.vector), ("noise", key.noise)):
         fields[f"{purpose}_inner"], fields[f"{purpose}_outer"] = blocks_of(value)

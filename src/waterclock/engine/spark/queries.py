@@ -63,7 +63,7 @@ _BEFORE_A_VALUE = frozenset("(,=<>+-*/%|&^![")
 
 
 def literal_of(value: Any) -> str:  # noqa: PLR0911 - one kind after the other
-    """Write a value as a Spark literal of the type that it would be bound as."""
+    """Write a value as a Spark literal, of the type that Spark would give it as a parameter."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):

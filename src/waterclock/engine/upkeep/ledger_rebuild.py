@@ -215,7 +215,7 @@ def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) ->
 
 
 def _kill_unknown_claims(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> None:
-    """Kill the sealed slices of unknown claims, so that a runner that is still paused cannot commit them any more."""
+    """Kill unknown claims with sealed slices, so that a runner that is only paused cannot commit them any more."""
     folder = _folder(work, record)
     known = work.ledger.keeping.known_claims(record.name)
     strangers = {leaf.claim for leaf in list_slice_folders(folder)} - known.keys()

@@ -298,7 +298,7 @@ def _stale_manifests(table: Table, folder: str) -> int:
 
 
 def _repair_manifest(table: Table, folder: str) -> None:
-    """Update outdated manifests. Remove those that are no longer maintained: they would name replaced files."""
+    """Update outdated symlink manifests. Remove those that are no longer maintained: they would name old files."""
     if table.manifest is not None:
         symlinks.restore_links(folder)
     elif symlinks.is_kept(folder):
@@ -313,5 +313,5 @@ def _find_labels_kept_by_destination(work: RunContext, table: Table, found: Upke
 
 
 def _retention_hours(work: RunContext, table: Table, now: datetime) -> int:
-    """Return for how many hours versions are kept, by the real clock, as Delta measures the age of files."""
+    """Return for how many hours versions are kept. Delta measures the age of files by the real clock."""
     return max(0, math.ceil((work.real_now() - find_retention_start(table, now)) / timedelta(hours=1)))

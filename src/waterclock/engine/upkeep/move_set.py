@@ -195,7 +195,7 @@ def _result(result: BatchResult, new: Manifest) -> BatchResult:
 
 
 def list_changed_publishes(live: RunContext, names: Iterable[str]) -> list[Move]:
-    """Return a move for each publish in `names`. Only its records in the ledger change."""
+    """Return a move for each publish in `names`. A publish has no table, so only its ledger records change."""
     tables = [live.flow.tables[name] for name in names if live.flow.tables[name].kind is Kind.PUBLISH]
     return [
         Move(
@@ -219,7 +219,7 @@ def _is_of_other_windows(live: RunContext, table: Table) -> bool:
 
 
 def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
-    """Write the moves to a file, so that any runner can finish them."""
+    """Write the moves to a file, from which any runner can finish them."""
     place = entry_path(live.lake.root, PLACE)
     make_folder(place)
     tables = [asdict(move) for move in moves]

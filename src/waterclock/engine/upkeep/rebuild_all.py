@@ -93,7 +93,7 @@ def forecast_rebuild(work: RunContext, now: datetime) -> RebuildForecast:
 
 
 def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
-    """Finish the move of a killed rebuild, or release the lock of one that had not started its move.
+    """Finish the move of a killed rebuild to its new tables, or release the lock if the move had not started.
 
     Return the tables that were replaced. Cost: a ledger query if there is no such rebuild.
     """

@@ -42,7 +42,7 @@ def refuse_running_rebuild(work: RunContext) -> None:
 
 
 def is_left(known: Rebuilding) -> bool:
-    """Return whether the owner of the rebuild lock is certainly gone."""
+    """Return whether the runner that owns the rebuild lock is certainly gone."""
     return has_ended(known.runner)
 
 

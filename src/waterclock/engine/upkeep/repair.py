@@ -131,7 +131,7 @@ def kill_earlier_claim(work: RunContext, table: Table, claim: int | None) -> Non
 def renew_log(
     work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest], *, former: int | None
 ) -> None:
-    """Replace an unusable Delta log of a table by a new one. Its version is above every version that was ever recorded.
+    """Replace a table's unusable Delta log by a new one, with a version above every one that was ever recorded.
 
     The claim of a `former` rebuild or reset is killed, as by `kill_earlier_claim`. Abandoned claims are resolved
     afterwards: before, nothing could be committed.

@@ -77,7 +77,7 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
 
 
 def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
-    """Reset a table, and export the ledger: only there is it recorded who reset the table and why.
+    """Reset a table, and export the ledger, which alone records who reset the table and why.
 
     Raises as `prepare_reset`: a batch or a rebuild may have started while the user was asked.
     """

@@ -138,7 +138,7 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
 
 
 def results_of(pieces: Sequence[RewindowedSlice]) -> list[CurrentRevision]:
-    """Build placeholders for the new slices, for planning the batches that are made from them."""
+    """Build placeholders for the new slices, with which the batches that read them are planned."""
     return [
         CurrentRevision(
             BatchResult(
@@ -280,7 +280,7 @@ def _rewindow(
 
 
 def _rewindow_snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
-    """Assign each snapshot to the newest new boundary for which it stands. A snapshot without one is left out."""
+    """Assign each snapshot to the newest new boundary for which it stands. Leave out a snapshot without one."""
     found: list[RewindowedSlice] = []
     before: datetime | None = None
     for each in current:

@@ -40,13 +40,13 @@ _LATEST = "LATEST("
 
 @dataclass(frozen=True, slots=True)
 class SetLake(Lake):
-    """A lake next to the live one; `live_tables` are read from the live one."""
+    """The storage of a second set of tables. Tables in `live_tables` are read from the live storage."""
 
     live: Lake
     live_tables: frozenset[str]
 
     def folder(self, table: str) -> str:
-        """Return the absolute folder of a table: in this lake, or in the live one."""
+        """Return the absolute folder of a table, in this storage or in the live one."""
         return self.live.folder(table) if table in self.live_tables else Lake.folder(self, table)
 
 
@@ -145,7 +145,7 @@ def _find_removed_end(
 
 
 def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
-    """Build the run context of the second set. Its ledger has the collected slices, and nothing made from them."""
+    """Build the run context of the second set. Its ledger has the collected slices, and none made from them."""
     lives_on = frozenset(cut.collected) - set(cut.recut_collects)
     lake = SetLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
     work = RunContext(
@@ -237,7 +237,10 @@ class _SecondSetRunner(Runner):
         self._beside, self._picked, self._cut = work, picked, cut
 
     def snapshot(self) -> LedgerSnapshot:
-        """Return the ledger snapshot of the second set, with the live ticks of LATEST and without linked projects."""
+        """Return the second set's ledger snapshot, with the ticks that LATEST chose in the live tables.
+
+        Linked projects are left out: nothing is collected here.
+        """
         known = self._beside.ledger.reads.snapshot(self._beside.flow, asking=self._states)
         tables = dict(known.tables)
         for name, picked in self._picked.items():

@@ -1,7 +1,7 @@
 """Decides which slices of a stage may be deleted, from the ledger's facts about them.
 
-A slice is kept while it is current or in a version within KEEP VERSIONS. It is also kept if no declaration allows its
-removal: a COLLECT's source cannot be read again, so its slices are removed only if it declares KEEP VERSIONS.
+A slice is kept while it is current or in a version within KEEP VERSIONS. Slices of a COLLECT, whose source may not
+deliver the rows again, are deleted only if the table declares KEEP VERSIONS.
 """
 
 from __future__ import annotations
