@@ -66,8 +66,8 @@ def is_moving(known: Rebuilding | None) -> bool:
 
 def is_of_one_set(before: Rebuilding | None, after: Rebuilding | None) -> bool:
     """Return whether reads between two checks saw one set of tables: no move to new tables began or ended."""
-    return _set_of(before) == _set_of(after)
+    return _set_identity(before) == _set_identity(after)
 
 
-def _set_of(known: Rebuilding | None) -> tuple[str | None, bool]:
+def _set_identity(known: Rebuilding | None) -> tuple[str | None, bool]:
     return (None, False) if known is None else (known.current_token, known.is_moving)

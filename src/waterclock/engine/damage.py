@@ -113,7 +113,7 @@ def slice_error(
         f"{table.name}@{label_of(piece.label)} is damaged",
         where=where,
         why=why,
-        fix=_fix(work, table, piece, is_manifest=is_manifest),
+        fix=_suggest_fix(work, table, piece, is_manifest=is_manifest),
     )
 
 
@@ -243,7 +243,7 @@ def _unfinished_log_error(work: RunContext, name: str, known: int) -> Waterclock
     )
 
 
-def _fix(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) -> str:
+def _suggest_fix(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) -> str:
     if is_manifest and table.kind is not Kind.PUBLISH:
         return (
             f"`waterclock rebuild {table.name}` seals it again if its rows are intact, and requests the batch "

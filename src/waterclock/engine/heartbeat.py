@@ -23,7 +23,7 @@ class Heartbeat:
         self._work = work
         self._command = command
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._renew_leases, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
         if self._command is not None:
@@ -47,7 +47,7 @@ class Heartbeat:
             with suppress(WaterclockError):  # without the ledger, the entry expires by itself
                 self._work.ledger.runners.leave(self._work.settings.runner)
 
-    def _beat(self) -> None:
+    def _renew_leases(self) -> None:
         while not self._done.wait(self._work.settings.lease / 3):
             if self._command is not None:
                 with suppress(WaterclockError):

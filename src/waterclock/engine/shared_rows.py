@@ -50,13 +50,13 @@ class SharedRows:
             wanted = [self._rows[key] for key in keys]
             self.used += len(set(keys)) - len(own)
         if own:
-            self._make(own, make)
+            self._compute(own, make)
         for rows in wanted:
             rows.is_settled.wait()
         found = tuple((rows.folder, rows.schema) for rows in wanted if rows.schema is not None)
         return found if len(found) == len(keys) else None
 
-    def _make(self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]) -> None:
+    def _compute(self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]) -> None:
         folder, schema = str(entry_path(self._storage, FOLDER, self._own, keys[0])), None
         try:
             schema = make(folder, keys)

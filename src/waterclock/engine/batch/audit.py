@@ -68,7 +68,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
         of_table = [*sealed.asked.of(manifest.label).findings]
         of_table += [*table_findings(work, spark, table, before, bound.pins.get(manifest.label, ()))]
         if keys:  # a destination would keep one of several rows, and not report which
-            of_table += [(Action.FAIL, said) for said in key_findings(spark, folder, manifest, keys, "ON")]
+            of_table += [(Action.FAIL, text) for text in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:
             compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)
             of_table += compared

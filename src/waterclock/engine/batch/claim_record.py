@@ -30,7 +30,7 @@ def write_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]
         [label.isoformat(), [asdict(read) for read in reads]] for label, reads in claim.request.inputs.items()
     ]
     record = {"claim": claim.number, "request": request, "results": [asdict(result) for result in results]}
-    text = json.dumps(record, separators=(",", ":"), default=_text)
+    text = json.dumps(record, separators=(",", ":"), default=_to_json_text)
     put_if_absent(entry_path(folder, results[0].slice_path, CLAIM), text)
 
 
@@ -63,5 +63,5 @@ def _parse_instants(parts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text(value: object) -> str:
+def _to_json_text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)

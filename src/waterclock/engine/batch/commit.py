@@ -98,7 +98,7 @@ def identity_of(
     """Build the identity that a commit writes into the Delta log. `at`: the table's newest label before the commit."""
     request = claim.request
     newest = max(manifest.label for manifest in manifests)
-    stands = manifests[0].source.get("stands_from")
+    stands_from = manifests[0].source.get("stands_from")
     return Identity(
         project=work.flow.project,
         table=table.name,
@@ -113,7 +113,7 @@ def identity_of(
             for item in items
         ),
         slices=tuple(manifest.slice_path for manifest in manifests),
-        stands_from=None if stands is None else str(stands),
+        stands_from=None if stands_from is None else str(stands_from),
         known_version=request.target_version,
     )
 

@@ -41,10 +41,10 @@ def build_stand_in_rows(
     for batch in group.batches:
         piece = current_slice(work, table.name, batch.label)
         stand_in = _find_stand_in(work, table, batch.label) if table.is_snapshot or table.mode is Mode.REPLACE else None
-        frames.append(set_label(_rows(work, spark, table, known, stand_in), batch.window.label))
+        frames.append(set_label(_substitute_rows(work, spark, table, known, stand_in), batch.window.label))
         lost = {} if piece is None else {"rows": piece.rows, "slice": piece.slice_path}
-        stands = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
-        notes[batch.label] = {"given_up": lost | stands}
+        stand_in_note = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
+        notes[batch.label] = {"given_up": lost | stand_in_note}
     return reduce(lambda left, right: left.unionByName(right), frames), Notes(notes)
 
 
@@ -82,7 +82,7 @@ def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: 
         work.ledger.past.add_event("given up", who=who, table=table.name, label=label, data={"why": why})
 
 
-def _rows(
+def _substitute_rows(
     work: RunContext, spark: SparkSession, table: Table, known: StructType | None, stand_in: Manifest | None
 ) -> DataFrame:
     if stand_in is not None:

@@ -22,7 +22,7 @@ def group_results(
     """Return the result of each label. `version` is the commit's Delta version, or -1 before the commit."""
     group, notes = attempt.group, sealed.notes
     ends = {it.label: it.end for it in bound.again} | {it.label: it.window.end for it in group.batches}
-    stands = {batch.label: batch.stands_from for batch in group.batches}
+    snapshot_starts = {batch.label: batch.stands_from for batch in group.batches}
     set_aside = {**notes.set_aside(), **({"left_out": list(notes.left_out)} if notes.left_out else {})}
     return [
         BatchResult(
@@ -33,7 +33,7 @@ def group_results(
             bytes=manifest.bytes,
             digest=manifest.digest,
             slice_path=manifest.slice_path,
-            stands_from=stands.get(manifest.label),
+            stands_from=snapshot_starts.get(manifest.label),
             measures={
                 **set_aside,
                 **_filter_counts(attempt, sealed, manifest),

@@ -131,7 +131,7 @@ def evaluate_input_rules(
         if not read:
             continue  # another query of the table reads it
         rules = input_rules_of(table)[name]
-        for label, counts in _counts(work, spark, table, of_input, rules, read, scratch).items():
+        for label, counts in _count_inputs(work, spark, table, of_input, rules, read, scratch).items():
             counts_by_label[label][name] = counts
     aside = [of_input for of_input in input_filters.values() if of_input.may_quarantine]
     rules_of_bits = tuple(
@@ -156,7 +156,7 @@ def evaluate_input_rules(
     return found
 
 
-def _counts(
+def _count_inputs(
     work: RunContext,
     spark: SparkSession,
     table: Table,

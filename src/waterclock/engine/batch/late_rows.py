@@ -44,11 +44,11 @@ def find_rejected_late_rows(
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    of, at = work.flow.tables[late_rows.of], _time(table, late_rows, rows)
+    of, at = work.flow.tables[late_rows.of], _time_column(table, late_rows, rows)
     since = _read_closed_windows(work, of, [batch.label])
     begins = batch.begins or BEGINNING
     closed = find_closed_windows(of, late_rows, since, batch.label, begins)
-    is_late = _any(F.lit(False), ((at >= F.lit(low)) & (at < F.lit(high)) for low, high in closed))  # noqa: FBT003
+    is_late = _any_of(F.lit(False), ((at >= F.lit(low)) & (at < F.lit(high)) for low, high in closed))  # noqa: FBT003
     is_early = at >= F.lit(first_window_after(of, late_rows, batch.label, begins))
     reason = F.when(at.isNull(), NO_TIME).when(is_late, CAME_LATE).when(is_early, CAME_EARLY)
     return rows.withColumn(REASON, reason).where(F.col(REASON).isNotNull())
@@ -78,7 +78,7 @@ def reopen_windows(
         )
         if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
             rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
-            for label in _find_windows_with_rows(spark, rows, _time(table, late_rows, rows), windows):
+            for label in _find_windows_with_rows(spark, rows, _time_column(table, late_rows, rows), windows):
                 ticks[label] = max(batch.window.end, ticks.get(label, batch.window.end))
     if ticks:
         others = late_tables(work.flow, of.name)
@@ -114,7 +114,7 @@ def newest_late(
         if late_rows is None or not slices:
             continue
         rows = _rows_of_slices(work, spark, kept, slices).where(F.col(REASON) == CAME_LATE).drop(REASON)
-        of_windows = _join_windows(spark, rows, _time(kept, late_rows, rows), windows)
+        of_windows = _join_windows(spark, rows, _time_column(kept, late_rows, rows), windows)
         for number, label in of_windows.groupBy(_FOUND).agg(F.max(TIMELABEL)).collect():
             tick = kept.cadence.window(label).end
             start = windows[number].start
@@ -170,7 +170,7 @@ def _find_dropped_spans(work: RunContext, of: Table) -> dict[str, tuple[datetime
     return dropped
 
 
-def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
+def _time_column(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
@@ -201,7 +201,7 @@ def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
     )
 
 
-def _any(found: Column, others: Iterable[Column]) -> Column:
+def _any_of(found: Column, others: Iterable[Column]) -> Column:
     for other in others:
         found = found | other
     return found

@@ -133,9 +133,9 @@ def _add_quarantined(table: Table, part: GroupPart, kept: ConformedRows, gathere
     loose, declared = mismatch_columns_of(table), table.columns
     if gathered.aside is None:
         return part
-    came = conform(
+    conformed = conform(
         add_origins(table, gathered.aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
         values=gathered.collected.values,
     )  # fmt: skip
-    frame, through = union_shapes(part.through, [kept, came])
+    frame, through = union_shapes(part.through, [kept, conformed])
     return replace(part, frame=frame, through=through, of_nothing=False)

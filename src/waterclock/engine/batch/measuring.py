@@ -61,16 +61,16 @@ def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Col
     asked |= {of: of for rule in list_comparison_rules(table) if rule.comparison for of in rule.comparison.aggregates}
     found = [
         pair
-        for name, text in ((name, expand_aggregates(said)) for name, said in asked.items())
+        for name, text in ((name, expand_aggregates(expression)) for name, expression in asked.items())
         for pair in (
             (f"{_VALUE}{name}", F.expr(f"left(CAST(({text}) AS STRING), {_LONGEST})")),
             (f"{_TYPE}{name}", F.expr(f"typeof(({text}))")),
         )
     ]
-    return [*found, *(_profile(schema) if table.is_profiled else ())]
+    return [*found, *(_profile_columns(schema) if table.is_profiled else ())]
 
 
-def _profile(schema: StructType) -> Iterator[tuple[str, Column]]:
+def _profile_columns(schema: StructType) -> Iterator[tuple[str, Column]]:
     """Yield the profile of each column: the number of NULLs, the approximate number of distinct values, min and max."""
     from pyspark.sql import functions as F  # noqa: N812
 

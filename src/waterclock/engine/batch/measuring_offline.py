@@ -78,7 +78,7 @@ def _measure_labels(
         register_functions(spark, work.root, work.flow, table.expressions, work.keys)
         counts: list[Count] = []
         for manifests, gone in _split_into_jobs(work.folder(table), pieces):
-            rows = _rows(spark, work.folder(table), manifests) if manifests else None
+            rows = _read_slices(spark, work.folder(table), manifests) if manifests else None
             own = [] if rows is None else counts_of(_offline(table), rows, is_merging=merges(table))
             found = [*_count_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
             work.ledger.offline.record_measurements(table.name, _offline(table).code, found)
@@ -109,7 +109,7 @@ def _split_into_jobs(folder: str, pieces: Iterable[Slice]) -> Iterator[tuple[lis
         yield manifests, gone
 
 
-def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+def _read_slices(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     newest, *others = sorted(manifests, key=lambda each: each.label, reverse=True)
     schema = newest.schema
     for other in others:
@@ -137,11 +137,11 @@ def _count_labels(
                 empty = no_rows(spark, rows.schema).agg(*columns).collect()[0].asDict()
             row = empty
         yield LabelMeasures(
-            manifest.label, claims[manifest.label], _values(counts, row), states_in(counts, row) or None
+            manifest.label, claims[manifest.label], _measured_values(counts, row), states_in(counts, row) or None
         )
 
 
-def _values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, MeasuredValue]:
+def _measured_values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, MeasuredValue]:
     return {count.name: MeasuredValue(row[f"v{at}"], row[f"t{at}"]) for at, count in enumerate(counts)}
 
 

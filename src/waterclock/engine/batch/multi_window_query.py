@@ -102,7 +102,7 @@ def query_windows(
     )
     for read, frame in frames.items():
         frame.createOrReplaceTempView(ways.reads[read][0])
-    _windows(spark, batches).createOrReplaceTempView(_WINDOWS)
+    _windows_frame(spark, batches).createOrReplaceTempView(_WINDOWS)
     spliced = splice_with(query, ways)
     try:
         return _query_all_windows(work, spark, spliced, ways.columns())
@@ -173,7 +173,7 @@ def _query_all_windows(
     return rows
 
 
-def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
+def _windows_frame(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
     times = pa.timestamp("us", "UTC")
     columns = {
         WINDOW: pa.array(range(len(batches)), pa.int32()),

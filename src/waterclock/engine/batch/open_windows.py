@@ -30,10 +30,10 @@ def open_parts(table: Table, batches: Sequence[Batch], pins: Pins, making: Makin
 
     `making` runs the table's own query, if possible once for all windows.
     """
-    return [([batch], _state(table, batch, pins[batch.label], making)) for batch in batches]
+    return [([batch], _state_rows(table, batch, pins[batch.label], making)) for batch in batches]
 
 
-def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Making) -> DataFrame:
+def _state_rows(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Making) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     windows = [replace(batch, window=each.window, reads=each.reads, opened=()) for each in batch.opened]

@@ -59,7 +59,7 @@ def publish_frame(
     Slices are sent if labels are delivered one by one. Cost: no job for REPLACE and APPEND; for MERGE from a regular
     table, see `publish_changes.changed_rows`.
     """
-    found = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
+    found = [_rows_of_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
     frame = reduce(lambda left, right: left.unionByName(right), (rows for rows, _ in found))
     whole = frozenset(batch.label for batch, (_, is_whole) in zip(group.batches, found, strict=True) if is_whole)
     return StagedDelivery(frame, whole)
@@ -110,7 +110,7 @@ def _whole_slice(work: RunContext, table: Table, pinned: PinnedRead) -> Slice | 
     return pinned.slices[0] if pinned.slices[0].slice_path else None
 
 
-def _one_label(
+def _rows_of_label(
     work: RunContext, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead
 ) -> tuple[DataFrame, bool]:
     rows = published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
@@ -127,13 +127,13 @@ def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Ma
         work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
     unit = unit_of(work, table)
-    deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
-    stands = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
-    if stands[-1].outcome is DeliveryOutcome.OLDER:
+    deliveries = [_build_delivery(work, table, claim, manifest) for manifest in manifests]
+    recorded = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
+    if recorded[-1].outcome is DeliveryOutcome.OLDER:
         newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
         label = newest.label_text if newest else "a newer label"
         work.report_once(f"{table.name}@{deliveries[-1].label_text}: skipped, {label} is delivered already")
-    if stands[-1].outcome is DeliveryOutcome.KILLED:
+    if recorded[-1].outcome is DeliveryOutcome.KILLED:
         raise WaterclockError(
             "E750",
             f"claim {claim.number} was taken over before its delivery",
@@ -161,7 +161,7 @@ def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
     return found is not None and found.outcome is not DeliveryOutcome.KILLED
 
 
-def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
+def _build_delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
     folder = entry_path(work.folder(table))
     source = work.flow.tables[table.reads[0].table]
     columns = _columns_of(manifest)
@@ -183,11 +183,11 @@ def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) 
         order_by=table.order.by if table.order else (),
         per=table.order.per if table.order else (),
         note=BEHIND if table.destination and is_behind(table.destination) else condition_text(table.where),
-        places=partial(_places, work, source) if source.source is not None else None,
+        places=partial(_current_paths, work, source) if source.source is not None else None,
     )
 
 
-def _places(work: RunContext, collected: Table, names: Collection[str]) -> Mapping[str, str]:
+def _current_paths(work: RunContext, collected: Table, names: Collection[str]) -> Mapping[str, str]:
     """Map a collect's items in `names` to their current paths, archived or not. Cost: a walk of both folders."""
     if collected.source is None:
         return {}

@@ -82,14 +82,14 @@ def find_held_batch(
     request, results = work.former.request(record[0], table.name, table.fingerprint), record[1]
     if reads and _input_identities(request.inputs.get(label, ())) != _input_identities([it.input for it in reads]):
         raise _release_error(table, label, "its inputs have changed since")
-    said = _read_request(audit) if is_asked else {}
+    release_request = _read_request(audit) if is_asked else {}
     manifest = read_manifest(folder, path)
     if _holds_changes_only(work, table, batch, manifest):
         earlier = work.ledger.reads.slices(table.name, BEGINNING, label)
         if since := next((piece for piece in earlier if piece.claim > manifest.claim), None):
             raise _release_error(table, label, f"{label_of(since.label)} was delivered since")
     manifest = replace(manifest, table=table.name, code=work.former.code(manifest.code, table.fingerprint))
-    return HeldBatch(manifest, request, results[0], said)
+    return HeldBatch(manifest, request, results[0], release_request)
 
 
 def _holds_changes_only(work: RunContext, table: Table, batch: Batch, manifest: Manifest) -> bool:
@@ -148,10 +148,12 @@ def recollect_past(work: RunContext, table: Table, held: HeldBatch) -> None:
         work.ledger.decisions.request_restate(table.name, wanted, verb, who=work.settings.who, why=why, is_retry=True)
 
 
-def record_release(work: RunContext, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
+def record_release(work: RunContext, group: Group, claim: Claim, release: Mapping[str, Any]) -> None:
     """Record in the audit trail that a held batch is released, and by whom."""
-    data = {"why": said["why"], "claim": claim.number}
-    work.ledger.past.add_event("released", who=said["by"], table=group.table, label=group.batches[0].label, data=data)
+    data = {"why": release["why"], "claim": claim.number}
+    work.ledger.past.add_event(
+        "released", who=release["by"], table=group.table, label=group.batches[0].label, data=data
+    )
 
 
 def _input_identities(inputs: Sequence[Input]) -> list[tuple[object, ...]]:

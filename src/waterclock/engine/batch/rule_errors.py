@@ -44,13 +44,13 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
         f"rule {rule.name} of {table.name} has no answer: {fragment}",
         where=str(rule.place),
         why=first_line(str(raised)),
-        fix=_fix(rule),
+        fix=_suggest_fix(rule),
     )
 
 
-def _not_boolean_error(table: Table, said: str) -> WaterclockError | None:
+def _not_boolean_error(table: Table, message: str) -> WaterclockError | None:
     """Build the error for a rule that is not BOOLEAN, such as only a column of numbers. None for other errors."""
-    found = _CASE.search(said)
+    found = _CASE.search(message)
     if found is None:
         return None
     rule = next((each for each in every_rule(table) if _normalize(each.expression) == _normalize(found[1])), None)
@@ -96,6 +96,6 @@ def first_line(text: str) -> str:
     return line.replace(f", `{READ_BY}`", "")  # a hidden column is no useful hint
 
 
-def _fix(rule: Rule) -> str:
+def _suggest_fix(rule: Rule) -> str:
     calm = "try_divide" if "/" in rule.expression or "%" in rule.expression else "try_cast"
     return f"make it NULL where there is no answer, with {calm} or a CASE; a value other than TRUE breaks the rule"

@@ -56,7 +56,7 @@ def shared_rows(
     for reference in references:
         others = [name for name in readers.get(reference.shared or "", ()) if name != table.name]
         if any(_needs_windows(work, other, batches) for other in others):
-            rows = _rows(work, spark, table, rows_of_view(reference), batches, pins, rows_of)
+            rows = _compute_view_rows(work, spark, table, rows_of_view(reference), batches, pins, rows_of)
             if rows is not None:
                 found[reference] = SharedView(Read(f"{reference.shared}@{len(found)}"), rows)
     return found
@@ -74,7 +74,7 @@ def _needs_windows(work: RunContext, name: str, batches: Sequence[Batch]) -> boo
     return any(label in again or not facts.covered.covers_instant(label) for label in alike)
 
 
-def _rows(
+def _compute_view_rows(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -88,7 +88,7 @@ def _rows(
     read = set(list_reads(query))
     own = {batch.label: tuple(each for each in pins[batch.label] if each.read in read) for batch in batches}
     view = replace(table, query=query, function=None, choices=(), fold=None, reads=tuple(read))
-    by_key = {_key(work, query, batch, own[batch.label]): batch for batch in batches}
+    by_key = {_rows_key(work, query, batch, own[batch.label]): batch for batch in batches}
 
     def make(folder: str, keys: Sequence[str]) -> str:
         frames = [
@@ -102,14 +102,14 @@ def _rows(
     found = work.shared.find_or_make(tuple(by_key), make)
     if found is None:
         return None
-    frames = {place: _frame(spark, *place) for place in dict.fromkeys(found)}
+    frames = {place: _read_view_rows(spark, *place) for place in dict.fromkeys(found)}
     return {
         batch.label: frames[place].where(F.col(LABEL) == batch.window.label).drop(LABEL)
         for batch, place in zip(by_key.values(), found, strict=True)
     }
 
 
-def _frame(spark: SparkSession, folder: str, schema: str) -> DataFrame:
+def _read_view_rows(spark: SparkSession, folder: str, schema: str) -> DataFrame:
     from pyspark.sql.types import StringType, StructType
 
     # Spark puts the partition column last, and makes all columns nullable
@@ -117,7 +117,7 @@ def _frame(spark: SparkSession, folder: str, schema: str) -> DataFrame:
     return spark.read.schema(StructType(fields).add(LABEL, StringType())).parquet(folder)
 
 
-def _key(work: RunContext, query: Query, batch: Batch, pins: tuple[PinnedRead, ...]) -> str:
+def _rows_key(work: RunContext, query: Query, batch: Batch, pins: tuple[PinnedRead, ...]) -> str:
     """Return the key of a label's rows: a hash of the view's text, functions, variables, window and inputs."""
     text = "\x1e".join(splice(part, lambda read: f"<{read}>").text for part in query.branches or (query,))
     functions = [

@@ -103,7 +103,7 @@ def _wrap_per_key(  # self-contained: Spark's workers may not have waterclock in
         try:
             return pa.Table.from_pylist(given, schema=schema)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            said = str(error).replace("|", " ").replace("\n", " ")
-            raise ValueError(f"wc.stateful: {name} returned a value of another type | {said} |") from error
+            message = str(error).replace("|", " ").replace("\n", " ")
+            raise ValueError(f"wc.stateful: {name} returned a value of another type | {message} |") from error
 
     return by_key

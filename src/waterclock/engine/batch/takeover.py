@@ -112,7 +112,7 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     version, labels = committed
     folder = work.folder(table)
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
-    results = _results(table, folder, manifests, version)
+    results = _build_results(table, folder, manifests, version)
     work.ledger.claims.record_done(claim, results)
     _record_releases(work, table, claim, results)
     if table.kind is not Kind.PUBLISH:
@@ -140,7 +140,7 @@ def _kill_or_find_commit(work: RunContext, table: Table, claim: Claim) -> tuple[
     return found.version, [instant_of(label) for label in named] or claim.request.labels
 
 
-def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
+def _build_results(table: Table, folder: str, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
     """Build the results to record for a claim's labels, from its claim record.
 
     Without a record they are built from the manifests, and have no warnings, measures or author of a release.

@@ -150,20 +150,21 @@ def _python_rows(
     return result
 
 
-def require_time(table: Table, said: Watermark, frames: Mapping[Any, DataFrame]) -> None:
+def require_time(table: Table, watermark: Watermark, frames: Mapping[Any, DataFrame]) -> None:
     """Raise E715 if the rows have no column of the watermark, or its time column is no TIMESTAMP."""
     read, rows = next((read, frame) for read, frame in frames.items() if read.kind is ReadKind.PLAIN)
     types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
-    absent = [name for name in (said.column, *said.per) if name.lower() not in types]
-    found = types.get(said.column.lower())
+    absent = [name for name in (watermark.column, *watermark.per) if name.lower() not in types]
+    found = types.get(watermark.column.lower())
     if not absent and found == "timestamp":
         return
-    what = f"{read.table} has no column {absent[0]}" if absent else f"{said.column} of {read.table} is {found}"
+    what = f"{read.table} has no column {absent[0]}" if absent else f"{watermark.column} of {read.table} is {found}"
     near = did_you_mean(absent[0], rows.columns) if absent else None
     raise WaterclockError(
         "E715",
         what if absent else f"{what}, not TIMESTAMP",
         where=str(table.place),
-        why=f"WATERMARK measures the progress of {read.table} by {said.column}",
-        fix=near or f"declare {said.column} TIMESTAMP in the columns of {read.table}, then `waterclock rebuild --all`",
+        why=f"WATERMARK measures the progress of {read.table} by {watermark.column}",
+        fix=near
+        or f"declare {watermark.column} TIMESTAMP in the columns of {read.table}, then `waterclock rebuild --all`",
     )

@@ -156,14 +156,14 @@ def marks_of(windows: Sequence[Window], noted: Iterable[ScanNotes]) -> dict[date
     """Map each window's start to the mark of the newest scan that covers it. `windows` are in ascending order."""
     left = [window.start for window in windows]
     marks: dict[datetime, Mark] = {}
-    for look in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
-        at = bisect_left(left, look.label)
-        if at < len(left) and left[at] == look.label:
-            marks[left.pop(at)] = Mark(look.of_all, look.of_own)
-        for low, high in look.past:
+    for notes in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
+        at = bisect_left(left, notes.label)
+        if at < len(left) and left[at] == notes.label:
+            marks[left.pop(at)] = Mark(notes.of_all, notes.of_own)
+        for low, high in notes.past:
             first, end = bisect_left(left, low), bisect_left(left, high)
             for start in left[first:end]:
-                marks[start] = Mark(look.of_all, look.of_past.get(label_of(start)))
+                marks[start] = Mark(notes.of_all, notes.of_past.get(label_of(start)))
             del left[first:end]
         if not left:
             break

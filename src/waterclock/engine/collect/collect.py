@@ -134,10 +134,10 @@ def _read_snapshot(
     spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
 ) -> CollectResult:
     collected = collector.read_snapshot(spark, unit, columns_to_request(table), table.cadence.zone, now=now)
-    stands = group.batches[-1].stands_from
+    stands_from = group.batches[-1].stands_from
     noted = {**_rename_items(collected.source), "looked_at": now.isoformat()}
-    if stands is not None:
-        noted["stands_from"] = stands.isoformat()
+    if stands_from is not None:
+        noted["stands_from"] = stands_from.isoformat()
     return CollectResult(collected, {batch.label: noted for batch in group.batches})
 
 

@@ -78,7 +78,7 @@ def grant_frame(
     texts = [text for grant in grants for text in (grant.where, *(each.mask for each in grant.columns)) if text]
     register_functions(spark, work.root, work.flow, texts)
     seen = granted_select(grants, frame.columns, attributes)
-    mixed = [column.name for column in seen.columns if len(_types(frame, column.masks)) > 1]
+    mixed = [column.name for column in seen.columns if len(_result_types(frame, column.masks)) > 1]
     if mixed:
         seen = granted_select(grants, frame.columns, attributes, as_text=mixed)
     if not seen.columns:
@@ -89,5 +89,5 @@ def grant_frame(
     return rows.selectExpr(*(f"{column.sql} AS {quote_name(column.name)}" for column in seen.columns)), seen
 
 
-def _types(frame: DataFrame, expressions: Sequence[str]) -> set[str]:
+def _result_types(frame: DataFrame, expressions: Sequence[str]) -> set[str]:
     return {kind for _, kind in frame.selectExpr(*expressions).dtypes} if len(expressions) > 1 else set()

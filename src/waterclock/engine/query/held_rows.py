@@ -44,7 +44,7 @@ def frame_of_held_batches(work: RunContext, spark: SparkSession, table: Table) -
     found = [read_manifest(folder, work.lake.slice_path(label, claim)) for label, claim in held.items()]
     if not found:
         return _add_own_columns(no_rows(spark, table_schema(folder)))
-    frames = [_rows(spark, folder, alike) for alike in _group_by_schema(found)]
+    frames = [_rows_with_claims(spark, folder, alike) for alike in _group_by_schema(found)]
     aside = [manifest for manifest in found if manifest.aside]
     if aside:
         rows = frame_of_quarantine(spark, folder, aside)
@@ -59,7 +59,7 @@ def _group_by_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
     return list(found.values())
 
 
-def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+def _rows_with_claims(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the rows of held batches with one schema, each with the claim that sealed its label."""
     claims = spark.createDataFrame(
         [(label_of(it.label), it.claim) for it in manifests], f"{TIMELABEL} STRING, _claim BIGINT"

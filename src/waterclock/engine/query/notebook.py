@@ -103,8 +103,8 @@ def resolve(
             require_log(work, require_table(work.flow, find_viewed_table(work.flow, name) or name).name)
         known = None if known_at is None else utc_of(known_at)
         moment = moment_of(work, names, RequestedTick(as_of, known, is_partial=partial))
-        for said in list_limitations(moment):
-            warnings.warn(said, stacklevel=2)
+        for limitation in list_limitations(moment):
+            warnings.warn(limitation, stacklevel=2)
         spark = sessions.root()
         frames = tuple(
             _select_columns(work, frame_at_moment(work, spark, name, moment), name, hidden) for name in names

@@ -53,7 +53,7 @@ def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment
 
 def frame_of_quarantine(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the quarantined rows of one or more slices, in the columns of a `_quarantine` view."""
-    of_rules = (_rows(spark, folder, each) for each in _group_by_rules(manifests))
+    of_rules = (_quarantined_rows(spark, folder, each) for each in _group_by_rules(manifests))
     return reduce(lambda left, right: left.unionByName(right), of_rules)
 
 
@@ -92,7 +92,7 @@ def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
     return list(found.values())
 
 
-def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+def _quarantined_rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the quarantined rows of slices of different labels that were checked by the same rules."""
     names = ", ".join(map(sql_text, manifests[0].aside_rules))
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"

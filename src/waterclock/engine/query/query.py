@@ -70,7 +70,7 @@ def query(
     """
     viewer = person if person is not None and is_restricted(work.flow, person) else None
     asked = _read_query(work.flow, sql, viewer)
-    tables = _tables(work.flow, asked)
+    tables = _queried_tables(work.flow, asked)
     spark = work.sessions.own()
     if viewer is not None:
         require_plan(spark)
@@ -83,7 +83,7 @@ def query(
             break
     if viewer is not None:
         return replace(_answer_restricted(work, spark, spliced, limit, granted), moment=moment)
-    return replace(_answer(work, spark, spliced, limit), moment=moment)
+    return replace(_answer_unrestricted(work, spark, spliced, limit), moment=moment)
 
 
 def _find_moment(work: RunContext, tables: list[str], as_of: RequestedTick, viewer: Person | None) -> ResolvedTick:
@@ -152,7 +152,7 @@ def list_queried_tables(flow: Flow, sql: str) -> list[str]:
 
     Raises ProjectErrors for errors in the text, E511 for an unknown table, E706 for a destination.
     """
-    return _tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)}))
+    return _queried_tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)}))
 
 
 def _map_view_tables(flow: Flow) -> dict[str, str]:
@@ -160,7 +160,7 @@ def _map_view_tables(flow: Flow) -> dict[str, str]:
     return {**quarantine_views(flow), **held_views(flow)}
 
 
-def _tables(flow: Flow, asked: Query) -> list[str]:
+def _queried_tables(flow: Flow, asked: Query) -> list[str]:
     beside = _map_view_tables(flow)
     asked_of_lake = [name for name in tables_of(asked) if name not in STATUS_TABLES]
     bases = [beside[name] for name in asked_of_lake if name in beside]
@@ -180,7 +180,7 @@ def preview(work: RunContext, table: str, *, limit: int) -> AnsweredQuery:
     return _collect_answer(frame, limit)
 
 
-def _answer(work: RunContext, spark: SparkSession, spliced: SplicedQuery, limit: int) -> AnsweredQuery:
+def _answer_unrestricted(work: RunContext, spark: SparkSession, spliced: SplicedQuery, limit: int) -> AnsweredQuery:
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:

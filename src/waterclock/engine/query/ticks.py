@@ -213,9 +213,9 @@ class _Search:
         return tuple(found)
 
 
-def _find_new_gaps(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
+def _find_new_gaps(missing: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
     """Return the missing windows by table that are not in `left_out`."""
-    found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
+    found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in missing.items()}
     return {name: gaps for name, gaps in found.items() if gaps}
 
 

@@ -23,7 +23,7 @@ def add_hidden_columns(rows: DataFrame, table: Table) -> DataFrame:
     lacking = [
         each for each in table.columns.named if each.name in table.hidden_columns and each.name.lower() not in there
     ]
-    casts = (f"CAST(NULL AS {_type(column)}) AS {quote_name(column.name)}" for column in lacking)
+    casts = (f"CAST(NULL AS {_column_type(column)}) AS {quote_name(column.name)}" for column in lacking)
     return rows.selectExpr("*", *casts) if lacking else rows
 
 
@@ -32,6 +32,6 @@ def drop_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     return rows.drop(*columns) if columns else rows
 
 
-def _type(column: Column) -> str:
+def _column_type(column: Column) -> str:
     types = {**OF_SOURCES, **{format_change_mark(what): kind for what, kind in OF_CHANGES.items()}}
     return column.type or types.get(column.tells or "", "STRING")

@@ -86,14 +86,14 @@ def write_archive(path: Path, options: str = "") -> None:
                 "E707",
                 "Java wrote no archive of classes",
                 where=str(path),
-                why=_reason(done.stderr) or f"its JVM exited with code {done.returncode}",
+                why=_failure_reason(done.stderr) or f"its JVM exited with code {done.returncode}",
                 fix="runs work without it; Java 17 or newer writes one if its folder has 200 MB of free space"
                 + (f" and {', '.join(settings_of_java())} do not prevent it" if settings_of_java() else ""),
             )
         written.replace(path)
 
 
-def _reason(output: str) -> str:
+def _failure_reason(output: str) -> str:
     """Return the reason of a `WaterclockError` that the process printed, or the last line of its output."""
     lines = output.strip().splitlines()
     return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")

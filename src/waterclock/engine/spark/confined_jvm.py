@@ -111,12 +111,12 @@ def why_unconfined(spark: SparkDeclaration | None) -> str | None:
     return None if landlock_version() else "this system has no Landlock (Linux 5.13 or later)"
 
 
-def start_confined(start: Callable[[], None], said: FileLimits, *, java: str, jars: Sequence[Path]) -> None:
+def start_confined(start: Callable[[], None], limits: FileLimits, *, java: str, jars: Sequence[Path]) -> None:
     """Call `start` in a confined thread with a reduced environment, which its processes inherit. Raises its errors."""
     raised: list[BaseException] = []
-    read = [*map(Path, _SYSTEM), *_program_folders(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
-    read += [*said.named_files(), *said.credentials()]
-    write = [said.work, Path("/dev/null"), *said.scratch_folders()]
+    read = [*map(Path, _SYSTEM), *_program_folders(java), *jars, *cache_folder().glob("classes-*.jsa"), *limits.read]
+    read += [*limits.named_files(), *limits.credentials()]
+    write = [limits.work, Path("/dev/null"), *limits.scratch_folders()]
 
     def within() -> None:
         try:
@@ -126,8 +126,8 @@ def start_confined(start: Callable[[], None], said: FileLimits, *, java: str, ja
         except BaseException as error:  # noqa: BLE001 - raised again below
             raised.append(error)
 
-    make_private_folder(said.work / "tmp")
-    with _reduced_environment(said.work / "tmp", (*_KEPT_PREFIXES, *(("AWS_",) if said.has_stores else ()))):
+    make_private_folder(limits.work / "tmp")
+    with _reduced_environment(limits.work / "tmp", (*_KEPT_PREFIXES, *(("AWS_",) if limits.has_stores else ()))):
         thread = threading.Thread(target=within, name="starting a confined JVM")
         thread.start()
         thread.join()

@@ -56,13 +56,13 @@ def open_another_session(settings: SparkSettings) -> SparkSession:
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # PySpark's column functions read it to choose their kind
         try:
             builder = SparkSession.builder.remote(where)
-            for name, value in _confs(settings).items():
+            for name, value in _session_confs(settings).items():
                 builder = builder.config(name, value)
             return builder.create()
         except ImportError:  # PySpark's own errors may be ImportErrors too
             raise
         except (PySparkException, OSError) as error:
-            raise _refusal(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
+            raise _no_answer_error(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
     except ImportError as error:
         raise WaterclockError(
             "E714",
@@ -113,7 +113,7 @@ def is_remote(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
-def _confs(settings: SparkSettings) -> dict[str, str]:
+def _session_confs(settings: SparkSettings) -> dict[str, str]:
     """Return the configuration of a session at the server, which takes Hadoop's options without `spark.hadoop.`."""
     # the log store is the server's: a setting here would have no effect (`require_log_store`)
     ours = {key: value for key, value in settings.confs.items() if not key.startswith("spark.delta.logStore")}
@@ -127,7 +127,7 @@ def _require_settings(session: SparkSession, settings: SparkSettings) -> None:
         zone = session.sql(_ZONE).collect()[0].zone
         version = session.version
     except Exception as error:
-        raise _refusal(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
+        raise _no_answer_error(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
     from pyspark import __version__ as ours
 
     wrong = [
@@ -145,7 +145,7 @@ def _require_settings(session: SparkSession, settings: SparkSettings) -> None:
         )
 
 
-def _refusal(where: str, why: str) -> WaterclockError:
+def _no_answer_error(where: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E714",
         "the Spark Connect server does not answer",

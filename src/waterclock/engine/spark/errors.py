@@ -105,7 +105,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         return refusal.at(where)
     if wrong := _STATEFUL_RULE_ERROR.search(str(error)):
         return _stateful_rule_error(wrong, where)
-    condition = _condition(error)
+    condition = _error_condition(error)
     text = _shorten(str(error))
     if "No space left on device" in str(error):
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
@@ -198,19 +198,19 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
     if of_jvm := _jvm_error(error, where):
         return of_jvm
     frames = list_project_frames(error, root)
-    lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
-    place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()
+    lines = [f"{_frame_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
+    place = _frame_place(frames[-1], root) if frames else file.relative_to(root).as_posix()
     return WaterclockError(
         "E720",
         f"{type(error).__name__}: {_shorten(str(error))}",
         where=f"{place} ({where})",
         why="; called from ".join(lines) or None,
-        fix=_suggestion(error, _condition(error) or ""),
+        fix=_suggestion(error, _error_condition(error) or ""),
         transient=is_transient(error),
     )
 
 
-def _place(frame: traceback.FrameSummary, root: Path) -> str:
+def _frame_place(frame: traceback.FrameSummary, root: Path) -> str:
     return f"{Path(frame.filename).relative_to(root).as_posix()}:{frame.lineno}"
 
 
@@ -218,7 +218,7 @@ def is_transient(error: BaseException) -> bool:
     """Return whether another try may succeed: after a conflict, a lost executor or a network error, not a wrong row."""
     if isinstance(error, WaterclockError):
         return error.transient
-    condition = _condition(error) or ""
+    condition = _error_condition(error) or ""
     if condition.startswith(_TRANSIENT_CONDITIONS):
         return True
     if condition:
@@ -233,7 +233,7 @@ def _spark_error(
     error: BaseException, condition: str, text: str, where: str, spliced: SplicedQuery | None
 ) -> WaterclockError:
     place = where
-    position = _position(error)
+    position = _error_position(error)
     if spliced is not None and position is not None:
         place = f"{spliced.place_of(*position)} ({where})"
     what = text.partition("] ")[2] or text
@@ -273,7 +273,7 @@ def _functions() -> list[str]:
     return [*READS, *VALUES, *MARKS, *_CONDITION_FUNCTIONS, *FUNCTIONS, *spark]
 
 
-def _condition(error: BaseException) -> str | None:
+def _error_condition(error: BaseException) -> str | None:
     getter = getattr(error, "getCondition", None)
     if getter is None:
         named = _IN_TEXT.search(str(error)) if type(error).__name__ == "Py4JJavaError" else None
@@ -285,7 +285,7 @@ def _condition(error: BaseException) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _position(error: BaseException) -> tuple[int, int] | None:
+def _error_position(error: BaseException) -> tuple[int, int] | None:
     match = _POSITION.search(str(error))
     return (int(match[1]), int(match[3]) + (match[2] == "pos")) if match else None
 
@@ -300,7 +300,7 @@ class FailedExpression:
 
 def failed_expression(error: BaseException) -> FailedExpression | None:
     """Return the expression that failed for a row, or None if Spark names none, or rejected the query itself."""
-    position = _position(error)
+    position = _error_position(error)
     getter = getattr(error, "getQueryContext", None)
     if position is None or getter is None or type(error).__name__ in {"AnalysisException", "ParseException"}:
         return None

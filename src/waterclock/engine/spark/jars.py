@@ -46,7 +46,7 @@ _LOG_STORE = _HERE / "log_store" / "log-store.jar"
 
 def delta_jars() -> tuple[Path, ...]:
     """Return the local paths of Delta's jars. Missing ones are downloaded first (10 MB). Raises E701, E702."""
-    return _jars(_DELTA)
+    return _find_jars(_DELTA)
 
 
 def object_storage_jars(scheme: str) -> tuple[Path, ...]:
@@ -56,10 +56,10 @@ def object_storage_jars(scheme: str) -> tuple[Path, ...]:
     and E702 as `delta_jars`. Cost: some 40 file look-ups; the first time half a minute and 13 MB.
     """
     wanted = _OF_SCHEME.get(scheme)
-    return (*_jars(wanted), _LOG_STORE) if wanted else ()
+    return (*_find_jars(wanted), _LOG_STORE) if wanted else ()
 
 
-def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
+def _find_jars(jar_set: _JarSet) -> tuple[Path, ...]:
     wanted = _checksums(jar_set)
     configured = os.environ.get("WATERCLOCK_JARS")
     directory = Path(configured).expanduser() if configured else cache_directory() / "jars"
@@ -77,7 +77,7 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
             fix=f"copy {', '.join(missing)} there, or unset WATERCLOCK_JARS to have them fetched",
         )
     if missing:
-        _fetch(jar_set, wanted, directory)
+        _download(jar_set, wanted, directory)
     return tuple(directory / name for name in wanted)
 
 
@@ -133,7 +133,7 @@ def _checksums(jar_set: _JarSet) -> dict[str, str]:
     return {name: digest for digest, name in (line.split() for line in lines)}
 
 
-def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
+def _download(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
     java = find_java()
     try:
         make_private_folder(directory.parent)

@@ -58,7 +58,7 @@ def require_java() -> str:
     folder has no `release`, a JVM that prints its version, some 0.1 s.
     """
     command = find_java()
-    output = _release(Path(command)) or words_of(command)
+    output = _read_release(Path(command)) or words_of(command)
     found = _VERSION.search(output)
     if found is None:
         raise WaterclockError(
@@ -92,7 +92,7 @@ def words_of(command: str) -> str:
 
 def describe_java_installation() -> str:
     """Describe how to get a suitable Java on this machine: one that is installed, or else the command to install it."""
-    there = {place: _version_at(place) or 0 for place in _places()}
+    there = {place: _version_at(place) or 0 for place in _java_folders()}
     fitting = [place for place, version in there.items() if version >= OLDEST]
     if fitting:
         best = min(fitting, key=lambda place: (there[place] not in _USUAL, -there[place]))
@@ -121,7 +121,7 @@ def _why_missing(home: str | None) -> str:
     return f"Spark runs on Java {OLDEST} or newer; {reason}"
 
 
-def _places() -> Iterator[Path]:
+def _java_folders() -> Iterator[Path]:
     """Yield the Java folders of this machine: that of PATH, then the usual ones."""
     of_path = shutil.which("java")
     if of_path:
@@ -134,11 +134,11 @@ def _places() -> Iterator[Path]:
 
 
 def _version_at(home: Path) -> int | None:
-    found = _VERSION.search(_release(home / "bin" / "java"))
+    found = _VERSION.search(_read_release(home / "bin" / "java"))
     return int(found[1]) if found else None
 
 
-def _release(command: Path) -> str:
+def _read_release(command: Path) -> str:
     """Return the content of a Java's `release` file, or an empty text."""
     try:
         return (command.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")
@@ -146,6 +146,6 @@ def _release(command: Path) -> str:
         return ""
 
 
-def _shorten(said: str) -> str:
-    lines = "; ".join(line.strip() for line in said.splitlines() if line.strip())
+def _shorten(output: str) -> str:
+    lines = "; ".join(line.strip() for line in output.splitlines() if line.strip())
     return lines if len(lines) <= _MOST_WORDS else lines[: _MOST_WORDS - 1] + "…"

@@ -102,7 +102,7 @@ def jvm_start_error(java: str, log: JvmLog, error: Exception) -> WaterclockError
         "Spark's JVM does not start",
         where=f"{java}{settings}" + (f", SPARK_HOME={home}" if home else ""),
         why=words,
-        fix=_fix(home, log, words, has_settings=bool(settings)),
+        fix=_suggest_fix(home, log, words, has_settings=bool(settings)),
     )
 
 
@@ -131,7 +131,7 @@ def _shorten_log(lines: Sequence[str]) -> str:
     return words if len(words) <= _MOST_WORDS else "…" + words[-_MOST_WORDS + 1 :]
 
 
-def _fix(home: str | None, log: JvmLog, words: str, *, has_settings: bool) -> str:
+def _suggest_fix(home: str | None, log: JvmLog, words: str, *, has_settings: bool) -> str:
     if "insufficient memory" in words or "could not reserve" in words.lower():
         return f"free some memory: Spark's JVM may use up to 2 GiB; its whole output is in {log.path}"
     if home:

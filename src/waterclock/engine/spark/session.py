@@ -288,7 +288,7 @@ def open_session(
 
 
 def _start_session(
-    said: SparkSettings, work_folder: Path, *, lasts: bool, confined: FileLimits | None = None
+    spark_settings: SparkSettings, work_folder: Path, *, lasts: bool, confined: FileLimits | None = None
 ) -> tuple[SparkSession, JvmLog]:
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -299,9 +299,9 @@ def _start_session(
 
     require_user()
     # workers must use this very interpreter, or another that has our libraries
-    os.environ["PYSPARK_PYTHON"] = said.python or sys.executable
+    os.environ["PYSPARK_PYTHON"] = spark_settings.python or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if said.is_local:
+    if spark_settings.is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4js)  # its errors are reported as ours
@@ -315,7 +315,7 @@ def _start_session(
             why=error.strerror or str(error),
             fix="check that the project's storage is writable and has free space",
         ) from error
-    jars = (*delta_jars(), *(jar for scheme in said.schemes for jar in object_storage_jars(scheme)))
+    jars = (*delta_jars(), *(jar for scheme in spark_settings.schemes for jar in object_storage_jars(scheme)))
     settings = {
         "spark.jars": ",".join(jar.absolute().as_uri() for jar in jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -323,7 +323,7 @@ def _start_session(
         "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts, more=OPTIONS if confined else ()),
         "spark.executorEnv.PYTHONSAFEPATH": "1",  # otherwise workers import from the working folder, whoever owns it
         "spark.executorEnv.TZ": "UTC",  # a Python function gets times in the zone of its process
-        "spark.driver.memory": said.memory,
+        "spark.driver.memory": spark_settings.memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **_BOUNDS,
@@ -331,17 +331,17 @@ def _start_session(
         # Delta's SQL parser does not support the newer way of binding :name values, which then stay unbound
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         **SESSION_CONFS,
-        **(_FOR_THIS_MACHINE if said.is_local else _FOR_A_CLUSTER),
-        **({"spark.jars.packages": ",".join(said.packages)} if said.packages else {}),
-        **said.confs,
+        **(_FOR_THIS_MACHINE if spark_settings.is_local else _FOR_A_CLUSTER),
+        **({"spark.jars.packages": ",".join(spark_settings.packages)} if spark_settings.packages else {}),
+        **spark_settings.confs,
         **(CONFS if confined else {}),
     }
     # the log is outside the folders of a confined JVM, which could replace it by a link
     log = JvmLog.at((work_folder.parent if confined else work_folder) / "jvm.log")
-    conf = _spark_conf(settings, said.master)
+    conf = _spark_conf(settings, spark_settings.master)
     if SparkContext._gateway is None:  # noqa: SLF001 - an existing JVM is used; there is no public API
-        shown = {name: value for name, value in settings.items() if name not in said.secrets}
-        start_jvm(_spark_conf(shown, said.master), log, confined, jars)
+        shown = {name: value for name, value in settings.items() if name not in spark_settings.secrets}
+        start_jvm(_spark_conf(shown, spark_settings.master), log, confined, jars)
     try:
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:

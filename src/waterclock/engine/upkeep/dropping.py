@@ -35,7 +35,7 @@ class WindowsToDrop:
     now: datetime
 
 
-def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: datetime) -> WindowsToDrop:
+def find_droppable_windows(work: RunContext, table: Table, named_labels: Labels, now: datetime) -> WindowsToDrop:
     """Find the windows to drop, given the labels that the user names. Changes nothing.
 
     Raises E436 for a table whose rows do not belong to windows, for labels that do not start with its oldest, for
@@ -53,7 +53,7 @@ def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: da
             "`waterclock skip` leaves batches out; `waterclock recompute` makes them again",
         )
     _refuse_running(work, table)
-    low, high = said.bounds(table.cadence)
+    low, high = named_labels.bounds(table.cadence)
     record = work.ledger.reads.table(table.name)
     pieces = work.ledger.reads.slices(
         table.name, work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING, FOREVER

@@ -86,7 +86,7 @@ def _fill_ledger(work: RunContext, export: str | None) -> LedgerRebuildResult:
         work.ledger.declared.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)
     _find_renamed(work)
     rebuilt = LedgerRebuildResult(newest)
-    steps = [step for record in work.ledger.reads.tables() for step in _steps(work, record, rebuilt)]
+    steps = [step for record in work.ledger.reads.tables() for step in _list_steps(work, record, rebuilt)]
     for step in sorted(steps, key=lambda step: (step.at, step.version)):
         step.take(work, rebuilt)
     for record in work.ledger.reads.tables():
@@ -134,10 +134,10 @@ class _Step:
             keeping.move_head(self.table, self.version)
 
 
-def _steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> Iterator[_Step]:
+def _list_steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> Iterator[_Step]:
     known = work.ledger.keeping.known_claims(record.name)
     if record.kind == Kind.PUBLISH:
-        yield from _deliveries(work, record, known)
+        yield from _list_deliveries(work, record, known)
         return
     folder = _folder(work, record)
     if not table_exists(folder):
@@ -151,12 +151,12 @@ def _steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) 
     last = datetime.fromtimestamp(0, tz=work.real_now().tzinfo)
     for commit in commits.found:
         last = max(last, commit.at)  # versions are in order, whatever the clocks of their writers were
-        step = _step(work, folder, record, commit, known, rebuilt)
+        step = _build_step(work, folder, record, commit, known, rebuilt)
         if step is not None:
             yield replace(step, at=last)
 
 
-def _step(
+def _build_step(
     work: RunContext,
     folder: str,
     record: TableRecord,
@@ -198,7 +198,7 @@ def _read_commit_record(
     return CommittedClaim(claim, request, tuple(replace(result, version=version) for result in results), at)
 
 
-def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
+def _list_deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
     """Yield a publish's sealed claims that its destination has received. All if the project does not publish."""
     table = work.flow.tables.get(record.name)
     if table is None:

@@ -124,7 +124,7 @@ def _prepare_move(
     manifests = [read_manifest(made, each.result.slice_path) for each in current]
     pairs = [(manifest, _link_manifest(live, table, manifest, made, claim)) for manifest in manifests]
     content = link_content(made, folder, pairs, claim)
-    request = _request(
+    request = _build_request(
         live, table, [live.former.code(manifest.code, table.fingerprint) for manifest in manifests], is_recut=is_recut
     )
     request = replace(
@@ -134,7 +134,7 @@ def _prepare_move(
             label: _set_locations(live, reads) for label, reads in work.ledger.keeping.inputs_by_label(name).items()
         },
     )
-    results = [_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
+    results = [_build_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
     write_claim_record(folder, Claim(claim, request, request.now), results)
     newest = max(each.result.label for each in everything)
     identity = Identity(
@@ -172,7 +172,7 @@ def _link_manifest(live: RunContext, table: Table, manifest: Manifest, made: str
     )
 
 
-def _request(live: RunContext, table: Table, codes: Sequence[str], *, is_recut: bool) -> ClaimRequest:
+def _build_request(live: RunContext, table: Table, codes: Sequence[str], *, is_recut: bool) -> ClaimRequest:
     known = live.ledger.reads.find_table(table.name)
     return ClaimRequest(
         table=table.name,
@@ -189,7 +189,7 @@ def _request(live: RunContext, table: Table, codes: Sequence[str], *, is_recut: 
     )
 
 
-def _result(result: BatchResult, new: Manifest) -> BatchResult:
+def _build_result(result: BatchResult, new: Manifest) -> BatchResult:
     measures = {**result.measures, "rebuilt": True}
     return replace(result, version=-1, slice_path=new.slice_path, measures=measures, source=new.source)
 
@@ -273,7 +273,7 @@ def _apply_move(live: RunContext, move: Move) -> MovedTable:
     if move.identity is not None and move.content is not None:
         parts: dict[str, Any] = {key: tuple(of) if isinstance(of, list) else of for key, of in move.identity.items()}
         identity = Identity(**parts)
-        version = _commit(live, move, folder, identity, Content.of_dict(move.content))
+        version = _commit_content(live, move, folder, identity, Content.of_dict(move.content))
     found = None
     if move.first is not None:
         request, results = _read_claim(folder, move)
@@ -286,7 +286,7 @@ def _apply_move(live: RunContext, move: Move) -> MovedTable:
     )
 
 
-def _commit(live: RunContext, move: Move, folder: str, identity: Identity, content: Content) -> int:
+def _commit_content(live: RunContext, move: Move, folder: str, identity: Identity, content: Content) -> int:
     try:
         return commit_content(folder, identity, content)
     except NeedsSpark:

@@ -209,11 +209,11 @@ def _build_claim(
         restates=REBUILT,
         run=work.run,
     )
-    results = [_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
+    results = [_build_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
     return CommittedClaim(claim, request, tuple(results), now)
 
 
-def _result(piece: Slice, manifest: Manifest) -> BatchResult:
+def _build_result(piece: Slice, manifest: Manifest) -> BatchResult:
     return BatchResult(
         label=piece.label,
         end=piece.end,
@@ -234,13 +234,13 @@ def _identity(work: RunContext, table: Table, claim: int, manifests: Sequence[Ma
         table=table.name,
         kind=REBUILT,
         labels=tuple(label_of(manifest.label) for manifest in manifests),
-        newest_label=_newest(manifests),
+        newest_label=_newest_label(manifests),
         claim=claim,
         code=table.fingerprint,
         slices=tuple(manifest.slice_path for manifest in manifests),
     )
 
 
-def _newest(manifests: Sequence[Manifest]) -> str:
+def _newest_label(manifests: Sequence[Manifest]) -> str:
     newest: datetime | None = max((manifest.label for manifest in manifests), default=None)
     return "" if newest is None else label_of(newest)

@@ -168,7 +168,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
         other = second_set_context(work, cut, ledger)
         _seed_collected(work, cut, other)
         link_unmakeable_labels(work, cut, other)
-        outcome = _run(work, cut, other)
+        outcome = _run_second_set(work, cut, other)
         refuse_incomplete(work, cut, other, outcome)
         fault("rebuild.made")
         moves = prepare(work, cut, other, linked)
@@ -214,7 +214,7 @@ def remove_leftovers(work: RunContext, token: str) -> None:
             remove_folder(place)
 
 
-def _run(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
+def _run_second_set(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
     total = RunOutcome()
     runs, released = 0, set[tuple[str, datetime]]()
     while runs < _MOST_RUNS:

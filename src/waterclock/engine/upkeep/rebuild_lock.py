@@ -82,7 +82,7 @@ class RebuildLock:
     def __init__(self, work: RunContext, token: str) -> None:
         self._work, self._token = work, token
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="rebuild-hold", daemon=True)
+        self._thread = threading.Thread(target=self._extend_lock, name="rebuild-hold", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -92,7 +92,7 @@ class RebuildLock:
         self._done.set()
         self._thread.join()
 
-    def _beat(self) -> None:
+    def _extend_lock(self) -> None:
         lease = self._work.settings.lease
         while not self._done.wait(lease / 3):
             try:

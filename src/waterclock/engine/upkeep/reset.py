@@ -98,7 +98,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     keeping.end_reset(
         table,
         EmptyingCommit(version, claim),
-        start=_start(table, record.start),
+        start=_new_start(table, record.start),
         who=who,
         why=why,
         asked_again=(*found.publishes, *(found.readers if is_other else ())),
@@ -110,7 +110,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     export_ledger(work.ledger, work.lake.root)
 
 
-def _start(table: Table, known: datetime | None) -> datetime | None:
+def _new_start(table: Table, known: datetime | None) -> datetime | None:
     """Return the START after a reset: the declared one, or the start of the new window that contains the old START."""
     if table.start is not None or known is None:
         return table.start

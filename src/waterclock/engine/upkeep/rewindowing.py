@@ -240,14 +240,14 @@ def _write_slices(
             lake=work.lake,
             fold=table.fold,
             code=table.fingerprint,
-            source={piece.window.start: _source(piece, known) for piece in pieces},
+            source={piece.window.start: _source_notes(piece, known) for piece in pieces},
             name=table.name,
         ).manifests
     finally:
         work.sessions.release(spark)
 
 
-def _source(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
+def _source_notes(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
     """Build the source notes of a new slice: the paths of its old slices, and the items of all of them."""
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
