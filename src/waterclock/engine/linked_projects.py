@@ -62,7 +62,7 @@ class Links:
     def is_at_hand(self, table: Table) -> bool:
         """Return whether the ledger and the storage of a table's other project are on this machine.
 
-        Also True if the project cannot be found: that is an error to report, and no server is needed to find it.
+        Also True if the project cannot be found: its absence is an error, and no server is queried to find that.
         """
         try:
             place = self._open_source(table)[1].place()

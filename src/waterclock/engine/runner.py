@@ -285,7 +285,7 @@ class Runner:
     ) -> deque[Group]:
         """Return the groups that can start now; none under another applied flow, or without the object store."""
         # a watching runner reloads its changed files in the next round, or then reports that it is outdated
-        if has_newer_flow(self._work, is_told=self._waits):
+        if has_newer_flow(self._work, is_reported=self._waits):
             outcome.is_outdated = True
             self._elsewhere.clear()  # no runner is waited for
             return deque()

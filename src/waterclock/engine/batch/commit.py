@@ -140,9 +140,9 @@ def call_without_damaged_slices(
 ) -> Result:
     """Call `do` on the current slices of a MERGE or TEMPORAL table, without damaged ones that will be made again.
 
-    A damaged slice is left out in two cases: its label is one of `labels`, which are replaced (`do` gets True if there
-    was one), or its label is requested to be made again. Until then the table has no rows of it. Any other damaged
-    slice stops the batch. Damage is found when slices are read, so `do` is called again after each damaged one.
+    A damaged slice is left out if its label is one of `labels`, which are replaced, or is requested to be made again:
+    until then the table has no rows of it. `do` also gets whether a slice of `labels` was left out. Any other
+    damaged slice stops the batch. Damage is found when slices are read, so `do` is called again after each damaged one.
     """
     lost: set[str] = set()
     while True:

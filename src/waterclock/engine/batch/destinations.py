@@ -31,12 +31,11 @@ def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | 
 
 
 def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
-    """Raise E824 if the destination lost its newest delivery. Only report it if the whole table is delivered anyway.
+    """Raise E824 if the destination lost its newest delivery, and labels are delivered one by one.
 
-    Cost: one query of the destination, whatever its size; two if an older label was delivered last.
-
-    Raises:
-        WaterclockError: E824 if labels are delivered one by one, unless they are recomputed, which fixes it.
+    A recompute delivers all labels again, so that it raises nothing. If each delivery contains the whole table, the
+    loss is only reported. Cost: one query of the destination, whatever its size; two if an older label was delivered
+    last.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or not work.project.publish or group.verb == RECOMPUTE:

@@ -300,7 +300,7 @@ def _batch_findings(
 
 
 def evaluate_rules(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
-    """Evaluate rules with aggregates on `rows`. Returns their values by name. Cost: as `evaluate_aggregates`."""
+    """Evaluate rules with aggregates on `rows`. Return their values by name. Cost: see `evaluate_aggregates`."""
     values = evaluate_aggregates(rows, [rule.expression for rule in rules])
     return {rule.name: value for rule, value in zip(rules, values, strict=True)}
 

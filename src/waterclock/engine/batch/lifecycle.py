@@ -96,7 +96,7 @@ def _run_steps(attempt: GroupAttempt) -> None:
 def create_if_missing(attempt: GroupAttempt, bound: BoundInputs) -> MadeSlices | None:
     """Create the table before any claim, so that a takeover has a table in which to kill the claim.
 
-    Returns the rows that were made to find its columns, or None if the table already exists.
+    Returns the rows that were built to find its columns, or None if the table already exists.
     """
     work, table = attempt.work, attempt.table
     if table.kind is Kind.PUBLISH:

@@ -145,7 +145,7 @@ class _WindowReplacements:
         }
 
     def columns(self) -> dict[str, str]:
-        """Return the columns to add to the query's result, each with the window column that is its value."""
+        """Map each column to add to the query's result to the window value that it contains."""
         names = {value.start: MARKERS[value.name] for value in self.query.values}
         return {name: names[start] for start, name in self._analyse_query(self.query).columns.items()}
 

@@ -71,7 +71,7 @@ class OfflineState:
         return self.call.text
 
     def merged_sql(self, names: Sequence[str]) -> str:
-        """Return the SQL of the value of all labels together, from the columns with their partial aggregates."""
+        """Return the SQL of the value over all labels, from the columns `names` with their partial aggregates."""
         by, first = self.call.merge_aggregate, names[0]
         if by == "mean":
             kind = "double" if self.type == "double" else "decimal(38,10)"
@@ -164,7 +164,7 @@ def aggregate_columns(counts: Sequence[Count]) -> list[Column]:
 
 
 def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
-    """Return the columns to aggregate from the partial aggregates of several labels, for measures by their number."""
+    """Return the columns to aggregate from the partial aggregates of several labels. `counts` are by number."""
     found: list[Column] = []
     for at, count in counts.items():
         found += _value_columns(

@@ -1,7 +1,7 @@
 """Traces the columns of an analysed plan down to its inputs, by Spark's attribute ids. Pure functions.
 
-An input is recognised by the alias that it was given (`Sources`). If an operator is unknown, or runs code that the plan
-does not show, every column may be made from all its inputs. No input is ever left out.
+An input is recognised by the alias that it was given (`Sources`). Under an unknown operator, or one that runs code that
+the plan does not show, every column may depend on all its inputs. No input is ever left out.
 """
 
 from __future__ import annotations

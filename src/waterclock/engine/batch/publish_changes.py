@@ -107,7 +107,7 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
 
 
 def _find_delivered_input(work: RunContext, table: Table, batch: Batch) -> Input | None:
-    """Return the input of the newest delivery, or None if everything must be delivered."""
+    """Return the input of the newest delivery, or None if all rows must be delivered again."""
     last = find_last_delivery(work, table, batch)
     are_chosen = not table.columns.is_open or bool(table.columns.left_out)
     if last is not None and are_chosen and _has_other_code(work, table, last):

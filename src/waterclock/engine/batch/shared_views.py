@@ -32,7 +32,7 @@ LABEL = "_waterclock_label"
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """The rows of a view by label, and the read that replaces the view in a query."""
+    """The rows of a SHARED view by label, and the read that stands for the view in a query."""
 
     read: Read
     rows: Mapping[datetime, DataFrame]

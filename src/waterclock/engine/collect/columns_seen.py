@@ -140,7 +140,7 @@ def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType |
 
 
 def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:
-    """Return the columns to remove under IGNORE: those that an open list would add to a table that has columns."""
+    """Return the new columns to remove under IGNORE, which an open list would otherwise add to the table."""
     if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
         return ()
     return tuple(

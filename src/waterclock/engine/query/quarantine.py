@@ -82,7 +82,7 @@ def _paths_as_of(work: RunContext, table: Table, moment: ResolvedTick) -> list[s
 
 
 def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
-    """Group slices by the rules that checked them, so that no group has two slices of one label."""
+    """Group slices that were checked by the same rules. Slices of one label are in different groups."""
     found: dict[tuple[tuple[str, ...], int], list[Manifest]] = {}
     seen: Counter[tuple[tuple[str, ...], datetime]] = Counter()
     for manifest in manifests:
@@ -93,7 +93,7 @@ def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
 
 
 def _quarantined_rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return the quarantined rows of slices of different labels that were checked by the same rules."""
+    """Return the quarantined rows of one group of slices (see `_group_by_rules`)."""
     names = ", ".join(map(sql_text, manifests[0].aside_rules))
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
     of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]

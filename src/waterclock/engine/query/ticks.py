@@ -179,7 +179,7 @@ class _Search:
         )
 
     def find_awaited_gaps(self) -> tuple[MissingLabels, ...]:
-        """Return the missing labels that prevent newer ticks although later ones exist. Empty if gaps are allowed."""
+        """Return missing labels that prevent newer ticks although later labels exist. Empty if gaps are allowed."""
         if self.asked.is_partial:
             return ()
         found = self.ticks.find_awaited_windows(self.tables)

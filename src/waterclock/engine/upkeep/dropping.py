@@ -42,7 +42,7 @@ def find_droppable_windows(work: RunContext, table: Table, named_labels: Labels,
     windows that a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs. Raises E644
     during a rebuild of all tables.
     """
-    refuse_during_rebuild(work, is_looking=True)
+    refuse_during_rebuild(work, is_read_only=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
         why = f"it is {kind}, which has no windows of its own"

@@ -29,7 +29,7 @@ class UnusedSlot:
 def find_unused_slots(work: RunContext) -> list[UnusedSlot]:
     """Find replication slots in the ledger's records that no table needs. Queries no source, and starts no JVM.
 
-    Slots that a table with an open claim or a held batch may use are left out.
+    Slots of a table with an open claim or a held batch are left out, since these may still use them.
     """
     kept = work.ledger.past.list_retained_objects(None)
     found = []

@@ -73,7 +73,7 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
 
     Raises E407 if a batch is running, E420 or E432 for changes that cannot be applied, E644 during a rebuild of all.
     """
-    refuse_during_rebuild(work, is_looking=True)
+    refuse_during_rebuild(work, is_read_only=True)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables
     errors = [

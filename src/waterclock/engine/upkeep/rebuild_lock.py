@@ -17,18 +17,18 @@ from waterclock.ledger.write.rebuilding import rebuild_in_progress_error
 _POLL_SECONDS = 0.5
 
 
-def refuse_during_rebuild(work: RunContext, *, is_looking: bool = False) -> None:
+def refuse_during_rebuild(work: RunContext, *, is_read_only: bool = False) -> None:
     """Raise E644 while all tables are rebuilt. Release a rebuild lock that has expired, as for an expired claim.
 
     The lock's owner may only be paused. It made tables from an older cut, and must not replace the live ones any more.
-    With `is_looking`, nothing is changed.
+    With `is_read_only`, nothing is changed.
     """
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
     if known.is_blocking(work.real_now()):
         raise rebuild_in_progress_error(known)
-    if is_looking:
+    if is_read_only:
         return
     why = "its lease had expired, and a table was changed by hand since"
     work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=why)

@@ -52,7 +52,7 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
 
     Raises E407 if a batch is running, E432 if the destination keeps rows of the old labels, E644 during a rebuild.
     """
-    refuse_during_rebuild(work, is_looking=True)
+    refuse_during_rebuild(work, is_read_only=True)
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):
         return None

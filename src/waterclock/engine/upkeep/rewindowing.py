@@ -84,7 +84,7 @@ def find_rewindowing_obstacle(live: RunContext, table: Table, current: Sequence[
 
 
 def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
-    """Return why a column that is missing from some rows of a new window cannot be NULL there. None if it can.
+    """Return why a column that some rows of a new window are missing cannot be NULL there. None if it can.
 
     In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
     manifest.

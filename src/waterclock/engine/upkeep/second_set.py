@@ -83,7 +83,7 @@ class Cut:
         return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
 
     def is_redeclared(self, name: str) -> bool:
-        """Return whether a table's declaration changed since its rows were made, so that none of them are kept."""
+        """Return whether a table's declaration changed since its rows were made. If so, none of its rows are kept."""
         return name in self.differing
 
 
@@ -123,10 +123,10 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
 
 
 def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
-    """Return a copy of a table whose batches wait for no restated inputs and for no user in the second set.
+    """Return a copy of a table without rules that make its batches wait for a user, or run without some inputs.
 
-    Nothing is collected there. A batch follows inputs that are released, or succeed in a second attempt, after it was
-    made. Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
+    In the second set nothing is collected, and no user decides: a batch is made again at once if its inputs change.
+    Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
     """
     is_patient = table.closes is None and not has_partial
     return replace(table, on_restate=OnRestate.RECOMPUTE, partial_after=None if is_patient else table.partial_after)

@@ -48,7 +48,7 @@ class RetentionFacts:
 
 
 def find_retention_start(table: Table, now: datetime) -> datetime:
-    """Return the instant from which on all versions of a table are kept."""
+    """Return the instant since which all versions of a table are kept (KEEP VERSIONS, or else 30 days before `now`)."""
     kept: Duration = table.keep_versions or USUALLY_KEPT
     return kept.subtract_from(now, "UTC")
 
@@ -74,7 +74,7 @@ def find_replacement_times(
 
 
 def inputs_of(claims: Iterable[Claim], table: str) -> list[Input]:
-    """Return the inputs from a table that the batches of these claims read."""
+    """Return the inputs that the batches of these claims read from a table."""
     reads = (read for claim in claims for of_label in claim.request.inputs.values() for read in of_label)
     return [read for read in reads if read.table == table]
 
