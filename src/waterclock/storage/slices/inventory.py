@@ -14,7 +14,7 @@ from waterclock.files.filesystem import (
     entry_path,
     files_below,
     folders_in,
-    is_there,
+    file_exists,
     names_below,
     remove_file,
     remove_folder,
@@ -57,7 +57,7 @@ def newest_sealed(folder: str) -> SliceFolder | None:
 def sealed_newest_first(folder: str) -> Iterator[SliceFolder]:
     """Yield the sealed slice of each label, of its last claim, newest labels first. Cost: a listing per folder."""
     for path in _newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
-        sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
+        sealed = [each for each in folders_in(path) if each.startswith("c=") and file_exists(path / each / MANIFEST)]
         if sealed:
             last = max(sealed, key=_claim)
             yield _leaf(f"{path.relative_to(entry_path(folder, STAGE)).as_posix()}/{last}", is_sealed=True)
