@@ -1,4 +1,4 @@
-"""Writes sealed slices to a table by Spark, under the same claim's id, if a commit cannot just point to their files."""
+"""Writes sealed slices to a table by Spark, for commits that cannot just refer to the slices' existing files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def commit_by_spark(
     """Write the rows of sealed slices into the table by Spark, in place of the rows of their labels.
 
     With mode 'replace' they replace all rows. Return the version that carries the claim's id, also if it was committed
-    before. Cost: a read of the slices and a Delta write, about a second; needed only where `commit_slices` raises
+    before. Cost: a read of the slices and a Delta write, about a second. It is needed only if `commit_slices` raises
     NeedsSpark.
 
-    Raises  ClaimKilledError where the claim was killed first, E633 where Spark cannot commit to the store, E751 where
-            another writer changed the table after the identity's known version
+    Raises ClaimKilledError if the claim was killed first, E633 if Spark cannot commit to the store, and E751 if another
+    writer changed the table after the version that the batch knew.
     """
     require_log_store(spark, folder)
     refuse_foreign_since(folder, identity)
@@ -64,7 +64,7 @@ def commit_by_spark(
 
 
 def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
-    """Write the rows to Delta, and retry if another commit came first, such as OPTIMIZE or a kill of another claim."""
+    """Write the rows to Delta. Retry if another commit came first, such as OPTIMIZE or the kill of another claim."""
     for attempt in range(_MOST_TRIES):
         try:
             writer.save(folder)
@@ -80,9 +80,9 @@ def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
 
 
 def version_of(folder: str, claim: int) -> int:
-    """Return the version that Spark committed under a claim, or an earlier one under it: Spark skips an id used before.
+    """Return the version that Spark committed under a claim, now or earlier. Spark skips an id that was used before.
 
-    Raises  Killed, E632
+    Raises ClaimKilledError if the claim was killed, and E632 if the log has no commit of it.
     """
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":

@@ -1,4 +1,4 @@
-"""Builds the lists of files that one commit adds and removes, for exactly the version that was read."""
+"""Builds the lists of files that one commit adds to a table and removes from it, for the version that was read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _KNOWN_FEATURES = frozenset(
 )
 
 
-# table properties that require more of a writer than pointers to files
+# table properties that require more of a writer than references to existing files
 _BARS = frozenset({"delta.appendOnly", "delta.enableInCommitTimestamps", "delta.enableRowTracking"})
 
 
 class NeedsSpark(WaterclockError):
-    """Raised when a commit cannot just point to sealed files. Spark must write the rows, under the same claim's id."""
+    """Raised if a commit cannot just refer to the files of sealed slices: Spark must write the rows instead."""
 
     def __init__(self, reason: str, *, where: str | None = None) -> None:
         super().__init__("E631", f"the commit needs Spark: {reason}", where=where, fix="commit it by Spark")
@@ -39,7 +39,7 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
 
     Cost: proportional to the number of files added and removed.
 
-    Raises  NeedsSpark where pointers alone are not enough
+    Raises NeedsSpark if the commit cannot just refer to the slices' files.
     """
     if not manifests:
         return Change()
@@ -50,7 +50,7 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
 
 
 def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
-    """Return the change that adds `files` in place of live files; `instead_of` None replaces all live files."""
+    """Return the change that adds `files` and removes the live files `instead_of`, or all if that is None."""
     now = int(time.time() * 1000)
     gone = list(table.files.values()) if instead_of is None else instead_of
     return Change([add_of(file, None, now) for file in files], removes_of(gone), is_overwrite=instead_of is None)
@@ -126,7 +126,7 @@ def _adds(manifest: Manifest, *, partitioned: bool) -> list[Action]:
 
 
 def require_known_layout(table: OpenTable) -> None:
-    """Raise NeedsSpark if a table requires more of a writer than pointers to files."""
+    """Raise NeedsSpark if features or properties of a table forbid commits that only refer to existing files."""
     unknown = sorted(table.features - _KNOWN_FEATURES)
     configured = sorted(key for key, value in table.configuration.items() if _prevents_pointers(key, value))
     if unknown or configured:
@@ -136,7 +136,7 @@ def require_known_layout(table: OpenTable) -> None:
 
 
 def _prevents_pointers(key: str, value: str) -> bool:
-    """Return whether a property requires something that a commit of pointers cannot provide."""
+    """Return whether a table property requires more of each commit than references to existing files."""
     if key == "delta.columnMapping.mode":
         return value != "none"
     return key.startswith("delta.constraints.") or (key in _BARS and value == "true")

@@ -52,10 +52,10 @@ _PROPERTIES = {
 def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, project: str) -> None:
     """Create a table, or leave an existing one as it is. A table that was reset gets its columns. Cost: 10 ms.
 
-    Raises  E601 where the table belongs to another project
-            E624 where it is partitioned differently
-            E615 where a type cannot be stored
-            E622 where another writer's first commit was in progress at each attempt (transient)
+    Raises:
+        WaterclockError: E601 if the table belongs to another project, E624 if it is partitioned by other columns, E615
+            if a type cannot be stored, E622 (transient) if another writer's first commit was in progress at each
+            attempt.
     """
     wanted = [TIMELABEL] if is_partitioned else []
     for attempt in range(1, _MOST_TRIES + 1):
@@ -85,7 +85,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
 
 
 def _columns(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
-    """Return the change that adds columns to a table that has none since it was reset."""
+    """Return the change that gives a table its columns, if it has had none since it was reset."""
     actions = [metadata_of(table, schema, partition_columns)]
     if "timestamp_ntz" in schema and (protocol := needed_protocol(protocol_of(table), _FOR_LOCAL_TIMES)):
         actions.insert(0, {"protocol": protocol})
@@ -126,13 +126,13 @@ def _creation_conflict_error(folder: str) -> WaterclockError:
 
 
 def require_owner(folder: str, project: str) -> None:
-    """Raise an error if another project has created the table. Raises  E601 naming the owner."""
+    """Raise E601, naming the owner, if another project created the table."""
     with open_table(folder) as table:
         refuse_other_project(table, project)
 
 
 def refuse_other_project(table: OpenTable, project: str) -> None:
-    """Raise E601 if a table's properties name another project, or none."""
+    """Raise E601 if the table's properties name another project as its owner, or no project."""
     owner = table.configuration.get(PROJECT)
     if owner == project:
         return

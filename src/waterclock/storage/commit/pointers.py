@@ -1,4 +1,4 @@
-"""Adds a sealed slice to its table: one commit of pointers to its files.
+"""Adds sealed slices to their table: one commit that refers to their existing files, without a copy of rows.
 
 Each of the rules M1 to M6 (docs/decisions/commits-are-pointers.md) was found by breaking it: rows were lost, doubled or
 hidden without an error.
@@ -52,11 +52,12 @@ def commit_slices(
     Return the version that carries the claim's id, also if it was committed before. `schema` is the table's new schema;
     without one, the slices' new columns are added to the table. Cost: 10 ms at 100 commits, 20 ms at 1,000.
 
-    Raises  ClaimKilledError       where the claim was killed first
-            NeedsSpark   where pointers alone are not enough; nothing was committed then
-            E601, E616, E617 where the table belongs to another project, or the slices do not fit it
-            E622         where other commits came first at every attempt
-            E751         where another writer changed the table after the identity's known version
+    Raises:
+        ClaimKilledError: The claim was killed first.
+        NeedsSpark: The commit cannot just refer to the slices' files; nothing was committed.
+        WaterclockError: E601 if the table belongs to another project, E616 or E617 if the slices do not fit it, E622 if
+            other commits came first at every attempt, E751 if another writer changed it after the version that the
+            batch knew.
     """
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
     for look in range(_MOST_LOOKS):
@@ -82,10 +83,10 @@ def commit_slices(
 
 @dataclass(frozen=True, slots=True)
 class MergeStart:
-    """The table as it is before a MERGE, or `done`: the version that already carries the claim's id.
+    """The table as it is before a MERGE. `done` is the version that already carries the claim's id, else None.
 
-    `base` is the version that was read, `schema` and `live` are its columns and files. `may_rewrite`: a whole new state
-    may be committed.
+    `base` is the version that was read, `schema` and `live` are its columns and its live files. `may_rewrite`: one
+    commit may replace all files of the table.
     """
 
     done: int | None
@@ -96,7 +97,7 @@ class MergeStart:
 
 
 def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeStart:
-    """Read the table before slices are merged into it, and add their new columns to it. Raises  as `commit_slices`."""
+    """Read the table before slices are merged into it, and add their new columns to it. Raises as `commit_slices`."""
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
             known = table.schema
@@ -115,7 +116,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
 
 
 def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> None:
-    """Add to a table the columns that only its slices have."""
+    """Add the slices' columns that the table does not have."""
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
             wide = with_columns_of(table.schema, manifests)
@@ -130,10 +131,8 @@ def commit_state(
 ) -> int | None:
     """Commit the files below `path` in place of live files of version `base`: of `instead_of`, or of all if it is None.
 
-    Return the version, also if the claim was committed before. Return None if another commit came after `base`: the
-    files were made from outdated rows, and are removed.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Return the version, also if the claim was committed before. Return None and remove the files if another commit came
+    after `base`: they were made from outdated rows. Raises ClaimKilledError if the claim was killed first.
     """
     files = read_files(entry_path(folder), path)
     fault("rewritten")
@@ -158,16 +157,17 @@ def _try_state(
 
 
 def _try_commit(table: OpenTable, change: Change, identity: Identity) -> int | None:
-    """Commit on exactly the version that was read, unless another writer changed the table (E751)."""
+    """Commit on exactly the version that was read. Raise E751 if another writer changed the table."""
     if identity.known_version is not None and table.version > identity.known_version:
         refuse_foreign_since(table.folder, identity)
     return try_commit(table, change, identity)
 
 
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:
-    """Commit nothing under the claim's id, so that its data can never be committed. Do nothing if the data came first.
+    """Kill a claim: commit its id without data, so that its data can never be committed.
 
-    `project` is the table's owner, if the caller knows it. Cost: that of a commit.
+    No effect if the data was committed first. `project` is the table's owner, if the caller knows it. Cost: that of a
+    commit.
     """
     for look in range(_MOST_LOOKS):
         with open_table(folder) as table:
@@ -187,7 +187,7 @@ def commit_nothing(folder: str, identity: Identity) -> int:
 
 
 def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
-    """Commit a REPLACE state older than the head: only the claim's id and identity, which point at its sealed slice.
+    """Commit a REPLACE state older than the table's: only the claim's id and identity, which name its sealed slice.
 
     The table's rows stay as they are; only new columns are added. Otherwise as `commit_slices`.
     """
@@ -196,7 +196,10 @@ def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
 
 
 def find_claim_version(table: OpenTable, claim: int) -> int | None:
-    """Return the version that carries the claim's id, or None. The log itself would accept the id a second time."""
+    """Return the version that carries the claim's id, or None. The Delta log would accept the same id a second time.
+
+    Raises ClaimKilledError if the claim was killed, and E621 if its commit was removed from the log.
+    """
     if not table.has_claim(claim):
         return None
     folder = table.folder
@@ -220,7 +223,7 @@ def _schema_with(table: str, new: Sequence[str]) -> str:
 
 
 def _add_columns(table: OpenTable, wide: str, identity: Identity) -> None:
-    """Add columns to a table, in a commit by delta-rs, which knows the table features that their types require."""
+    """Add columns to a table in a commit by delta-rs, which also adds the table features that their types require."""
     known = fields_of(table.schema)
     added = [field for field in Schema.from_json(wide).fields if field.name not in known]
     metadata = {"userMetadata": Identity(identity.project, identity.table, "widen", (), "", 0, "").to_json()}

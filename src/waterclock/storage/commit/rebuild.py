@@ -1,6 +1,6 @@
 """Rebuilds a Delta table from its sealed slices in one commit.
 
-If the partitioning is unchanged, the commit only refers to the existing files; otherwise Spark writes the rows again.
+If the partitioning stays the same, the commit only refers to the existing files. Otherwise Spark writes the rows again.
 """
 
 from __future__ import annotations
@@ -43,12 +43,10 @@ def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitione
 def remake(
     spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, is_partitioned: bool
 ) -> int:
-    """Make these slices a table's only content. Return the new version, or the newest if nothing has to change.
+    """Make these slices a table's only content. Return the new version, or the newest one if nothing has to change.
 
     A table that was TEMPORAL gets the columns that only its slices have. Cost: milliseconds if the layout stays the
-    same; else all rows are written once.
-
-    Raises  ClaimKilledError where the claim was killed first
+    same; else all rows are written once. Raises ClaimKilledError if the claim was killed first.
     """
     add_new_columns(folder, identity, manifests)
     if has_exact_files(folder, manifests, is_partitioned=is_partitioned):
@@ -68,9 +66,8 @@ def remake(
 def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
     """Replace all rows of a table by those of `state`, in one commit under the claim's id. Return its version.
 
-    Cost: one write of the rows, and one more for each commit that came between.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Cost: one write of the rows, and one more for each commit that came between. Raises ClaimKilledError if the claim
+    was killed first.
     """
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
@@ -86,9 +83,8 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
 def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
     """Replace the rows of a table at version `base` by those of `state`, whose columns are in the table's order.
 
-    Return the version, or None if another commit came since. Cost: one write of the rows.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Return the version, or None if another commit came after `base`. Cost: one write of the rows. Raises
+    ClaimKilledError if the claim was killed first.
     """
     path = f"state/c={identity.claim}/v={base}"
     fault("merge")
@@ -97,10 +93,10 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
 
 
 def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:
-    """Recreate a table whose log was lost, with versions that continue above the last known one.
+    """Recreate a table whose log was lost. Its versions continue after `above`, the last known one.
 
-    Records that name an older version must never be resolved to a new version of the same number. Cost: 10 ms for each
-    version there was.
+    So a record of an older version never refers to a new version with the same number. Cost: 10 ms for each version
+    there was.
     """
     forget(folder)
     create_table(folder, schema, is_partitioned=is_partitioned, project=project)
@@ -108,7 +104,7 @@ def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, ab
 
 
 def raise_versions(folder: str, *, project: str, above: int) -> None:
-    """Raise a table's version to the last known one, by empty commits. Cost: 10 ms each."""
+    """Commit empty versions until the table's version is `above`, the last known one. Cost: 10 ms each."""
     nothing = Identity(project, "", RECREATED, (), "", 0, "")
     with open_table(folder) as table:
         while table.version < above:
@@ -117,14 +113,13 @@ def raise_versions(folder: str, *, project: str, above: int) -> None:
 
 
 def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> int:
-    """Remove all files and columns of a table in one commit and return its version. The next batch defines columns.
+    """Remove all files and columns of a table in one commit and return its version. The next batch defines the columns.
 
     The log continues, so that killed claims stay killed. A log is moved to `_delta_log.reset-<stamp>` next to it if it
-    is damaged, ends before version `above`, or cannot be continued by pointers alone. A new log then continues above
+    is damaged, ends before version `above`, or requires that Spark writes each commit. A new log then continues after
     `above`. Cost: an action for each file of the table; for a new log 10 ms for each version there was.
 
-    Raises  E601 where the table belongs to another project, ClaimKilledError where another reset of the
-            table took this one over
+    Raises E601 if the table belongs to another project, and ClaimKilledError if another reset took this one over.
     """
     if not is_older_than(folder, above) and (version := _empty_table(folder, identity)) is not None:
         return version
@@ -139,7 +134,7 @@ def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> in
 
 
 def _empty_table(folder: str, identity: Identity) -> int | None:
-    """Empty a table and return its version, or None if its log cannot be continued by pointers."""
+    """Empty a table and return its version, or None if its log is damaged or requires that Spark writes the commit."""
     try:
         while table_exists(folder):
             with open_table(folder) as table:
@@ -161,7 +156,7 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
 
 
 def move_log(folder: str, name: str) -> str:
-    """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder is no Delta table then."""
+    """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder is then no Delta table."""
     forget(folder)
     aside = entry_path(folder, f"_delta_log.{name}")
     move_folder(entry_path(folder, "_delta_log"), aside)
@@ -169,9 +164,9 @@ def move_log(folder: str, name: str) -> str:
 
 
 def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
-    """Make the slices a partitioned table's only content by pointers to their files. Return the version, or None.
+    """Make the slices a partitioned table's only content by references to their files. Return the version.
 
-    None means that this is impossible: the layout differs, or the table has labels without a manifest.
+    Return None if that is impossible: the layout differs, or the table has labels without a manifest.
     """
     with open_table(folder) as table:
         live = {(file.label, file.path) for file in table.files.values()}
@@ -189,9 +184,9 @@ def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manif
 
 
 def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
-    """Make the slices an unpartitioned table's only content by pointers to their files. Return the version, or None.
+    """Make the slices an unpartitioned table's only content by references to their files. Return the version.
 
-    None means that the table does not permit this, or that other commits came first at every attempt.
+    Return None if the table does not permit this, or if other commits came first at every attempt.
     """
     wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
     for _ in range(_MOST_LOOKS):
@@ -214,7 +209,7 @@ def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> in
 
 
 def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
-    """Write all rows in the requested layout, in one commit by Spark."""
+    """Replace all rows and the layout of a table by those of `rows`, in one commit by Spark. Return its version."""
     require_log_store(rows.sparkSession, folder)
     writer = (
         rows.write.format("delta")

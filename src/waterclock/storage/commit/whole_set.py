@@ -1,4 +1,4 @@
-"""Replaces the content of a table by content built elsewhere, with links to its files and one commit of pointers."""
+"""Replaces the content of a table by content built elsewhere: links its files, and commits references to them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _MOST_LOOKS = 200
 class Content:
     """The whole content of a table: files that are in its folder already, its columns, and metadata for its log.
 
-    `adds` are Delta's actions, `protocol` is that of the table the files come from.
+    `adds` are Delta's `add` actions, one per file; `protocol` is the Delta protocol of the table that the files come
+    from.
     """
 
     adds: tuple[Action, ...]
@@ -62,8 +63,8 @@ def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manife
     """Link the live files of the table at `made` into `folder`, and return them as its content.
 
     `linked` has the slices that are linked already, each as its manifest in `made` and that in `folder`. Other live
-    files, such as those of a state, are linked below `state/`. Cost: a link per file, and reading the footers of the
-    latter.
+    files, such as those of a MERGE state, are linked below `state/`. Cost: a link per file, and a read of the footers
+    of these other files.
     """
     here = {
         old.path: (new, int(after.sealed_at.timestamp() * 1000))
@@ -109,9 +110,10 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
 
     A missing table is created. If the claim's id was committed before, that version is returned and nothing is written.
 
-    Raises  ClaimKilledError       where the claim was killed first
-            NeedsSpark   where pointers alone are not enough; nothing was committed then
-            E601         where the table belongs to another project
+    Raises:
+        ClaimKilledError: The claim was killed first.
+        NeedsSpark: The commit cannot just refer to the files; nothing was committed.
+        WaterclockError: E601 if the table belongs to another project.
     """
     _create_if_absent(folder, content, project=identity.project)
     for look in range(_MOST_LOOKS):
@@ -129,7 +131,7 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
 
 
 def _create_if_absent(folder: str, content: Content, *, project: str) -> None:
-    """Create the table if it does not exist. The commit changes the layout of an existing one."""
+    """Create the table if it does not exist. The layout of an existing one changes only by the commit."""
     if not table_exists(folder):
         create_table(folder, content.schema, is_partitioned=bool(content.partition_columns), project=project)
 
@@ -152,7 +154,7 @@ def _change(table: OpenTable, content: Content) -> Change:
 
 
 def _metadata(table: OpenTable, content: Content) -> list[Action]:
-    """Return the metadata and protocol actions for columns, partitions and features that differ from the content's."""
+    """Return the actions that change columns, partitions and protocol of the table to those of the content."""
     actions: list[Action] = []
     protocol = protocol_of(table)
     if wanted := needed_protocol(protocol, content.protocol):

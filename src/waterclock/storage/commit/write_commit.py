@@ -1,7 +1,7 @@
-"""Writes a commit to a table's log: one file, created put-if-absent.
+"""Writes a commit to a table's Delta log: one file, created only if it does not exist.
 
-M1, M2 and M6 are rules of docs/decisions/commits-are-pointers.md.
-delta-rs writes the checkpoints and cleans up what they make obsolete.
+M1, M2 and M6 are rules of docs/decisions/commits-are-pointers.md. delta-rs writes the checkpoints, and removes log
+files that are obsolete then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Action = dict[str, Any]
 
 @dataclass(slots=True)
 class Change:
-    """The actions of one commit, which add and remove files of the table as it was read.
+    """The actions of one commit, which add files to the table as it was read, and remove files from it.
 
     `is_overwrite`: the added files replace the removed ones, of the same labels or of the whole table. `metadata`:
     actions that change the table's own metadata.
@@ -50,7 +50,7 @@ class Change:
 
 
 def add_of(file: DataFile, label: str | None, at: int) -> Action:
-    """Return the action that adds a file, made at `at` (milliseconds), to a label's partition or to a regular table."""
+    """Return the action that adds a file written at `at` (milliseconds since 1970) to the partition `label`, if any."""
     return {
         "add": {
             "path": path_in_log(file.path),
@@ -64,7 +64,7 @@ def add_of(file: DataFile, label: str | None, at: int) -> Action:
 
 
 def removes_of(files: Sequence[LiveFile]) -> list[Action]:
-    """Return the actions that remove live files of the version that was read, with their true size (M6)."""
+    """Return the actions that remove live files of the version that was read, with their recorded size (rule M6)."""
     now = _now()
     return [
         {
@@ -82,9 +82,9 @@ def removes_of(files: Sequence[LiveFile]) -> list[Action]:
 
 
 def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | None:
-    """Commit on exactly the version that was read. Return None if another commit came first (M1).
+    """Commit on exactly the version that was read. Return None if another commit came first (rule M1).
 
-    The commit carries the id of the identity's claim, if it has one. Cost: a small file, and a checkpoint now and then.
+    The commit carries the id of the identity's claim, if it has one. Cost: a small file, and sometimes a checkpoint.
     """
     version = table.version + 1
     if find_checkpoint_version(table.folder) >= version:
@@ -124,7 +124,7 @@ def metadata_of(table: OpenTable, schema: str, partition_columns: Sequence[str])
 
 
 def protocol_of(table: OpenTable) -> Action:
-    """Return the protocol that a table's log requires, as the content of an action."""
+    """Return the reader and writer versions and features that a table's log requires, as the content of an action."""
     found = table.delta().protocol()
     said: Action = {"minReaderVersion": found.min_reader_version, "minWriterVersion": found.min_writer_version}
     for key, features in (("readerFeatures", found.reader_features), ("writerFeatures", found.writer_features)):
@@ -169,7 +169,7 @@ def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
 
 
 def _build_txn_actions(identity: Identity) -> list[Action]:
-    """Return the `txn` action with the claim's id. Spark ignores such an action if it has no time (M2)."""
+    """Return the `txn` action with the claim's id, if any. Spark ignores such an action if it has no time (rule M2)."""
     if not identity.claim:
         return []
     return [{"txn": {"appId": app_id(identity.claim), "version": 1, "lastUpdated": _now()}}]
@@ -180,7 +180,7 @@ def _partition(label: str | None) -> dict[str, str]:
 
 
 def _checkpoint_interval(files: int) -> int:
-    """Return the number of commits between checkpoints. It grows with the files, so that commits cost the same."""
+    """Return the number of commits between checkpoints. It grows with the number of files, like the cost of one."""
     return max(_LEAST_BETWEEN_CHECKPOINTS, files // _FILES_A_COMMIT)
 
 

@@ -1,4 +1,4 @@
-"""Caches open tables: the cost of opening one grows with its files, that of an update only with the new commits."""
+"""Caches open tables. Opening one costs more the more files it has; an update costs more only with new commits."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ class OpenTable:
         return self._marked if self.files else ()
 
     def files_at(self, place: str) -> list[LiveFile]:
-        """Return the live files of a label: `place` is the label of a partition, or its folder in the stage."""
+        """Return the live files of a label. `place` is the label of a partition, or the label's folder in the stage."""
         files = self.files
         return [files[path] for path in sorted(self._places.get(place, ()))]
 
     def files_outside_stage(self) -> list[LiveFile]:
-        """Return the live files that belong to no slice: those that OPTIMIZE wrote, and those of folded states."""
+        """Return the live files that belong to no slice: those of OPTIMIZE, and those of MERGE and TEMPORAL states."""
         files = self.files
         return [files[path] for path in sorted(self._outside)]
 
@@ -238,7 +238,7 @@ def _file_of(add: Mapping[str, Any]) -> LiveFile:
 def open_table(folder: str) -> Iterator[OpenTable]:
     """Open a folder's table at its newest version, for one thread at a time.
 
-    Raises  E623 where the folder has no table, E643 where its log is damaged
+    Raises E623 if the folder has no table, and E643 if its log is damaged.
     """
     kept = _cache_entry(folder)
     with kept.lock:
@@ -285,7 +285,7 @@ def is_readable(folder: str, version: int) -> bool:
 
 
 def forget(folder: str) -> None:
-    """Drop a folder's table from the cache: its log was lost, and a new one may take its place."""
+    """Remove a folder's table from the cache: its log was lost, and a new one may take its place."""
     with _lock:
         for key in [key for key in _kept if key[0] == folder]:
             del _kept[key]
@@ -300,7 +300,7 @@ def _cache_entry(folder: str) -> _Kept:
 
 
 def _identity_of_log(folder: str) -> tuple[int, ...]:
-    """Return the device and inode of a table's log folder, which change if the log is replaced. Empty for a store."""
+    """Return the device and inode of a table's log folder, which change if it is replaced; empty for object stores."""
     if is_remote(folder):
         return ()
     try:
@@ -311,7 +311,7 @@ def _identity_of_log(folder: str) -> tuple[int, ...]:
 
 
 def _evict() -> None:
-    """Evict the oldest tables above the limits on tables and on files."""
+    """Remove the tables that were used longest ago from the cache while it exceeds its limits on tables and files."""
     with _lock:
         files = sum(kept.table.file_count for kept in _kept.values() if kept.table is not None)
         while len(_kept) > 1 and (len(_kept) > _MOST_KEPT or files > _MOST_FILES):

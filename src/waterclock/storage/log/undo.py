@@ -1,4 +1,4 @@
-"""Checks whether a foreign change of a table's data was undone."""
+"""Checks whether a change of a table's data by another writer was undone."""
 
 from __future__ import annotations
 
