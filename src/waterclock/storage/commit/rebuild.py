@@ -228,7 +228,7 @@ def _paths(manifests: Sequence[Manifest]) -> set[str]:
 
 
 def _version_of_all(folder: str, identity: Identity) -> int:
-    """Return the newest version of a table that already shows its slices. A new log first gets an empty commit."""
+    """Return the newest version of a table that already has the slices' files. A new log first gets an empty commit."""
     with open_table(folder) as table:
         if is_unfinished(folder, table.version):
             try_commit(table, Change(), identity)

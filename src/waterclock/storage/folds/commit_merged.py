@@ -1,4 +1,4 @@
-"""Commits the winning rows of a MERGE in one commit under the claim's id: by rewritten files or by Delta's MERGE."""
+"""Commits the winning rows of a MERGE, in one commit under the claim's id: by rewritten files or by Delta's MERGE."""
 
 from __future__ import annotations
 
@@ -48,11 +48,9 @@ def commit_winners(
 ) -> int:
     """Commit the winning rows of some slices in one commit. Return the version that carries the claim's id.
 
-    Cost: one Spark job while the table is small. Beyond that, a read of its keys and the files that change, or a Delta
-    MERGE (seconds) if the table does not permit to replace files. The MERGE runs under the session's confs, so the
-    session must be the batch's own.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Cost: one Spark job while the table is small. For a larger one, a read of its keys and of the files that change, or
+    a Delta MERGE (seconds) if files of the table may not be replaced. The MERGE runs with the session's settings, so
+    the session must be the batch's own. Raises ClaimKilledError if the claim was killed first.
     """
     for _ in range(_MOST_TRIES):
         if not may_rewrite_files(look):
@@ -115,7 +113,7 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
 
 
 def _is_race(raised: PySparkException) -> bool:
-    """Return whether another commit came between, such as OPTIMIZE or a kill of another claim. The MERGE is retried."""
+    """Return whether the MERGE failed because of another commit, such as OPTIMIZE. It is tried again then."""
     said = f"{raised.getCondition() or ''} {raised}".upper()
     return any(word in said for word in ("CONCURRENT", "METADATA_CHANGED", "PROTOCOL_CHANGED"))
 

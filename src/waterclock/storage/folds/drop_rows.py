@@ -1,8 +1,8 @@
-"""Copies a Parquet file without some of its rows, given their positions.
+"""Copies Parquet files without some of their rows, given the positions of these rows.
 
-Arrow copies the remaining rows batch by batch. It compares and decides nothing, so no type can be interpreted
-differently from Spark. Ten million rows of six columns take 2.5 s of CPU. `can_copy_without_rows` checks beforehand
-that a copy would have the same schema and codec.
+Arrow copies the remaining rows batch by batch. It compares no values, so it cannot treat a type differently from Spark.
+Ten million rows of six columns take 2.5 s of CPU. `can_copy_without_rows` checks beforehand that a copy would have the
+same schema and codec.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ def can_copy_without_rows(folder: Path, paths: Sequence[str]) -> bool:
 
 
 def copy_without_rows(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
-    """Copy files into the folder `into`, without the rows at the positions `gone` (64 bits each, any order, from 0).
+    """Copy files into the folder `into`, without the rows at the positions `gone`.
 
-    Paths are relative to `folder`; small files are joined. If no rows remain, no file is written.
+    `gone` maps each path to an array of row numbers (64 bits, from 0, in any order). Paths are relative to `folder`.
+    Small files are joined. If no rows remain, no file is written.
     """
     make_folder(folder / into)
     bins = list(_bins(folder, list(gone)))
@@ -66,7 +67,7 @@ def copy_without_rows(folder: Path, gone: Mapping[str, pa.Array], into: str) -> 
 
 
 def _kind(path: Path) -> _CopyKind | None:
-    """Return the schema and codec of a file, or None if Arrow cannot write a file with the same ones."""
+    """Return the schema and codec of a file, or None if Arrow would write a copy with another schema or codec."""
     with pq.ParquetFile(readable(path)) as file:
         schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
     codecs = {
@@ -76,7 +77,7 @@ def _kind(path: Path) -> _CopyKind | None:
     }
     if len(codecs) > 1 or not codecs <= _CODECS.keys():
         return None
-    # Arrow reads the old INT96 as a time without a zone, so that the copy has another type: this comparison detects it
+    # Arrow reads the old type INT96 as a time without a zone, so a copy would have another type: compare the schemas
     beside = io.BytesIO()
     try:
         _writer(beside, schema, "none").close()
@@ -100,7 +101,7 @@ def _writer(where: Path | IO[bytes], schema: pa.Schema, codec: str, **more: obje
 
 
 def _bins(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
-    """Group files of one kind up to a size, in at least two groups, so that both threads have work."""
+    """Group files of equal schema and codec up to a size, in at least two groups, so that both threads have work."""
     by_kind: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for path in paths:
         kind = _kind(folder / path)
@@ -129,7 +130,7 @@ def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy
         raise AssertionError(f"{paths[0]} cannot be copied, which was to be asked before")
     footers = [pq.read_metadata(readable(folder / path)) for path in paths]
     repeating, most, rows = _dictionaries(footers), _rows_a_group(footers), 0
-    # strings that repeat are copied dictionary-encoded, without decoding and counting them again
+    # copy repeated strings as dictionary codes, without decoding and encoding them again
     with pq.ParquetFile(readable(folder / paths[0]), read_dictionary=repeating) as file:
         schema = file.schema_arrow
     how = {"use_dictionary": repeating or False, "write_statistics": _list_bounded_columns(footers) or False}
@@ -184,7 +185,7 @@ def _chunks(footers: Sequence[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaDa
 
 
 def _dictionaries(footers: Sequence[pq.FileMetaData]) -> list[str]:
-    """Return the columns that the original writer stored with a dictionary, since their values repeat."""
+    """Return the columns that the original files store with a dictionary, since their values repeat."""
     return sorted({chunk.path_in_schema for chunk in _chunks(footers) if _DICTIONARY & set(chunk.encodings)})
 
 

@@ -1,7 +1,7 @@
-"""Folds slices of changes into a state, from nothing or onto an earlier state.
+"""Computes the state of a MERGE table from slices of changes, starting from an earlier state or from nothing.
 
-Per key the row with the highest (ORDER BY, label) wins; if it is a delete, the key is gone. A column that a slice does
-not contain keeps its value, back to the key's last delete.
+Per key the row with the highest (ORDER BY, label) wins; if it is a delete, the state does not have the key. A column
+that a slice does not contain keeps the value that it had, if the key was not deleted since.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 _SLICE = "_waterclock_slice"
 _ORDER = "_waterclock_order"
 _CARRIES = "_waterclock_carries"
-# precedence at equal order: the keys asked for, deletes before the state, the state, the slices after it
+# precedence at equal order, lowest first: placeholder rows of requested keys, deletes of slices before the state, the
+# state, the slices after it
 _ASKED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
 _ALL = -1
 
-# the highest ORDER BY of a sealed slice's deletes, None if it has none. Slices never change, so it is cached
+# whether a sealed slice has deletes, and their highest ORDER BY. Slices never change, so this is cached
 _delete_highs: dict[tuple[str, str, Merge], tuple[bool, str | None]] = {}
 _lock = threading.Lock()
 
@@ -57,9 +58,10 @@ def fold(
     schema: str,
     past: FoldBase | None = None,
 ) -> DataFrame:
-    """Return the state that the slices of a table fold into, onto `past` or from nothing; `schema` is the table's.
+    """Return the state of a MERGE table after some slices, starting from `past`, or from nothing if it is None.
 
-    Cost: one shuffle of their rows, and a second pass by key if some slices have no value for some columns.
+    `schema` is the table's. Cost: one shuffle of the rows, and a second pass by key if some slices do not have all
+    columns.
     """
     rows = _select_winners(
         _read_rows(spark, folder, manifests, merge, schema, past or FoldBase()), manifests, merge, schema
@@ -76,9 +78,9 @@ def winners_of(
     schema: str,
     past: FoldBase,
 ) -> DataFrame:
-    """Return the row of each of `keys` that wins the fold; the column DELETED marks deletes.
+    """Return, for each of `keys`, the row that wins over all others. The column DELETED marks deletes.
 
-    Cost: a read of all rows, a shuffle of those with these keys
+    Cost: a read of all rows, and a shuffle of those with these keys.
     """
     rows = _read_rows(spark, folder, manifests, merge, schema, past)
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
@@ -106,9 +108,10 @@ def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) 
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
-    """Return a slice's rows: its own columns in the table's types, those of ORDER BY, and one that marks deletes.
+    """Return a slice's rows with the slice's own columns, the columns of ORDER BY, and a column that marks deletes.
 
-    ORDER BY and DELETE WHEN may name a column that is newer than the slice, and NULL in its rows.
+    The columns have the table's types. ORDER BY and DELETE WHEN may name a column that is newer than the slice, and
+    therefore NULL in its rows.
     """
     own = {*fields_of(manifest.schema), *merge.order_by}
     rows = mark_deletes(frame_of_slices(spark, folder, [manifest], schema), merge)
@@ -116,15 +119,15 @@ def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge,
 
 
 def mark_deletes(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Add a column that marks deletes."""
+    """Add the column DELETED, which is TRUE for rows that meet DELETE WHEN."""
     return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
 
 
 def add_ordering_columns(schema: str, table: Table) -> str:
     """Return a schema with the declared columns that ORDER BY and DELETE WHEN name and that no slice has yet.
 
-    They are NULL in all rows. A name inside another word or a text counts as named: an extra column only costs its
-    read.
+    These columns are NULL in all rows. A name inside another word or a text also counts: an extra column only makes the
+    read a little slower.
     """
     if table.fold is None:
         return schema
@@ -140,7 +143,7 @@ def add_ordering_columns(schema: str, table: Table) -> str:
 
 
 def can_lose_to_deletes(merge: Merge) -> bool:
-    """Return whether an earlier label's delete may remove a later label's row. Without ORDER BY a later label wins."""
+    """Return whether a delete of an earlier label may remove a row of a later one. This needs an ORDER BY."""
     return bool(merge.delete_when and merge.order_by)
 
 
@@ -149,7 +152,7 @@ def slices_with_later_deletes(
 ) -> tuple[Manifest, ...]:
     """Return the slices of `earlier` (paths) with a delete that sorts after the first row of a later slice.
 
-    Cost: each manifest is read once a process.
+    Cost: each manifest is read once per process.
     """
     if not can_lose_to_deletes(merge):
         return ()
@@ -181,13 +184,13 @@ def later_slices_with_deletes(
 def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
-    """Return the last delete of each key in the slices: columns `_key<n>`, and its order and label."""
+    """Return the last delete of each key in the slices: its key columns as `_key<n>`, and its order and label."""
     rows = mark_deletes(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
     return rows.groupBy(*_keys(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
 def drop_deleted_rows(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
-    """Remove the rows whose key has a later delete, by order and label."""
+    """Remove the rows of `winners` whose key has a delete with a higher order or label in `deletes`."""
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
     return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
 
@@ -231,13 +234,13 @@ def _add_order(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataF
 
 
 def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
-    """Return a delete for each key that sorts below all other rows, so that an unknown key counts as gone."""
+    """Return a delete for each key that sorts below all other rows, so that the result also has keys without rows."""
     rows = fill_columns(keys, schema).withColumn(DELETED, F.expr("true"))
     return _add_order(rows, merge, f"'{place}'", _ALL)
 
 
 def _group_by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[Manifest]]:
-    """Group slices with the same columns: each group is one read, however many slices it has."""
+    """Group slices by their columns. All slices of a group are read at once, however many there are."""
     groups: dict[tuple[str, ...], list[Manifest]] = {}
     for manifest in manifests:
         if manifest.files:
@@ -256,7 +259,7 @@ def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge
 
 
 def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
-    """Return the winning rows if some slices have no value for a column: the last row with the column provides it."""
+    """Return the winning rows if some slices do not have all columns. The last row with a column provides its value."""
     from pyspark.sql import Window
 
     keys = [F.col(quote_name(key)) for key in merge.keys]

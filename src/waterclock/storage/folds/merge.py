@@ -48,12 +48,12 @@ def merge_slice(
 ) -> int:
     """Merge a new label's sealed slice into its table, in one commit under the claim's id. Return its version.
 
-    `manifest` is newer than every label of the table. `earlier` are the paths of the slices before it, whose deletes
-    may sort after late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
+    The label of `manifest` must be newer than every label of the table. `earlier` are the paths of the slices before
+    it, whose deletes may sort after late rows. Cost: 10 ms into an empty table if keys are unique, else as
+    `commit_winners`.
 
-    Raises  ClaimKilledError where the claim was killed first
-            E620 for two different rows of one key and order
-            E616, E617 where the slice does not fit the table
+    Raises ClaimKilledError if the claim was killed first, E620 for two different rows with the same key and order, and
+    E616 or E617 if the slice does not fit the table.
     """
     manifest = clear_foreign_bounds(manifest, merge)
     look = prepare_merge(folder, identity, [manifest])
@@ -87,19 +87,18 @@ def restate_slices(
 ) -> int:
     """Commit sealed slices of late, restated or new labels in one commit on the newest state. Return its version.
 
-    `steps` are the current slices of all labels, including replaced ones, with the versions that hold their states.
-    Where the head's rows decide about one slice (`is_decided_by_head`), only the label's slices and those with deletes
-    that may sort after its rows are read. Otherwise the winners are recomputed for the keys that the old and the new
-    slices touch. They are computed from the newest stored state before their labels and the slices after it, and from
-    START only if no state is stored. The head never moves back to an older label. Cost: a read of those slices, and as
+    `steps` are the current slices of all labels, including replaced ones, with the versions that hold their states. If
+    the newest state's rows decide about the only slice (`is_decided_by_head`), only the label's slices and those with
+    deletes that may sort after its rows are read. Otherwise the winners are recomputed for all keys of the old and the
+    new slices. They are computed from the newest stored state before these labels and the slices after it, or from
+    START if no state is stored. The table never goes back to an older label. Cost: a read of those slices, and as
     `commit_winners`.
 
-    `is_whole`: a replaced slice is damaged and not among `steps`, so the keys it touched are unknown. The whole table
-    is then recomputed from that stored state and those slices: one fold, and one write of all rows.
+    `is_whole`: a replaced slice is damaged and not among `steps`, so its keys are unknown. The whole table is then
+    recomputed from that stored state and those slices, and all rows are written.
 
-    Raises  as `merge_slice`
-            E605 where a replaced slice has the same rows, is live, and is damaged
-            E640 where slices that are needed are gone
+    Raises as `merge_slice`. Also raises E605 if a replaced slice has the same rows, is live, and is damaged, and E640
+    if a slice that is needed is gone.
     """
     folder = lake.folder(manifests[0].table)
     look = prepare_merge(folder, identity, manifests)
@@ -115,7 +114,7 @@ def restate_slices(
         if _is_same(each, new[each.label]):
             del new[each.label]
             if any(file.path in shown for file in each.files):
-                require_whole(folder, each)  # its rows are the table's: keeping them would keep the damage
+                require_whole(folder, each)  # the table uses its files, so the damage would stay
     replaced = [each for each in old if each.label in new and each.rows]
     if not replaced and not any(each.rows for each in new.values()):
         return commit_nothing(folder, identity)
@@ -140,7 +139,7 @@ def restate_slices(
 
 
 def _is_unique(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> bool:
-    """Return whether each key has only one row. Raise E620 for two rows of one key that contradict each other."""
+    """Return whether no key has two rows. Raise E620 for two different rows with the same key and order."""
     if not duplicate_keys(spark, folder, manifest, merge.keys, most=1):
         return True
     require_one_row_per_order(spark, folder, manifest, merge)
@@ -148,7 +147,7 @@ def _is_unique(spark: SparkSession, folder: str, manifest: Manifest, merge: Merg
 
 
 def _is_same(old: Manifest, new: Manifest) -> bool:
-    """Return whether a restatement changes nothing: the same rows, under the same code."""
+    """Return whether a restatement changes nothing: the slices have the same rows, made by the same code."""
     return old.digest is not None and old.digest == new.digest and old.code == new.code
 
 

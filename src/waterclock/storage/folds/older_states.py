@@ -1,9 +1,9 @@
-"""Returns the rows of an older state: from a Delta version, from its slices, or recomputed and cached.
+"""Returns the rows of an older state: from a Delta version, from slices, or recomputed and cached.
 
-A MERGE state that no version contains any more is folded from the newest stored state before it. A TEMPORAL one is
+A MERGE state that no version contains any more is folded from the newest stored state before it. A TEMPORAL state is
 computed from all its slices. The result is cached below `history/<schema>/<table>/<label>/`, under a name derived from
-its inputs. Every process computes the same rows for a name, so none has to wait for another, and cached states never
-change.
+its inputs. Every process computes the same rows for a name, so no process has to wait for another, and cached states
+never change.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: C
     Cost: no job, as `frame_at` and `frame_of_slices`. Only a MERGE or TEMPORAL state that must be recomputed costs a
     fold of the slices since the newest stored state before it, once.
 
-    Raises  E640 where neither a version nor the slices are kept
-            E705 where nothing was ever committed and no types are declared
+    Raises E640 if neither a version nor the slices exist any more, and E705 if the table has no batch yet and declares
+    no types.
     """
     folder = lake.folder(table.name)
     if not resolved.steps:
@@ -73,12 +73,11 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: C
 
 
 def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogStep]) -> DataFrame:
-    """Return a MERGE or TEMPORAL table's state after `steps`, its current slices from START on.
+    """Return the state of a MERGE or TEMPORAL table after `steps`, its current slices from START on.
 
-    It has the table's current columns. Cost: none beyond the read where the state is stored. Otherwise a fold of the
-    slices since the newest stored state (MERGE), or of all slices (TEMPORAL), once.
-
-    Raises  E640 where a slice is gone that is needed to recompute the state
+    It has the table's current columns. Cost: only the read if the state is stored. Otherwise, once, a fold of the
+    slices since the newest stored state (MERGE), or of all slices (TEMPORAL). Raises E640 if a slice is gone that is
+    needed to recompute the state.
     """
     folder, keyed = lake.folder(table.name), table.merge or temporal_of(table)
     schema, names = table_schema(folder).json(), _names(keyed, steps)
@@ -95,10 +94,10 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
 
 
 def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Return the state that all slices of a MERGE or TEMPORAL table fold into.
+    """Return the state of a MERGE or TEMPORAL table, computed from all its slices.
 
-    It has the columns of the versions, or those of a MERGE table and its slices: if the table was TEMPORAL before, only
-    the slices have the column with the time of a row.
+    A TEMPORAL table's state has the columns of its versions. A MERGE table's state has the columns of the table and of
+    its slices. If the table was TEMPORAL before, only the slices have the column with the time of a row.
     """
     if table.merge is None:
         return versions_of(spark, folder, manifests, table)
@@ -122,14 +121,14 @@ class BaseState:
     manifests: tuple[Manifest, ...]
 
     def fold_base(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> FoldBase:
-        """Return the base onto which `later` slices are folded."""
+        """Return the base for a fold of `later` slices: this state, and its deletes that may beat their rows."""
         return FoldBase(self.state, slices_with_later_deletes(folder, self.made_of, later, merge, schema))
 
 
 def find_newest_state(
     spark: SparkSession, lake: Lake, table: str, steps: Sequence[LogStep], merge: Merge, schema: str
 ) -> BaseState:
-    """Find the newest stored state among those after each of `steps`. Raises  E640 where a slice after it is gone."""
+    """Find the newest stored state among those after each of `steps`. Raises E640 if a slice after it is gone."""
     folder, names = lake.folder(table), _names(merge, steps)
     state: DataFrame | None = None
     count, tried = len(steps), 0
@@ -157,7 +156,7 @@ def _read_stored_state(
 
 
 def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
-    """Read the manifests of slices. Raises  E640 where one is gone."""
+    """Read the manifests of slices. Raises E640 if one is gone."""
     found = []
     for step in steps:
         if not is_sealed(folder, step.slice_path):
@@ -180,7 +179,7 @@ def place_in_steps(
 ) -> tuple[tuple[LogStep, ...], list[Manifest]]:
     """Return the steps before the first label of `manifests`, and the table's slices from that label on.
 
-    `manifests` are among them, in place of the current slices of their labels. Raises  E640 for a lost slice.
+    In these slices `manifests` take the place of the current slices of their labels. Raises E640 if a slice is gone.
     """
     labels = {each.label for each in manifests}
     first = min(labels)
@@ -190,7 +189,7 @@ def place_in_steps(
 
 
 def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
-    """Return a name for the state after each step: a digest of everything it is made of."""
+    """Return a name for the state after each step: a digest of the declaration and of all slices up to the step."""
     made_of = blake2b(json.dumps(astuple(keyed)).encode(), digest_size=12)
     names = []
     for step in steps:

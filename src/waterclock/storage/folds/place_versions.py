@@ -1,4 +1,4 @@
-"""Commits new versions of the keys that slices touch to a TEMPORAL table, for new, late or restated labels."""
+"""Commits the versions of a TEMPORAL table's keys for slices of new, late or restated labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Table
     from waterclock.storage.commit.pointers import MergeStart
 
-# if the new slices have at least this share of all raw rows, the whole table is recomputed without reading it
+# from this share of all raw rows in the new slices on, the whole table is recomputed from the slices
 _WHOLE_FROM = 0.25
 _MOST_TRIES = 5
 _NEW = "_waterclock_new"
@@ -41,10 +41,10 @@ _NEW = "_waterclock_new"
 
 @dataclass(frozen=True, slots=True)
 class _NewSlices:
-    """New slices among `slices`, which are all slices of the table in label order, including the new ones.
+    """New slices, and `slices`: all slices of the table in label order, including the new ones.
 
     `rivals`: the slices that the new ones replace, or for a new snapshot the snapshot before it. `most`: an upper bound
-    of the touched keys, which is the number of rows in the slices searched for them.
+    for the number of keys to recompute, which is the number of rows in the slices that are searched for them.
     """
 
     new: tuple[Manifest, ...]
@@ -65,19 +65,20 @@ def place_slices(
 ) -> int:
     """Commit sealed slices of new, late or restated labels to a TEMPORAL table, in one commit. Return its version.
 
-    `steps` are the current slices of all labels, including replaced ones. The versions of the keys that the old and the
-    new slices touch are recomputed from all their raw rows. They replace those keys' versions as `swap_rows` does;
-    where delta-rs must not write, Spark merges the differences.
-    Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. The whole table is
+    `steps` are the current slices of all labels, including replaced ones. All versions of the keys in the old and the
+    new slices are recomputed from the raw rows of these keys, and replaced (`swap_rows`). If files of the table may not
+    be replaced, Spark merges the differences.
+
+    Cost: a scan of the slices, a shuffle and sort of these keys' rows, and as `swap_rows`. The whole table is
     recomputed in these cases:
-    - The new slices are a quarter of all raw rows.
+
+    - The new slices are at least a quarter of all raw rows.
     - A snapshot has other columns than the one that it replaces or follows.
-    - A new snapshot comes before others, whose new keys then begin later.
+    - A new snapshot comes before others: keys that only these have may then begin later.
     - `is_whole` is set: a replaced slice is damaged and not among `steps`.
 
-    Raises  ClaimKilledError where the claim was killed first
-            E616, E617 where a slice does not fit the table
-            E640 where slices that are needed are gone
+    Raises ClaimKilledError if the claim was killed first, E616 or E617 if a slice does not fit the table, and E640 if a
+    slice that is needed is gone.
     """
     folder = lake.folder(table.name)
     shown = [table_manifest(manifest, temporal_of(table)) for manifest in manifests]
@@ -110,12 +111,10 @@ def resulting_versions(
     *,
     is_whole: bool = False,
 ) -> DataFrame:
-    """Return the versions that a table has once `place_slices` commits sealed slices.
+    """Return the versions that a table will have once `place_slices` commits sealed slices.
 
-    Cost: no job here. The frame scans the head and the slices, and shuffles and sorts the touched keys' rows, or all
-    rows where `place_slices` recomputes the whole table.
-
-    Raises  E640 where slices that are needed are gone
+    Cost: no job here. The frame scans the newest state and the slices. It shuffles and sorts the rows of the keys to
+    recompute, or all rows if `place_slices` recomputes the whole table. Raises E640 if a slice that is needed is gone.
     """
     folder, shown = lake.folder(table.name), [table_manifest(manifest, temporal_of(table)) for manifest in manifests]
     schema = with_columns_of(table_schema(folder).json(), shown)
@@ -161,30 +160,30 @@ def _find_rivals(
 
 
 def _has_other_columns(among: _NewSlices) -> bool:
-    """Return whether snapshots differ in columns: read together, a NULL and a missing column would look the same."""
+    """Return whether a new snapshot and its rivals differ in columns: NULL and a missing column would look equal."""
     columns = fields_of(among.new[0].schema).keys()
     return any(fields_of(rival.schema).keys() != columns for rival in among.rivals)
 
 
 def _is_before_other_snapshot(among: _NewSlices) -> bool:
-    """Return whether a new snapshot, which replaces none, comes before another: keys may begin later in that one."""
+    """Return whether a new snapshot replaces none and comes before another, whose new keys may then begin later."""
     label = among.new[-1].label
     return label < among.slices[-1].label and all(rival.label != label for rival in among.rivals)
 
 
 def _previous_snapshot(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
-    """Return the snapshot that a new one follows."""
+    """Return the snapshot before `manifest`, as a tuple of one, or an empty tuple."""
     earlier = sorted((each for each in others if each.label < manifest.label), key=lambda each: each.label)
     return tuple(earlier[-1:])
 
 
 @contextmanager
 def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> Iterator[DataFrame | None]:
-    """Yield the keys that new slices touch, or None if there are none.
+    """Yield the keys whose versions must be recomputed for new slices, or None if there are none.
 
-    A slice of changes touches its own keys and those of the slice that it replaces; some may occur twice. A snapshot
-    contains every key, and touches those whose rows differ from the snapshot that it replaces or follows. These are
-    computed once and cached within the block.
+    For a slice of changes these are its own keys and those of the slice that it replaces; some may occur twice. A
+    snapshot contains every key, so for a snapshot they are the keys whose rows differ from the snapshot that it
+    replaces or follows. They are computed once and cached within the block.
     """
     if not table.is_snapshot:
         yield _read_keys(spark, folder, table, among)
@@ -251,7 +250,7 @@ def _put(
 
 
 def _difference(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the versions that are new or changed, and those that are gone, marked as deleted."""
+    """Return the versions that are new or changed, and those that no longer exist, marked as deleted."""
     on = [*keys, EFFECTIVE]
     rest = [name for name in new.columns if name not in on]
     ours = new.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, rest))}) AS {_NEW}")

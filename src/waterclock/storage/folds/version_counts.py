@@ -1,4 +1,4 @@
-"""Counts the versions of a TEMPORAL table's keys. The plan of a look-up by time depends on these counts."""
+"""Counts the versions of a TEMPORAL table's keys, by which a join that looks up rows by time chooses its plan."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _lock = threading.Lock()
 
 
 def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> FrameStatistics | None:
-    """Count the versions of each key as of a version of the table. Return None if that version is no longer readable.
+    """Count the versions of each key as of a version of the table. Return None if the table's version is not readable.
 
-    Cost: a read of the key columns, beyond two million rows a Spark job with one shuffle. The result is cached.
+    Cost: a read of the key columns; beyond two million rows a Spark job with one shuffle. The result is cached.
     """
     with _lock:
         known = _kept.get((folder, version))

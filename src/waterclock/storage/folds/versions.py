@@ -1,7 +1,7 @@
-"""Computes the versions of a TEMPORAL table's keys from its slices: of all keys, or of those that a slice touches.
+"""Computes the versions of a TEMPORAL table's keys from its slices, for all keys or for some.
 
 Slices contain raw rows; the table contains the result of `compute_temporal` for them. The table is never computed from
-itself: a late row can only be placed correctly among the rows that were dropped as "no change"
+itself: to place a late row correctly, the rows that were dropped as "no change" are needed
 (docs/decisions/temporal-versions.md).
 """
 
@@ -47,7 +47,7 @@ def temporal_of(table: Table) -> Temporal:
 
 
 def attributes_of(raw: str, temporal: Temporal) -> list[str]:
-    """Return the columns of raw rows that versions show, in their order."""
+    """Return the columns of raw rows that are attributes of versions, in their order."""
     return list(temporal.attributes(name for name in fields_of(raw) if name not in {TIMELABEL, MISSING}))
 
 
@@ -73,25 +73,23 @@ def raw_schema(manifests: Iterable[Manifest]) -> str:
 
 
 def known_raw_schema(newest: Manifest, table: str, temporal: Temporal) -> str:
-    """Return the known columns of raw rows: those of the newest slice, and the attributes of `table`."""
+    """Return the known columns of raw rows: those of the newest slice, and the attributes in the table's schema."""
     fields = [field for name, field in fields_of(table).items() if name not in RECORD or name == temporal.at]
     return widen_schema(newest.schema, json.dumps({"type": "struct", "fields": fields})) or newest.schema
 
 
 def table_manifest(manifest: Manifest, temporal: Temporal) -> Manifest:
-    """Return a slice's manifest with only the columns that the table has, to check them against the table's types."""
+    """Return a slice's manifest with only the columns that the table has, to check their types against the table."""
     kept = set(fields_of(table_schema_of(manifest.schema, temporal)))
     files = tuple(replace(file, types={n: t for n, t in file.types.items() if n in kept}) for file in manifest.files)
     return replace(manifest, schema=table_schema_of(manifest.schema, temporal), files=files)
 
 
 def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
-    """Raise an error for raw rows from which versions cannot be computed.
+    """Raise an error if versions cannot be computed from raw rows with the columns of `schema`.
 
-    Raises  E301 for a key, time or other column that they do not have
-            E302 where the time is not a TIMESTAMP
-            E303 for an attribute that cannot be compared
-            E308 for a column whose name is reserved for versions
+    Raises E301 for a missing key, time or other column, E302 if the time is not a TIMESTAMP, E303 for an attribute that
+    cannot be compared, and E308 for a column whose name is reserved for versions.
     """
     fields = fields_of(schema)
     at = [temporal.at] if temporal.at else []
@@ -128,7 +126,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
 
 
 def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
-    """Raise E302 if a query's time is not a TIMESTAMP: the cast to the declared type would interpret it as UTC."""
+    """Raise E302 if a query's time column is not a TIMESTAMP: a cast to the declared type would interpret it as UTC."""
     found = {name.lower(): field["type"] for name, field in fields_of(made).items()}.get((temporal.at or "").lower())
     kind = None if found is None else type_text(found)
     if kind not in {None, "timestamp", "void"}:
@@ -155,11 +153,12 @@ def fault_conditions(temporal: Temporal) -> Mapping[str, str]:
 def versions_of(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table, keys: DataFrame | None = None
 ) -> DataFrame:
-    """Return the versions that slices add up to, for some keys or for all, in the columns of the table.
+    """Return the versions that result from slices, for some keys or for all, in the columns of the table.
 
-    Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row that started the
-    version. Rows without a key or a valid time (`fault_conditions`) are left out. For snapshots, see `_extend_lives`.
-    Cost: a scan of the slices, and one shuffle and sort of the remaining rows; for snapshots one more sort.
+    Rows with the same key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row that started
+    the version. Rows without a key or a valid time (`fault_conditions`) are left out. For snapshots, see
+    `_extend_lives`. Cost: a scan of the slices, and one shuffle and sort of the remaining rows; for snapshots one more
+    sort.
     """
     from waterclock.temporal import compute_temporal
 
@@ -223,7 +222,7 @@ def _prepare_raw_rows(
 
 
 def _values(attributes: Sequence[str], temporal: Temporal) -> list[str]:
-    """Return the attributes in which NULL means "empty now"."""
+    """Return the attributes whose NULLs are values ("empty now"), and not missing values to fill."""
     return [name for name in attributes if temporal.are_all_values or name in temporal.values]
 
 
@@ -232,7 +231,7 @@ def _may_be_missing(name: str, rows: DataFrame, labels_lacking: Mapping[str, Seq
 
 
 def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Map each column to the labels whose slices do not contain it, if there are any."""
+    """Map each column that some slices do not contain to the labels of these slices."""
     found: dict[str, list[str]] = {}
     for manifest in manifests:
         own = fields_of(manifest.schema)

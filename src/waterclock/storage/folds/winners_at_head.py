@@ -1,12 +1,12 @@
 """Finds the rows by which a late or restated label changes the newest state (the head), without reading older states.
 
-The head's row of a key is the last of all the key's rows by (ORDER BY, label). So a new row wins exactly if it sorts
-after the head's row and after the key's deletes, which only slices contain. All other rows of slices and older states
-are irrelevant. A replaced slice matters only for keys that the new slice does not have, or has with a lower order. For
-these alone the fold recomputes the winners.
+The head has, for each key, the last of all rows by (ORDER BY, label). So a new row wins exactly if it sorts after the
+head's row and after the key's deletes, which are only in slices. No other rows are needed. A replaced slice matters
+only for keys that the new slice does not have, or has with a lower order. For these alone the fold recomputes the
+winners.
 
-All this requires that a winner has a value for every column of its key. A late slice without some columns is decided by
-the head as well if none of its rows sorts after a row of a newer slice. Its rows then win only over rows of older
+This requires that a winner has a value for every column of its key. A late slice without some columns can be compared
+with the head as well if none of its rows sorts after a row of a newer slice. Then its rows win only over rows of older
 labels, which have the same values as the state before it. All other cases need the fold.
 """
 
@@ -74,8 +74,8 @@ def is_decided_by_head(asked: Restatement) -> bool:
     """Return whether the head's rows, and the deletes in slices, are enough to find the winning rows.
 
     They are enough if the slices at the label and after it have all columns. If some do not, a late slice (one that
-    replaces none) must meet three conditions. Each newer slice has all its columns. No newer row sorts below one of its
-    rows. It has no deletes if a newer slice has only some columns.
+    replaces none) must meet three conditions: Each newer slice has all columns of this one. No newer row sorts below
+    one of its rows. It has no deletes, unless all newer slices have all columns of the table.
     """
     names, own = fields_of(asked.schema).keys(), fields_of(asked.new.schema).keys()
     after = [each for each in asked.after if each.rows]
@@ -103,9 +103,8 @@ def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool)
     """Return the rows that may replace those of the newest state. `is_unique`: the new slice has one row per key.
 
     Cost: a read of both slices of the label, and of the slices with deletes that may sort after its rows. If the new
-    slice does not have all rows of the old one, also a fold of their keys.
-
-    Raises  E640 where slices that are needed are gone
+    slice does not have all rows of the old one, also a fold of their keys. Raises E640 if a slice that is needed is
+    gone.
     """
     merge, folder = asked.merge, asked.folder
     rows = _rows(spark, asked, asked.new, is_unique=is_unique)
@@ -132,7 +131,7 @@ def _rows(spark: SparkSession, asked: Restatement, manifest: Manifest, *, is_uni
 
 
 def _drop_unchanged(rows: DataFrame, was: DataFrame, asked: Restatement, old: Manifest) -> DataFrame:
-    """Remove the rows that the older slice has unchanged (the head has them), and those of `_find_lost_keys`."""
+    """Remove the rows that the older slice has unchanged (so the head has them), and those of `_find_lost_keys`."""
     fields = fields_of(asked.schema)
     passed = f"NOT {is_newer(asked.merge.order_by)}"
     # Spark cannot compare maps
@@ -159,10 +158,10 @@ def _recompute_winners(spark: SparkSession, asked: Restatement, keys: DataFrame)
 
 
 def _winner_condition(asked: Restatement) -> str:
-    """Return the condition under which a winner replaces the head's row.
+    """Return the condition under which a winner `s` replaces the head's row `t`.
 
-    A row from the replaced slice is always replaced. If the head's row has the label of a recomputed winner, it is that
-    winner.
+    A row of the replaced slice is always replaced. A recomputed winner with the label of the head's row is that same
+    row, so it replaces nothing.
     """
     own = f"t.{TIMELABEL} = {sql_text(label_of(asked.new.label))}"
     after = f"{place_sql(asked.merge.order_by, 's.')} >= {place_sql(asked.merge.order_by, 't.')}"

@@ -1,9 +1,9 @@
-"""Writes the new state of a MERGE or TEMPORAL table as plain files; a commit then points at them.
+"""Writes the new state of a MERGE or TEMPORAL table as plain files, to which a commit then refers.
 
-A Delta MERGE costs seconds of planning and many jobs even for few rows, and rewrites the files it touches. The same
-join, written as plain Parquet and committed as pointers, took 0.3 to 0.6 s. The MERGE took 2.7 to 4.6 s (1,400 rows
-into 4,000, interleaved). A small table is rewritten whole, a bigger one file by file. Spark finds the positions of the
-rows to remove and writes the new rows; the remaining rows are copied unchanged.
+A Delta MERGE costs seconds of planning and many jobs even for few rows, and rewrites each file in which a row changes.
+The same join, written as plain Parquet and committed, took 0.3 to 0.6 s; the MERGE took 2.7 to 4.6 s (1,400 rows into
+4,000, interleaved). A small table is rewritten whole, a bigger one file by file. Spark finds the positions of the rows
+to remove and writes the new rows; the remaining rows are copied unchanged.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ def is_small(look: MergeStart) -> bool:
 
 
 def may_rewrite_files(look: MergeStart) -> bool:
-    """Return whether single files of the table may be rewritten. They may not if the table has a change feed."""
+    """Return whether some files of the table may be replaced: it has no change data feed, and not too many files."""
     return look.may_rewrite and len(look.live) <= FILES_READ_DIRECTLY
 
 
 def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> bool:
-    """Return whether this process copies files, and not Spark.
+    """Return whether this process copies files, instead of Spark.
 
-    This process copies up to 4 GiB if Spark runs locally, and 256 MiB if it is a cluster. It never copies a file whose
-    schema or codec Arrow cannot write. Cost: one footer per file.
+    This process copies up to 4 GiB if Spark runs locally, and 256 MiB if it is a cluster. It never copies a file if
+    Arrow cannot write its schema or codec. Cost: one footer per file.
     """
     is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
     most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
@@ -99,9 +99,8 @@ def rewrite_state(
     """Write the state after `winners`, and commit it in place of the old one.
 
     Return the version, or None if another commit came since the table was read. Files of a state are stored below
-    `state/`, where VACUUM finds those that no kept version needs. Cost: one Spark job.
-
-    Raises  ClaimKilledError where the claim was killed first
+    `state/`, where VACUUM finds those that no kept version needs. Cost: one Spark job. Raises ClaimKilledError if the
+    claim was killed first.
     """
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     path = f"state/c={identity.claim}/v={look.base}"
@@ -117,10 +116,8 @@ def rewrite_files(
 
     Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
     not in the log. Cost: the winners are cached and counted, the columns that decide which rows win are scanned, the
-    winners are written, and the files that change are copied. The table's rows are never shuffled while the winners are
-    few.
-
-    Raises  ClaimKilledError where the claim was killed first
+    winners are written, and the files that change are copied. The table's rows are not shuffled if there are at most a
+    million winners. Raises ClaimKilledError if the claim was killed first.
     """
     path = f"state/c={identity.claim}/v={look.base}"
     rows = winners.rows.persist()
@@ -152,7 +149,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeStart) -> DataFrame:
-    """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
+    """Return the winners' keys that the table has: the row's position, whether the winner wins, and values to keep."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
@@ -162,14 +159,14 @@ def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: Mer
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Positions of the rows that winners replace, by file (as Spark names it), and whether each match is replaced."""
+    """The positions of the rows that winners replace, by file (Spark's name), and whether all matching winners win."""
 
     by_uri: dict[str, pa.Array]
     all_won: bool
 
 
 def _places(met: DataFrame, *, is_counted: bool) -> _Places:
-    """Find the files, and with `is_counted` the positions in them, of the rows that winners replace."""
+    """Find the files with rows that winners replace, and with `is_counted` the positions of these rows."""
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
     places_of = met.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
@@ -181,7 +178,7 @@ def _places(met: DataFrame, *, is_counted: bool) -> _Places:
 
 
 def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
-    """Return the rows to add: winners that replace the table's row, or whose keys the table does not have."""
+    """Return the rows to add: winners that replace the table's row, and winners whose keys the table does not have."""
     lacking = set(_list_missing_columns(winners, schema))
     if all_won and not lacking:
         return winners.rows.where(f"NOT {DELETED}").select(*map(quote_name, fields_of(schema)))
@@ -234,7 +231,7 @@ def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
 
 
 def is_newer(order_by: Sequence[str]) -> str:
-    """Return SQL that is TRUE if the row `s` does not sort before `t`; at equal order the later label wins."""
+    """Return SQL that is TRUE if the row `s` does not sort before `t`. At equal order the later label wins."""
     if not order_by:
         return "true"
     new, old = (", ".join(f"{side}.{quote_name(name)}" for name in order_by) for side in "st")
