@@ -1,4 +1,4 @@
-"""Maintenance of a table's files outside the stage: joins small files, and removes files that no version needs."""
+"""Maintains a table's files outside the stage: joins small files, and removes files that no version needs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class JoinableFiles:
 
 
 def find_joinable_files(folder: str) -> JoinableFiles:
-    """Find the small live files of a table that are worth joining."""
+    """Find the small live files of a table, if there are enough of them that joining is worthwhile."""
     with open_table(folder) as table:
         small = [file for file in table.files.values() if file.size < _SMALL]
         if not table.partition_columns:
@@ -65,8 +65,8 @@ def find_joinable_files(folder: str) -> JoinableFiles:
 def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: Identity) -> int | None:
     """Join small files, of some partitions or of all. Return the version that OPTIMIZE committed, or None.
 
-    Rows stay as they are, and so does the sealed stage. If a batch removes the same files meanwhile, OPTIMIZE fails.
-    Other commits may come before it: its version then contains their rows.
+    Rows stay as they are, and so does the sealed stage. If a batch removes the same files meanwhile, OPTIMIZE fails. If
+    other commits come before it, its version also contains their rows.
     """
     require_log_store(spark, folder)
     before = _version(folder)
@@ -101,13 +101,12 @@ def _read_file_info(path: Path) -> FileInfo | None:
 def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[int] = ()) -> None:
     """Remove files that no version of the last `hours` hours needs, except those of the versions in `keeping`.
 
-    It uses FULL, since LITE would remove the sealed slices. It uses delta-rs, since Spark's VACUUM takes a minute
-    for a tiny table, and prints to the terminal.
+    delta-rs executes it, since Spark's VACUUM takes a minute for a tiny table, and prints to the terminal. It must be a
+    full VACUUM, since VACUUM LITE would remove the sealed slices.
     """
     with open_table(folder) as table:
         if table.is_plain:
-            # the table's own retention is so long that no LITE by any user reaches the stage: our retention is passed
-            # here
+            # the table's own retention is so long that a VACUUM LITE by a user never removes slices: pass our own
             said = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
             kept = [version for version in sorted(keeping) if is_readable(folder, version)]
             table.delta().vacuum(

@@ -1,4 +1,4 @@
-"""Fetches a few rows of a frame to Python, with instants in UTC whatever the machine's zone."""
+"""Fetches a few rows of a frame to Python, with all instants in UTC."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
     """Return at most `limit` rows of a frame, in its order, with each TIMESTAMP as a datetime in UTC.
 
     A TIMESTAMP_NTZ becomes a datetime without zone, a struct a dict, a value that contains a VARIANT its JSON text, and
-    an interval of months a text. The rows are sent by Arrow. `collect` would return datetimes in the zone of the Python
-    process, and fail for the year 1, which some software writes for "never". It would also unpickle data from the JVM,
-    which is not trusted in queries.
+    an interval of months a text. The rows are sent by Arrow, because `collect` has three faults: it returns datetimes
+    in the zone of the Python process, and fails for the year 1, which some software writes for "never". It also
+    unpickles data from the JVM, which is not trusted in queries.
+
     Cost: one job.
     """
     kinds = [field.dataType for field in frame.schema.fields]
@@ -59,12 +60,12 @@ def _holds_variant(kind: DataType) -> bool:
 
 
 def _choose_arrow_type(kind: DataType) -> DataType:
-    """Return the type in which Arrow sends a value: the same type, with strings for types that Arrow does not have."""
+    """Return the type in which Arrow sends a value: the same type, or STRING for types that Arrow does not have."""
     return map_leaf_types(kind, lambda leaf: StringType() if isinstance(leaf, _AS_TEXT) else leaf)
 
 
 def map_leaf_types(kind: DataType, change: Callable[[DataType], DataType]) -> DataType:
-    """Return a type in which `change` has replaced the types that contain no others. Fields lose their metadata."""
+    """Return a type in which `change` replaced all types that contain no other types. Fields lose their metadata."""
     if isinstance(kind, ArrayType):
         return ArrayType(map_leaf_types(kind.elementType, change), kind.containsNull)
     if isinstance(kind, MapType):

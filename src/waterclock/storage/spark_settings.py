@@ -65,10 +65,10 @@ _MOST_PARTITIONS = 2000
 
 
 def require_log_store(spark: SparkSession, folder: str) -> None:
-    """Raise an error if Spark cannot safely commit to a table in S3 because it uses another log store.
+    """Raise E633 if Spark cannot safely commit to a table in S3 because it uses another log store.
 
-    Delta reads this conf from the Spark context, not from the session. Cost: one conf lookup.
-    Raises  E633 with the options that the Spark server, or the session's creator, must start with
+    The error names the options with which the Spark server, or the session's creator, must start. Delta reads this
+    setting from the Spark context, not from the session. Cost: one lookup.
     """
     if not folder.startswith("s3://") or spark.conf.get(LOG_STORE_OF_S3, None) == LOG_STORE:
         return

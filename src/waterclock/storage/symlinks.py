@@ -2,12 +2,13 @@
 
 Its layout is Delta's own: `_symlink_format_manifest/timelabel=<label>/manifest` for a partitioned table and
 `_symlink_format_manifest/manifest` for any other, one absolute path per line. A label without rows has no manifest.
+
 Each file is replaced as a whole. Between a commit and its manifest, a reader sees the label as it was before, since its
 old files still exist.
 
-A side file records the last processed version, so that the cost of an update is proportional to the changes. After
+A separate file records the last processed version, so that the cost of an update is proportional to the changes. After
 writing, a writer checks whether the table has changed meanwhile, so the later of two writers leaves the correct state.
-`stale` compares everything, and finds the leftovers of a crash.
+`stale` compares everything, and also finds files that a crash left outdated.
 """
 
 from __future__ import annotations
@@ -40,9 +41,8 @@ _MOST_LOOKS = 20
 def follow(folder: str) -> int:
     """Update the manifest to the table's newest version. Return how many of its files were written or removed.
 
-    Cost: a small file for each label that changed since the last update; all of them the first time.
-
-    Raises  E434 where a list of files cannot describe the table's content
+    Cost: a small file for each label that changed since the last update; all of them the first time. Raises E434 if a
+    list of files cannot describe the table's content.
     """
     seen, written = _read_followed_version(folder), 0
     for _ in range(_MOST_LOOKS):
@@ -84,17 +84,17 @@ def restore_links(folder: str) -> int:
 
 
 def is_kept(folder: str) -> bool:
-    """Return whether a manifest exists, or was started."""
+    """Return whether the table has a symlink manifest, complete or not."""
     return is_folder(entry_path(folder, FOLDER))
 
 
 def remove(folder: str) -> None:
-    """Remove the manifest: without updates it would list files that were replaced."""
+    """Remove the symlink manifest: if it is not updated any more, it would list files that were replaced."""
     remove_folder(entry_path(folder, FOLDER))
 
 
 def require_plain(table: OpenTable) -> None:
-    """Raise E434 if a table's rows differ from its files: for deletion vectors and column mapping."""
+    """Raise E434 if a table's rows differ from its files, because of deletion vectors or column mapping."""
     if table.is_plain and not table.marked_paths:
         return
     raise WaterclockError(

@@ -1,4 +1,4 @@
-"""Compares schemas in Spark's schema JSON, which is also Delta's. Pure functions."""
+"""Compares schemas in the JSON of Spark, which Delta also uses. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _FRACTION = {"float": 1, "double": 2}
 def schema_text(schema: Schema) -> str:
     """Return the JSON of a table's schema: `timelabel` first, no metadata, everything nullable.
 
-    The nullability in one plan must not bind later batches. Spark also rejects a table that delta-rs created with both
-    NOT NULL and TIMESTAMP_NTZ: its protocol does not list the feature. The audit of a sealed slice enforces NOT NULL.
+    A column that one query declares as not nullable may contain NULL in later batches. Spark also rejects a table that
+    delta-rs created with both NOT NULL and TIMESTAMP_NTZ: its protocol does not list the feature. NOT NULL is enforced
+    when a sealed slice is audited.
     """
     parsed = json.loads(schema if isinstance(schema, str) else schema.json())
     fields = [_loosen_field(field) for field in parsed["fields"] if field["name"].lower() != TIMELABEL]

@@ -242,7 +242,7 @@ def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[s
 
 
 def _wrap_value(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_marks: bool) -> str:
-    """Return an expression that makes NULL an explicit value, except where the row's source has no such column."""
+    """Return SQL that wraps a value in a struct, so that NULL counts as a value. A missing column stays NULL."""
     lacks = []
     if labels_lacking.get(name):
         lacks.append(f"{TIMELABEL} IN ({', '.join(sql_text(label) for label in labels_lacking[name])})")

@@ -70,7 +70,7 @@ def is_small(look: MergeStart) -> bool:
 
 
 def may_rewrite_files(look: MergeStart) -> bool:
-    """Return whether some files of the table may be replaced: it has no change data feed, and not too many files."""
+    """Return whether some files of the table may be replaced: its properties permit it, and it has at most 500."""
     return look.may_rewrite and len(look.live) <= FILES_READ_DIRECTLY
 
 

@@ -1,4 +1,4 @@
-"""Casts and orders a query's columns to fit their table. Runs no job: the casts are checked when rows are written."""
+"""Casts and orders a query's columns to fit their table. Runs no job: values are cast when the rows are written."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ _SPELLINGS = {
 class ConformedRows:
     """Rows in the columns and types of their table. `schema` is its new schema: `timelabel` first, all nullable.
 
-    `left_out` lists the columns that a closed list does not declare, `renamed` those whose names could not be stored.
-    If rows may be quarantined, the frame also has hidden columns with the input columns as received. `raw` maps each
-    input column to its name in the frame, and `came` is the schema of these columns.
+    `left_out` lists the columns that a closed column list does not declare, `renamed` those whose names could not be
+    stored, with their new names. If rows may be quarantined, the frame also has hidden columns with the input columns
+    as received. `raw` maps each input column to its name in the frame, and `came` is the schema of these columns.
     """
 
     frame: DataFrame
@@ -89,17 +89,18 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
 
     Values are cast to the declared types. A value that cannot be cast fails the job that writes the rows, with an error
     that names its column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted
-    in `zone`. Columns that a closed list leaves out are reported, new ones of an open list are added last. A
-    `timelabel` column for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the
-    table's columns may be missing (a MERGE keeps their values).
+    in `zone`. Columns that a closed column list does not declare are left out and reported; new ones of an open list
+    are added last. A `timelabel` column for several labels is kept; `write_slices` sets it for a single label. With
+    `may_lack`, columns of the table may be missing (a MERGE keeps their values).
 
     `loose` maps columns (lower case) to hidden columns, if rows may be quarantined. A value of such a column that
     cannot be cast becomes NULL, and its hidden column marks it. `values` maps these columns to SQL that parses their
     text, if the source knows more about it than a cast does.
 
-    Raises  E610, E611 for a column of the table that is missing, or has another type
-            E613, E614, E615 for names that clash or cannot be stored, and for types that cannot be stored
-            E618 for a declared column that the rows do not have
+    Raises:
+        WaterclockError: E610 or E611 for a column of the table that is missing or has another type, E613 to E615 for
+            names that clash, and for names or types that cannot be stored, E618 for a declared column that the rows do
+            not have.
     """
     frame, renamed = _legal_names(frame, table, may_rename=may_rename)
     came = frame.schema
@@ -132,7 +133,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
 
 
 def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
-    """Return the error for a value that `conform` could not cast, extracted from Spark's exception, else None."""
+    """Return the error for a value that `conform` could not cast, extracted from Spark's exception. Otherwise None."""
     said = _BAD_CAST_SAID.search(str(error))
     if said is None:
         return None
@@ -148,7 +149,7 @@ def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The columns of the table, each with the frame's column that it is cast from."""
+    """The columns of the table, and for each of them the frame's column from which it is cast."""
 
     table: str
     names: tuple[str, ...]
@@ -307,7 +308,7 @@ def _missing_column_error(table: str, name: str, there: Sequence[str]) -> Waterc
 
 
 def _input_columns(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the names of the input columns in the frame, and SQL for the hidden columns added to the table's."""
+    """Return the names of the input columns in the frame, and SQL for the hidden columns to add to it."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quote_name(name)}
     came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
     raw, hidden = {}, [quote_name(name) for name in IN_ROWS.values() if name in frame.columns]
@@ -331,7 +332,7 @@ def _input_columns(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> t
 
 
 def _line(frame: DataFrame, raw: dict[str, str], table: str) -> str:
-    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`. Raises  E808."""
+    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`. Raises E808."""
     if any(name.lower() == UNREAD_AS for name in raw):
         raise WaterclockError(
             "E808",

@@ -1,4 +1,4 @@
-"""Lists the content of a table's stage: sealed and unsealed slices, and half-written files of claims."""
+"""Lists the folders of a table's stage: sealed and unsealed slices, and incomplete files of claims."""
 
 from __future__ import annotations
 
@@ -50,12 +50,18 @@ def list_slice_folders(folder: str) -> Iterator[SliceFolder]:
 
 
 def newest_sealed(folder: str) -> SliceFolder | None:
-    """Return the sealed slice of the newest label, of the last claim, committed or not. Cost: a listing per folder."""
+    """Return the newest label's sealed slice, of the last claim if there are several. It may not be committed.
+
+    Cost: a listing per folder.
+    """
     return next(sealed_newest_first(folder), None)
 
 
 def sealed_newest_first(folder: str) -> Iterator[SliceFolder]:
-    """Yield the sealed slice of each label, of its last claim, newest labels first. Cost: a listing per folder."""
+    """Yield the sealed slice of each label, of the last claim if there are several, newest labels first.
+
+    Cost: a listing per folder.
+    """
     for path in _newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
         sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
         if sealed:
@@ -79,7 +85,7 @@ def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
 
 
 def size_of(folder: str, leaf: SliceFolder) -> int:
-    """Return the bytes of a leaf folder. A file that other folders link to counts as well."""
+    """Return the size of a leaf folder in bytes. Files that other folders link to are included."""
     return sum(file.size for file in files_below(entry_path(folder, leaf.path)))
 
 

@@ -1,4 +1,4 @@
-"""Records and compares MERGE's ORDER BY values, so that manifests show which slices need not be read."""
+"""Records bounds of MERGE's ORDER BY values in manifests, and compares them: many slices need not be read then."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
 
 
 def measured_for(fold: Merge | Temporal | None) -> str:
-    """Return a text that changes whenever a declaration turns the same rows into another state; manifests store it.
+    """Return a text that changes whenever a declaration turns the same rows into another state. Manifests store it.
 
-    For a MERGE it has ORDER BY and DELETE WHEN, by which the slice is measured. For a TEMPORAL table it has only what
-    the ledger does not compare: the HIDDEN columns, and the code of functions in DELETE WHEN.
+    For a MERGE it has ORDER BY and DELETE WHEN, for which the bounds are computed. For a TEMPORAL table it has only the
+    parts that the ledger does not compare: the HIDDEN columns, and the code of functions in DELETE WHEN.
     """
     if fold is None:
         return ""
@@ -54,12 +54,12 @@ def measured_for(fold: Merge | Temporal | None) -> str:
 
 
 def is_measured_for(manifest: Manifest, fold: Merge | Temporal) -> bool:
-    """Return whether a slice was sealed under a declaration that gives the same state. One without rows always was."""
+    """Return whether a slice was sealed under a declaration that gives the same state. Always true without rows."""
     return not manifest.rows or manifest.measured_for in {"", measured_for(fold)}
 
 
 def clear_foreign_bounds(manifest: Manifest, merge: Merge) -> Manifest:
-    """Return a slice's manifest, with unknown bounds if the slice was measured for another ORDER BY or DELETE WHEN.
+    """Return a slice's manifest, with unknown bounds if they were computed for another ORDER BY or DELETE WHEN.
 
     Each row of such a slice may be a delete, and may be ordered above or below any other row.
     """
@@ -86,16 +86,19 @@ def order_struct(order_by: Sequence[str]) -> Column:
 
 
 def place_sql(order_by: Sequence[str], side: str = "") -> str:
-    """Return SQL for the value by which the last of a key's rows wins: ORDER BY, then label. `side` may be 's.'."""
+    """Return SQL for the value whose maximum determines the last row of a key: ORDER BY, then label.
+
+    `side` is the prefix of the columns, such as 's.'.
+    """
     return "struct(" + ", ".join(f"{side}{quote_name(name)}" for name in (*order_by, TIMELABEL)) + ")"
 
 
 def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:
     """Return whether a delete ordered at most `delete_high` may sort after a row of another label, and so remove it.
 
-    `order_low` is the lowest order of that label's rows. At equal order the later label wins: the rows', or the
-    delete's if it `is_later`. Return True if it is unknown. `types` are those of the ORDER BY columns as in a schema's
-    JSON.
+    `order_low` is the lowest order of that label's rows. At equal order the later label wins: that of the rows, or that
+    of the delete if `is_later` is set. Return True if it is unknown. `types` are those of the ORDER BY columns, as in a
+    schema's JSON.
     """
     if delete_high is None or order_low is None:
         return False

@@ -28,7 +28,7 @@ _READ = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _NO
 def quarantined_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the quarantined rows of slices: label, the row as JSON, the bits of the broken rules, and its origin.
 
-    The origin is the row's file, or the table that it was read from. Cost: no job here; one scan.
+    The origin is the row's file, or the input table from which it was read. Cost: no job here; one scan.
     """
     paths = [file.path for manifest in manifests for file in manifest.aside]
     return frame_of_files(spark, folder, paths, _READ.json()).select(

@@ -1,4 +1,4 @@
-"""Reads a table: a version of it through the Delta log, or sealed slices directly from their files."""
+"""Reads rows of a table: of a version through the Delta log, or of sealed slices directly from their files."""
 
 from __future__ import annotations
 
@@ -57,11 +57,9 @@ def frame_at(
 ) -> DataFrame:
     """Return a table as of a Delta version, with only the rows whose labels are in `[low, high)`.
 
-    Cost: no job here. delta-rs lists a small number of live files in some milliseconds, and they are read as files.
-    Many files, and layouts that need it, are read through Spark's Delta log, whose first read of a version costs three
-    jobs.
-
-    Raises  E605 for an empty file on a disk
+    Cost: no job here. A small number of live files is listed by delta-rs in some milliseconds, and read as files. Many
+    files, and layouts that need it, are read through Spark's Delta log. The first such read of a version costs three
+    jobs. Raises E605 for an empty file on a disk.
     """
     bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
     direct = _live_paths(folder, version, bounds, is_partitioned=is_partitioned)
@@ -120,7 +118,7 @@ def _filter_labels(frame: DataFrame, bounds: tuple[str | None, str | None]) -> D
 def frame_of_slices(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: Schema | None = None
 ) -> DataFrame:
-    """Return the rows of sealed slices, read from their files in `schema` (the table's) or the last slice's schema.
+    """Return the rows of sealed slices, in the columns of `schema`, by default those of the last slice.
 
     Columns that a slice does not have are null. Cost: no job here; about a millisecond a file to list and open.
     """
@@ -129,13 +127,13 @@ def frame_of_slices(
 
 
 def table_schema(folder: str) -> StructType:
-    """Return the table's current columns and types, with `timelabel`. Needs no JVM. Raises  E623 without a table."""
+    """Return the table's current columns and types, with `timelabel`. Needs no JVM. Raises E623 without a table."""
     with open_table(folder) as table:
         return _parse_schema(table.schema)
 
 
 def _parse_schema(schema: str) -> StructType:
-    """Parse a schema's JSON without metadata of columns: it may contain defaults as SQL, which Spark would evaluate."""
+    """Parse a schema's JSON without metadata of columns: its defaults may be SQL, which Spark would evaluate."""
     return cast("StructType", map_leaf_types(StructType.fromJson(json.loads(schema)), lambda leaf: leaf))
 
 
@@ -168,11 +166,10 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
 
 
 def _require_content(folder: str, paths: Sequence[str]) -> None:
-    """Raise an error for an empty file, as a power failure leaves it. Spark would treat it as one without rows.
+    """Raise E605, naming the file, for an empty file, as after a power failure. Spark would read it as without rows.
 
     In an object store a file is complete or absent, so this is not checked there. Cost: some microseconds for each
     file.
-    Raises  E605 naming the file
     """
     if is_remote(folder):
         return
@@ -186,7 +183,7 @@ def _require_content(folder: str, paths: Sequence[str]) -> None:
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a frame that Spark knows to be empty: frames derived from it mostly need no job."""
+    """Return a frame that Spark knows to be empty. Frames derived from it mostly need no job."""
     return spark.createDataFrame([], schema).limit(0)
 
 

@@ -1,4 +1,4 @@
-"""Marks rows by the rules they break, in the pass that writes them, so that their source is evaluated once."""
+"""Marks rows by the rules they break, in the same job that writes them, so that their source is evaluated once."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def marks_text(row_filter: RowFilter) -> str:
 
 
 def _column_sql(name: str, row_filter: RowFilter) -> str:
-    """Return SQL for a column. A dropped row writes no value."""
+    """Return SQL for a column. In a dropped row its value is NULL."""
     if not row_filter.drops or name == TIMELABEL:
         return quote_name(name)
     return f"CASE WHEN {FATE} != {DROPPED} THEN {quote_name(name)} END AS {quote_name(name)}"
@@ -146,8 +146,8 @@ def _add_earlier_keys(marked: DataFrame, through: FilteredRows, names: Sequence[
 def _key_mark(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: bool) -> str:
     """Return SQL for the mark of a row with a NULL key, or with the key of another staying row of its label.
 
-    Without an order, none of several rows with one key stays. A row whose key exists in an earlier label gets a mark of
-    its own instead.
+    Without an order, none of several rows with one key stays. A row whose key exists in an earlier label gets the mark
+    of a separate rule instead.
     """
     last = len(row_filter.row_rules) - 1
     bit, out = 1 << last, row_filter.bits(SET_ASIDE, DROPPED) & ~(1 << last)

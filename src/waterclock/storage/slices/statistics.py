@@ -50,7 +50,7 @@ def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
     file = folder / path
     with pq.ParquetFile(readable(file, size)) as parquet:
         metadata, schema = parquet.metadata, parquet.schema_arrow
-    # the columns of quarantined rows come last, and are not columns of the table
+    # hidden columns, such as those of quarantined rows, are not columns of the table
     leaves = {path: leaf for path, leaf in _leaves(metadata, schema).items() if not is_hidden(path[0])}
     rows = int(metadata.num_rows)
     return DataFile(
@@ -156,7 +156,7 @@ def _is_nan(value: object) -> bool:
 
 
 def _value(type_: pa.DataType, raw: Any) -> Any:
-    """Convert a raw bound to a value that compares as Spark compares. Return None if that is impossible."""
+    """Convert a raw bound to a value that compares as in Spark. Return None if that is impossible."""
     if pa.types.is_decimal(type_):
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
         return Decimal(unscaled).scaleb(-type_.scale, _EXACT)

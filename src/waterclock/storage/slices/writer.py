@@ -1,4 +1,4 @@
-"""Writes a batch's data once, by Spark, as sealed slices in the table's own folder."""
+"""Writes a batch's rows once, by Spark, as sealed slices in the table's own folder."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ Measures = Sequence[tuple[str, "Column"]]
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRows:
-    """One label's rows that do not stay: files in quarantine, their digest, and the counts of the row filter.
+    """One label's rows that do not stay: their files in quarantine, their digest, and the counts of the row filter.
 
     `rules`: the names of the rules for the bits of quarantined rows.
     """
@@ -114,15 +114,14 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
     Measures of one label whose rows are filtered cost a scan of the columns that they name. `of_nothing`: the frame is
-    probably empty, which Spark then mostly detects in its plan; no job runs for an empty one.
+    probably empty. Spark then mostly detects it in its plan, and no job runs for an empty one.
 
     A frame for several labels has them as text in the column `timelabel`; a single label is set here. A label without
     rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the
-    bare files. Rows go `through` a filter if single rows may be quarantined or dropped; measures count only those that
-    stay. The quarantined input rows in `inputs_aside` are sealed with the slices.
+    files without the table. `through`: the filter for rows that may be quarantined or dropped; measures count only rows
+    that stay. The quarantined input rows in `inputs_aside` are sealed with the slices.
 
-    Raises  E604 where a slice of the claim is sealed already
-            E606 where a row has a label that is not among `labels`
+    Raises E604 if a slice of the claim is sealed already, and E606 if a row has a label that is not among `labels`.
     """
     paths = {label: lake.slice_path(label, claim) for label in labels}
     for path in paths.values():
@@ -172,7 +171,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
 
 @dataclass(frozen=True, slots=True)
 class _SliceDraft:
-    """The common parts of the manifests of one claim."""
+    """The values that the manifests of one claim have in common."""
 
     folder: str
     table: str
@@ -243,7 +242,7 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
 
 
 def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
-    """Return the frame with an observation of its write; None if a measure calls a declared SQL function."""
+    """Return the frame with an observation of its rows. Return None if a measure calls a declared SQL function."""
     try:
         return frame.observe(seen, *columns)
     except PySparkException as raised:
@@ -257,8 +256,9 @@ def _write_through(
 ) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, QuarantinedRows]]:
     """Write all labels in one job, with rows separated by their fate. Return the digests and the removed rows.
 
-    Dropped rows are written without their values, then counted and removed, so their number is exact whichever tasks
-    ran twice. Measures count only rows that stay, and are left to a scan, for a group together with the digests.
+    Dropped rows are written without their values, then counted and removed, so their number is exact even if tasks ran
+    twice. Measures count only rows that stay, and need a later scan. In a group of labels that has measures, or more
+    than 16 labels, the digests need this scan, too.
     """
     scratch_path = f"{STAGE}/c={draft.claim}"
     scratch = entry_path(draft.folder, scratch_path)
@@ -331,7 +331,7 @@ def _write_group(
 ) -> dict[datetime, Mapping[str, Any]]:
     """Write all labels in one job, and move each to its slice's folder.
 
-    Return the digests by label; nothing if a scan must compute them.
+    Return the digests by label, or an empty dict if a scan must compute them.
     """
     scratch = entry_path(draft.folder, STAGE, f"c={draft.claim}")
     remove_folder(scratch)
@@ -356,7 +356,7 @@ def _write_group(
 def _files_kept_open(spark: SparkSession, folders: int) -> Iterator[None]:
     """Allow each task to write to this number of folders concurrently. Otherwise Spark sorts all rows by their folders.
 
-    Labels are not written that way: an open file keeps up to 128 MiB of its rows in memory.
+    Groups of labels are not written like this: an open file keeps up to 128 MiB of its rows in memory.
     """
     before = spark.conf.get(_WRITERS_AT_ONCE, "0") or "0"
     spark.conf.set(_WRITERS_AT_ONCE, str(folders))
@@ -428,7 +428,7 @@ def _scan(
     files: Mapping[datetime, tuple[DataFile, ...]],
     measures: Measures,
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Digest and measure a group by one scan of its files. A label without rows has the digest of no rows."""
+    """Compute digests and measures of a group by one scan of its files. A label without rows gets those of no rows."""
     drafts = [draft.manifest(label, paths[label], files[label], {}, {}) for label in paths]
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
     nothing = _measures_without_rows(frame, measures) if len(rows) < len(paths) else {}
