@@ -28,8 +28,8 @@ _NOTHING = IntervalSet()
 class TableWork:
     """The batches to make of one table: needed windows that are `missing`, and done labels to make again (`revisions`).
 
-    `revisions` are oldest first. `awaited`: needed done windows that are not settled yet, including the revisions.
-    `behind`: done windows that are not settled and that no batch needs; they are made again only on request.
+    `revisions` are sorted, oldest first. `awaited`: needed windows that are done but not settled, including the
+    revisions. `behind`: done windows that are not settled and that no batch needs; they are made again only on request.
     """
 
     missing: IntervalSet
@@ -70,7 +70,7 @@ class TableWork:
         return replace(self, missing=IntervalSet.from_intervals([(oldest[0], cadence.next(oldest[0]))]))
 
     def first(self) -> datetime | None:
-        """Return the oldest label that is to be made or not settled yet, or None."""
+        """Return the oldest label that is to be made, or that is not settled yet. None if there is none."""
         oldest = [next(iter(spans))[0] for spans in (self.missing, self.awaited) if spans]
         return min([*oldest, *self.revisions[:1]], default=None)
 
@@ -82,7 +82,7 @@ _IDLE = TableWork(_NOTHING, ())
 class _WorkFacts:
     """The data from which the batches to make of all tables are computed.
 
-    `forced`: labels to make although they are done or no batch needs them. `ripe`: by table, the end of the newest
+    `forced`: labels to make even if they are done or no batch needs them. `ripe`: by table, the end of the newest
     window that is due and whose inputs are all due; filled on first use.
     """
 
@@ -156,9 +156,9 @@ def _find_needed_windows(
 
 
 def _find_ripe_end(question: _WorkFacts, name: str) -> datetime:
-    """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due, too.
+    """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due.
 
-    The newest due window alone is not enough: if an input has a longer DELAY, that window would never be ready in time,
+    The newest due window alone would not do: if an input has a longer DELAY, that window would never be ready in time,
     and the next one would always replace it.
     """
     nodes, ripe = question.graph.nodes, question.ripe
@@ -196,7 +196,7 @@ def _find_newest_ripe_end(question: _WorkFacts, node: Node) -> datetime:
 def _lower_ripe_end(question: _WorkFacts, node: Node) -> bool:
     """Lower the end of a table's newest ripe window to the bound of its inputs. Return whether it changed.
 
-    Where windows choose between queries, the reads of all of them count: a reader may need all windows up to one,
+    If windows choose between queries (WHEN), the reads of all queries count: a reader may need all windows up to one,
     whichever query makes each.
     """
     name = node.table.name
@@ -259,7 +259,7 @@ def _find_snapshot_work(question: _WorkFacts, node: Node, facts: TableFacts, end
 
 
 def find_snapshot_start(facts: TableFacts) -> datetime:
-    """Return the start of the period that the next snapshot covers: the end of the covered time, or `BEGINNING`."""
+    """Return the start of the period that the next snapshot stands for: the end of the covered time, or `BEGINNING`."""
     spans = list(facts.covered)
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
 
@@ -290,8 +290,9 @@ def _map_spans_to_input(
 ) -> Iterator[tuple[datetime, datetime]]:
     """Yield the windows of `node` that a reference reads for the reader's windows in `spans`.
 
-    If the reader's windows are not longer than those it reads, neighbouring windows read neighbouring windows, so the
-    first and the last determine all between. If windows choose queries, each is bound, as some may not read the table.
+    If the reader's windows are not longer than those of `node`, neighbouring windows read neighbouring windows, so the
+    first and the last determine all between. If windows choose queries (WHEN), each is bound, as some may not read the
+    table.
     """
     table, cadence = reader.table, reader.table.cadence
     is_finer = _longest_minutes(cadence.period) <= _shortest_minutes(node.table.cadence.period)

@@ -1,7 +1,7 @@
-"""Reconstructs table content as known at an instant, and checks whether all of its inputs agreed then. Pure.
+"""Reconstructs tables as they were known at an instant, and checks whether they agreed with their inputs then. Pure.
 
 A state is the result of all commits up to an instant. It agrees if every batch in it read exactly the content that its
-inputs have in that state, and likewise for these inputs: then no part of it is older or newer than the others.
+inputs have in that state, and the same holds for these inputs. Then no part of it is older or newer than the others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Needs = Mapping[str, Interval]
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A batch that read content from an interval of a table that differs from the content there."""
+    """A batch that disagrees with its input: it read content of an interval that is not the content there any more."""
 
     table: str
     label: datetime
@@ -46,7 +46,7 @@ class Conflict:
 
 
 def current_history(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime) -> History:
-    """Return a history with only the current content of tables, from a snapshot of the ledger."""
+    """Return a history of tables that contains only their current content, from a snapshot of the ledger."""
     tables = {
         name: TableHistory(
             mode=modes[name],
@@ -60,7 +60,7 @@ def current_history(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: da
 
 
 class KnownStates:
-    """The content of all tables at any instant since `history.since`; the instant None means now."""
+    """The content of all tables at any instant since `history.since`. The instant None means now."""
 
     def __init__(
         self, graph: FlowGraph, snapshot: LedgerSnapshot, history: History, starts: Mapping[str, datetime]
@@ -116,9 +116,9 @@ class KnownStates:
     def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
         """Return the batches that disagree with their inputs, among all from which the needed intervals were made.
 
-        Tables with ON RESTATE REPORT, batches before START, and those with data dropped by RETAIN always agree. So do
-        partial batches until their missing inputs exist. Cost: a check of each batch that may have read other content,
-        independent of the number of other batches.
+        These always agree: batches of tables with ON RESTATE REPORT, batches before START, and batches with data
+        dropped by RETAIN. Partial batches agree until their missing inputs exist. Cost: a check of each batch that may
+        have read other content, independent of the number of other batches.
         """
         found: list[Conflict] = []
         to_do = [(name, *interval) for name, interval in needs.items()]
@@ -173,9 +173,10 @@ class KnownStates:
         return labels[bisect_left(labels, start) : bisect_left(labels, high)]
 
     def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
-        """Return the non-empty inputs of a batch's revision at an instant. Empty if it need not follow restatements.
+        """Return the non-empty inputs of a batch's revision at an instant.
 
-        That is so for partial batches, and if RETAIN has dropped some of the data.
+        The result is empty if the batch is not made again after restatements: while it is partial, and if RETAIN has
+        dropped some of the data.
         """
         table = self.history.tables[name]
         by_claim = table.read.get(label, _NOBODY)
@@ -191,7 +192,7 @@ class KnownStates:
         return tuple(fact for fact in inputs if fact.low < fact.high)
 
     def _missing_inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[Missing, ...]:
-        """Return the inputs without which a batch's revision at an instant was made, and for which it waited."""
+        """Return the missing inputs of a batch's revision at an instant, as far as the batch waited for them."""
         made = self.history.tables[name].made.get(label)
         revision = _revision_as_of(made, at) if made else None
         missing = self._snapshot.of(name).partial.get(label, ()) if not made else revision.missing if revision else ()
@@ -199,7 +200,7 @@ class KnownStates:
         return select_awaited(missing, node, self._graph, self._starts) if missing and node is not None else ()
 
     def _is_kept_partial(self, missing: tuple[Missing, ...], at: datetime | None) -> bool:
-        """Return whether a partial batch was not to be made again at an instant: inputs were missing or dropped."""
+        """Return whether a batch stayed partial at an instant: some missing inputs did not exist, or were dropped."""
         if is_dropped(((it.table, it.low, it.high) for it in missing), self._snapshot) is not None:
             return True
         return not all(self.find_covered_windows(it.table, at).covers(it.low, it.high) for it in missing)
@@ -211,7 +212,7 @@ class KnownStates:
         return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), self._snapshot) is not None
 
     def _content(self, fact: InputFact, at: datetime | None) -> str:
-        """Return the content of an interval at an instant, as text in the form of `InputFact.current`."""
+        """Return the content of an interval at an instant, as a text in the form of `InputFact.current`."""
         table = self.history.tables.get(fact.table)
         if at is None or table is None or not table.made:
             return fact.current
@@ -304,10 +305,10 @@ class KnownStates:
 
 
 class _ContentAfter:
-    """The content added to a table after an instant, as sums over any range of its changed labels.
+    """The content that was added to a table after an instant, as sums over any range of its changed labels.
 
-    Cost: moving to an older instant visits the changes in between, moving to a newer one visits all since; a sum takes
-    the logarithm of the number of labels (a Fenwick tree).
+    Cost: moving to an older instant visits the changes in between, moving to a newer one visits all changes after it. A
+    sum takes the logarithm of the number of labels (a Fenwick tree).
     """
 
     def __init__(self, of_labels: list[tuple[RevisionFact, ...]]) -> None:

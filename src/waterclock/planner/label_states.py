@@ -1,4 +1,4 @@
-"""Combines done and planned batches into the state of every label in a time span, for display."""
+"""Combines done and planned batches into the status of every label in a time span, for display."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The status of one label, with a reason. `stored`: its record in the ledger.
+    """The status of one label, with a reason. `stored` is its record in the ledger, if any.
 
-    `is_outdated`: it is held, and its inputs have changed, so that it cannot be released.
+    `is_outdated`: the batch is held, and its inputs have changed since, so that it cannot be released.
     """
 
     label: datetime
@@ -45,9 +45,9 @@ class LabelState:
 
 @dataclass(frozen=True, slots=True)
 class IdleCounts:
-    """How many due labels of a table need no batch: no reader needs them, or a snapshot covers them (`stood_for`).
+    """How many due labels of a table need no batch: no reader needs them, or a snapshot stands for them (`stood_for`).
 
-    A planned snapshot counts, too: it will cover all labels since the previous one.
+    A planned snapshot counts, too: it will stand for all labels since the previous one.
     """
 
     not_needed: int = 0
@@ -56,7 +56,7 @@ class IdleCounts:
 
 @dataclass(frozen=True, slots=True)
 class SpanStates:
-    """The states of the labels in a time span: some have their own in `listed`, `counts` has the others by status."""
+    """The states of the labels in a time span. `listed` has some one by one, and `counts` the others by status."""
 
     listed: tuple[LabelState, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def label_states(
     *,
     only: Collection[str] | None = None,
 ) -> dict[str, tuple[LabelState, ...]]:
-    """Map each table to the states of its labels in `[low, high)` that are due at `now`, oldest first.
+    """Map each table to the states of its labels in the span `[low, high)` that are due at `now`, oldest first.
 
     `stored` are the labels' states in the ledger (`ledger.past.grid`). A done batch that must be made again is STALE.
     Cost: a plan of the span, and a few microseconds a label.
@@ -102,9 +102,9 @@ def count_states(
 ) -> dict[str, tuple[SpanStates, ...]]:
     """Count the states of each table's due labels in consecutive time spans, given by their `bounds`.
 
-    `settled` are the ledger's states of all these labels. `apart` are done labels to list one by one. The result is the
-    same as counting `label_states`, but labels that are done, covered or not needed add no cost of their own. Cost: a
-    plan of the span, the listed labels, and some microseconds a span.
+    `settled` are the ledger's states of all these labels. `apart` are done labels to list one by one, instead of
+    counting them. The result is the same as counting `label_states`, but labels that are done, covered or not needed
+    add no cost. Cost: a plan of the span, the listed labels, and some microseconds a span.
     """
     span = (min(each[0] for each in bounds.values()), max(each[-1] for each in bounds.values()))
     kept: dict[str, dict[datetime, Cell]] = {}
@@ -137,7 +137,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _StateSpans:
-    """Consecutive time spans of windows. `done`: the states of each span if all of its labels are done."""
+    """Consecutive time spans of windows. `done` has the result for each span in case all of its labels are done."""
 
     each: tuple[_Span, ...]
     done: tuple[SpanStates, ...]
@@ -231,7 +231,7 @@ class _StateFacts:
 
     @cached_property
     def labels(self) -> frozenset[datetime]:
-        """The labels with more to show than that they are done, covered by a snapshot, or not needed."""
+        """The labels to evaluate one by one: those that are not just done, covered by a snapshot, or not needed."""
         return frozenset((*self.stored, *self.planned, *self.reported, *self.behind, *self.partial))
 
     def state(self, label: datetime) -> LabelState:
@@ -269,7 +269,7 @@ class _StateFacts:
         return LabelState(cell.label, Status.DONE, why, cell)
 
     def _is_given_up(self, cell: Cell) -> bool:
-        """Return whether a snapshot failed and is not retried, because a later snapshot covers it or will do so."""
+        """Return whether a snapshot failed and is not retried, because a later snapshot stands or will stand for it."""
         return self.is_snapshot and cell.status in _TROUBLE and cell.current_claim is None
 
 
@@ -284,7 +284,7 @@ class _StateCounter:
         self._apart = sorted({*facts.labels, *self._done_apart})
 
     def count_spans(self, spans: _StateSpans) -> tuple[SpanStates, ...]:
-        """Return the states of each span. Cost: if all unlisted labels are done, only that of the listed labels."""
+        """Return the states of each span. Cost: only that of the listed labels, if all other labels are done."""
         first, last = spans.each[0].low, spans.each[-1].high
         apart = _slice_between(self._apart, first, last)
         others = len(apart) - len(_slice_between(self._done_apart, first, last))

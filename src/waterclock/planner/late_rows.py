@@ -1,10 +1,10 @@
-"""Finds the windows for which the rows of a slice are late or early. Pure.
+"""Finds the windows for which the rows of a slice are late or early. Pure functions.
 
-A window with start s is made from the slices in [s - d, c): d is the span of UNTIL, c its closing tick (`closings`).
-So a row of the slice with the label a is
+A window with start s is made from the slices in [s - d, c): d is the span of UNTIL, c its closing tick (`closings`). So
+a row of the slice with the label a is
 
-    late    where the window of its time was closed at c <= a
-    early   where that window has s - d > a
+    late    if the window of its time was closed at c <= a
+    early   if that window has s - d > a
 
 Otherwise it is in its window, or that window is open.
 """
@@ -72,7 +72,7 @@ def first_window_after(table: Table, late_rows: LateRows, at: datetime, begins: 
 
 
 def find_reopenable_windows(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime) -> tuple[Window, ...]:
-    """Return the closed windows that a row in the slice with label `at` reopens, as it is within MAX LATENESS."""
+    """Return the closed windows that a row in the slice with label `at` reopens, as it is within their MAX LATENESS."""
     if late_rows.within is None:
         return ()
     zone, cadence = table.cadence.zone, table.cadence
@@ -92,7 +92,8 @@ def find_remakeable_windows(
     """Return the given windows that can be made again: RETAIN has dropped neither them nor any of their inputs.
 
     `dropped` maps each table that RETAIN has shortened to its first window ever and to the first that remains. Late
-    rows reopen no other windows: they would be removed from the table of late rows without being added to a window.
+    rows may reopen only these windows. In other windows they would be removed from the table of late rows without being
+    added to a window.
     """
     begins = dict.fromkeys(flow.tables, BEGINNING) | {name: first for name, (first, _) in dropped.items()}
 

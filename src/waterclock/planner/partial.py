@@ -37,7 +37,7 @@ def partial_of(
     settlement: Settlement,
     starts: Mapping[str, datetime],
 ) -> Partial | None:
-    """Return the settled inputs of a batch and the missing ones, or None if it must wait for these nevertheless.
+    """Return the settled inputs of a batch and the missing ones, or None if it must wait for the missing ones.
 
     Slices that are not settled are left out. For a regular table, the newest state without an unsettled window before
     it is read. A batch always waits for the earlier content of its own table, for a table without columns, and for
@@ -68,7 +68,7 @@ def _slices(read: BoundRead, settled: IntervalSet) -> list[BoundRead]:
 def _state(
     read: BoundRead, settled: IntervalSet, graph: FlowGraph, starts: Mapping[str, datetime]
 ) -> list[BoundRead] | None:
-    """Return a read of the newest complete state before the one that is referenced, or None if there is none."""
+    """Return a read of the newest complete state up to the one that is referenced. None if there is none."""
     table = graph.nodes[read.read.table].table
     cadence = table.cadence
     if starts[table.name] >= read.high:

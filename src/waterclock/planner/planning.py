@@ -125,7 +125,7 @@ class Planner:
     def find_unreleasable(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
         """Map each table to its labels with a release request that no runner can ever fulfil.
 
-        A later snapshot covers them, START or RETAIN excludes them, or RETAIN has dropped their inputs.
+        A later snapshot stands for them, START or RETAIN excludes them, or RETAIN has dropped their inputs.
         """
         verbs = ((name, label, verb) for name, it in snapshot.tables.items() for label, verb in it.requested.items())
         asked = [(name, label) for name, label, verb in verbs if verb == RELEASE and name in self.graph.nodes]
@@ -178,9 +178,9 @@ class Planner:
     def find_dependent_labels(
         self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
     ) -> dict[str, frozenset[datetime]]:
-        """Map REPLACE transforms to done labels that were made from requested ones and follow them only on request.
+        """Map REPLACE transforms to done labels made from requested ones that are not made again without a request.
 
-        In `snapshot` the requested labels count as requested (`ledger.reads.snapshot`, `asking`).
+        In `snapshot` the requested labels must count as requested (`ledger.reads.snapshot`, `asking`).
         """
         spans = find_dependent_windows(self.graph, snapshot, asking)
         rest = {}
@@ -192,8 +192,8 @@ class Planner:
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
         """Return the requested batches and the done batches that may have to be made again after them.
 
-        Batches that wait only for other revisions are left out. In `snapshot` the requested labels count as requested
-        (`ledger.reads.snapshot`, `asking`).
+        Batches that wait only for other revisions are left out. In `snapshot` the requested labels must count as
+        requested (`ledger.reads.snapshot`, `asking`).
         """
         judge, resting = self._judge(snapshot, now, ALL), find_dependent_windows(self.graph, snapshot, asking)
         asked: dict[str, tuple[Window, ...]] = {}
@@ -286,7 +286,7 @@ class Planner:
         return found
 
     def _count_following(self, judge: BatchEvaluator) -> dict[str, int]:
-        """Count for each table the done windows that are no revisions and wait for batches that are made again."""
+        """Count for each table the done windows that wait for batches to be made again, without these batches."""
         found = {}
         for name, node in self.graph.nodes.items():
             to_do, cadence = judge.facts.to_do[name], node.table.cadence
@@ -339,7 +339,7 @@ def _late_rows_source(table: Table) -> str | None:
 
 
 def _collect_forced_labels(snapshot: LedgerSnapshot, request: PlanRequest) -> Mapping[str, frozenset[datetime]]:
-    """Return the labels to make although no batch needs them: those of the plan request, and those of users."""
+    """Return the labels to make even if no batch needs them: those of the plan request, and those of users."""
     wanted = {
         name: frozenset(label for label in facts.wanted if not facts.covered.covers_instant(label))
         for name, facts in snapshot.tables.items()
@@ -376,9 +376,9 @@ def _needs_own_claim(batch: Batch, past: TableFacts) -> bool:
 def _split_into_groups(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
     """Distribute the ready batches of one table over claims, oldest first.
 
-    A retried batch gets a claim of its own, since failed groups are split. So does a batch with missing inputs, and a
-    held one that is released. Batches read from the source and batches read from the stage share no claim. Neither do
-    labels made by different queries.
+    A retried batch gets its own claim, since failed groups are split. So does a batch with missing inputs, and a held
+    one that is released. Batches that read the source share no claim with batches made from stored rows. Labels made by
+    different queries share no claim either.
     """
     groups: list[Group] = []
     if node.table.choices and not node.is_single:  # labels are independent here: group them by query

@@ -1,4 +1,4 @@
-"""Finds the batches to make before a query as of a tick can be answered from existing data. Pure."""
+"""Finds the batches that must be made before a query as of a tick can be answered from existing data. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Prerequisites:
-    """The batches that a query needs and that are missing or behind restated inputs, by table, upstream first.
+    """The batches that a query needs and that are missing or whose inputs changed since, by table, upstream first.
 
-    `force` has labels that were not needed so far. `follow` has older states that are to be made again if their inputs
+    `force` has labels that no batch needed so far. `follow` has older states that are to be made again if their inputs
     have changed. `spans` has the first and the last label of all that may be made.
     """
 

@@ -36,17 +36,17 @@ from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
-# The maximum number of batches along a chain of causes. Upstream tables come first, so most chains are short.
+# The maximum number of batches in a chain of causes. Upstream tables are evaluated first, so most chains are short
 _FAR = 50
-# How many windows back to search for an older state that can be made while the newest is blocked.
+# How many windows back to search for an older state that can be made while the newest one is blocked
 _MOST_BACK = 32
 
 
 @dataclass(slots=True)
 class BatchEvaluator:
-    """Determines the status of batches, and caches it, since a batch may wait for many others.
+    """Determines the status of batches. Results are cached, since many batches may wait for the same one.
 
-    `is_brief`: batches that are not ready are only reported as waiting, without searching for the causes.
+    `is_brief`: batches that are not ready are only reported as waiting, without a search for the causes.
     """
 
     facts: Facts
@@ -98,7 +98,7 @@ class BatchEvaluator:
         return replace(made, missing=missing, reason=detail)
 
     def find_dropped_input(self, name: str, window: Window) -> str:
-        """Return why the inputs of a window are dropped, even if its batch waits for another. '' if they are not."""
+        """Return why the inputs of a window are dropped, even if its batch waits for another; '' if they are not."""
         node, found = self.facts.graph.nodes[name], self.batch(name, window)
         if found.status is Status.EXPIRED:
             return found.reason
@@ -155,7 +155,8 @@ class BatchEvaluator:
     def _open_window(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return the batch of an open window as waiting: for the window before it, or for its condition at a boundary.
 
-        It is blocked if a user must act before the next boundary can be checked. Return None if the window is closed.
+        It is blocked if a user must act before the next boundary can be checked, and expired if its inputs are dropped.
+        Return None if the window is closed.
         """
         if node.table.open_of is not None:
             return self._state_of_open(node, window, past)
@@ -178,7 +179,7 @@ class BatchEvaluator:
         return self._build_batch(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
 
     def _state_of_open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch of open windows as waiting or expired if the windows are unknown. None if they are known."""
+        """Return a batch of open windows as waiting or expired if these windows are unknown. None if they are known."""
         books = self.facts.closing_books(node)
         if is_forgotten(books, window.end):
             reason = f"windows of {books.table.name} that were open then are closed since, and a newer state is made"
@@ -194,7 +195,8 @@ class BatchEvaluator:
     ) -> Partial | None:
         """Return the settled and missing inputs of a batch that stops waiting (PARTIAL AFTER). None if it still waits.
 
-        A complete batch is never replaced by a partial one; a partial one is made partially again only on request.
+        A complete batch is never replaced by a partial one. A partial one is made as a partial one again only on
+        request.
         """
         facts = self.facts
         is_asked_again = window.start in past.partial and window.start in past.requested
@@ -276,7 +278,10 @@ class BatchEvaluator:
         )
 
     def _check_link(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch, unless made from the stage, as waiting or expired by another project's table. Else None."""
+        """Return a batch that reads another project as waiting or expired, if that project does not provide its input.
+
+        Return None if it does, or if the batch is made from stored rows.
+        """
         link = self.facts.snapshot.links.get(node.table.name)
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None
@@ -320,7 +325,7 @@ class BatchEvaluator:
         return self._build_batch(node, window, past, Status.WAITING, reason, reads, ordered)
 
     def _older_state_hint(self, node: Node, window: Window, past: TableFacts) -> str:
-        """Return a hint about an older state that a user can request meanwhile, as no batch reads it. Else ""."""
+        """Return a hint about an older state that a user can request meanwhile, or "" if there is none."""
         table, cadence, start = node.table, node.table.cadence, window.start
         if self.is_brief or not node.is_made_if_needed or window.end != cadence.last_due(self.facts.now):
             return ""
@@ -389,7 +394,7 @@ class BatchEvaluator:
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
-        """Map tables read by LATEST to its tick, stored or else the newest settled. Also return causes without one."""
+        """Map tables read by LATEST to the tick to read: stored, or the newest settled one. Return causes if none."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
         for read in node.table.reads_for_window(window):
@@ -409,7 +414,7 @@ class BatchEvaluator:
         return self._window_cause(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
 
     def _columns_cause(self, node: Node, read: BoundRead) -> Cause | None:
-        """Return a cause if a table is read before its START and has neither declared columns nor a first batch.
+        """Return a cause if the columns of a read are unknown: the table has no batch yet and does not declare them.
 
         Tables in a cycle must declare their columns (E230), since none of their batches could come first.
         """

@@ -1,4 +1,4 @@
-"""Narrows missing windows to those that may be ready, by interval arithmetic: evaluating each would be slow."""
+"""Narrows missing windows down to those that may be ready, by interval arithmetic. Evaluating each would be slow."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def find_reachable_spans(node: Node, settled: Mapping[str, IntervalSet], nodes: 
 
     A batch that reads a table `u` at its tick e reads at least the last window of u that ends at or before e. So e is
     within a settled span of u, or before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) give no
-    bound, and neither does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. Where windows
-    choose between queries, the reads of one of them are settled.
+    bound, and neither does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. If windows
+    choose between queries (WHEN), the inputs of one query must be settled.
     """
     table = node.table
     if not table.choices:

@@ -16,9 +16,9 @@ from waterclock.timelabel.intervals import IntervalSet
 class Settlement:
     """The settled windows of each table, and the reasons why others are not settled.
 
-    `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
-    (ON RESTATE REPORT), which count as settled. `unsettled`: covered windows that are stale, requested, being made
-    again, or made from such windows. `settled`: covered windows without the unsettled ones.
+    `stale`: done labels whose inputs changed since, to be made again. `reported`: such labels of tables with ON RESTATE
+    REPORT, which only report it; they count as settled. `unsettled`: covered windows that are stale, requested, being
+    made again, or made from such windows. `settled`: the other covered windows.
     """
 
     stale: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
@@ -134,7 +134,7 @@ def find_first_label(node: Node, facts: TableFacts, starts: Mapping[str, datetim
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """A done batch that is not stale itself, but may have been made from a stale one."""
+    """A done batch that is not stale itself, but may have been made from a batch that is not settled."""
 
     table: str
     rank: int
@@ -152,9 +152,9 @@ def find_awaited_inputs(
 ) -> dict[datetime, tuple[Missing, ...]]:
     """Map partial batches of a table to the missing inputs for which they wait, to be made whole.
 
-    Batches do not wait for tables that their table no longer reads, nor for windows before the START of those tables
-    (`starts`), which are not made, except that a snapshot also stands for them. They never become whole if RETAIN has
-    dropped some of their inputs.
+    Batches do not wait for tables that their table no longer reads. They do not wait for windows before the START of an
+    input (`starts`), which are never made, unless that is a snapshot. They never become whole if RETAIN has dropped
+    some of their inputs.
     """
     facts = snapshot.of(node.table.name)
     awaited = {label: select_awaited(lacks, node, graph, starts) for label, lacks in facts.partial.items()}
@@ -205,7 +205,10 @@ class _PartialLabels:
 
 @dataclass(frozen=True, slots=True)
 class _OwnState:
-    """Which windows of one table are not settled, before the state of its inputs is considered."""
+    """The windows of one table that are not settled, before the state of its inputs is considered.
+
+    `standing` are the batches whose state depends on that of their inputs.
+    """
 
     stale: frozenset[datetime]
     unsettled: IntervalSet
@@ -221,11 +224,11 @@ def _find_own_state(
     dropping: LedgerSnapshot | None,
     partial: _PartialLabels,
 ) -> _OwnState:
-    """Find the windows of a table that are unsettled by themselves, and the suspects that depend on other tables.
+    """Find the windows of a table that are unsettled by themselves, and the batches that depend on other tables.
 
-    Such a suspect is unsettled only if one of its inputs is. A batch before the `first` label, or whose inputs RETAIN
-    has dropped, is neither; nor is a `partial` one until it can be made whole. `dropping`: None if RETAIN has dropped
-    nothing.
+    Such a batch is unsettled only if one of its inputs is. A batch is neither if it is before the `first` label, or if
+    RETAIN has dropped its inputs. A partial batch is neither until it can be made whole. `dropping`: None if RETAIN has
+    dropped nothing.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT
@@ -251,7 +254,7 @@ def _find_own_state(
 
 
 def _propagate_unsettled(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
-    """Add to `unsettled` the windows of suspects with unsettled inputs. In cycles, repeat until nothing changes."""
+    """Add to `unsettled` the windows of batches with unsettled inputs. In cycles, repeat until nothing changes."""
     if not is_chain:
         touched = [suspect for suspect in standing if _has_unsettled_input(suspect, unsettled)]
         if touched:

@@ -35,8 +35,8 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
     """Return how many Spark queries make `count` due labels of a table other than a publish.
 
     Python functions and FLATs run window by window; for SQL, Spark decides at run time. `of_parents` is how many
-    queries make the table's inputs: labels may become ready with each of them. Not counted: labels that failed before,
-    which run alone, and windows that together read more than 500 files, which are split.
+    queries make the table's inputs: labels may become ready with each of them. Two cases are not counted: labels that
+    failed before, which run alone, and windows that together read more than 500 files, which are split.
     """
     shares = not node.is_single or node.groups_in_order
     together = max_labels_per_claim(node, group_cap) if shares else 1

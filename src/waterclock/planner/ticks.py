@@ -1,4 +1,4 @@
-"""Parses ticks, finds the newest tick at which tables can be queried together, and the windows to read. Pure."""
+"""Parses ticks, finds the newest tick at which tables can be queried together, and the windows to read then. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waterclock.timelabel.intervals import Interval, IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import local_text, parse_instant
 
-# The maximum number of boundaries checked before an error is raised: three years of days, ten days of minutes.
+# The maximum number of boundaries checked before an error is raised: four years of days, one day of minutes
 _TRIED = 1500
 _NOWHERE = IntervalSet()
 LATEST = "latest"
@@ -31,7 +31,7 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
     """Parse a tick: an instant, a label (its instant) or `table@label` (the end of its window). None for `latest`.
 
     An instant without an offset is in `zone`; its seconds are dropped, since windows start at whole minutes. Raises
-    E511 for an unknown table, E512 for an invalid label, E106 for an invalid instant
+    E511 for an unknown table, E512 for an invalid label, and E106 for an invalid instant.
     """
     written = text.strip()
     if written.lower() == LATEST:
@@ -56,7 +56,7 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """The state of the tables that a query names, at one moment, from which ticks are found.
+    """Finds ticks for a query, from the state of the tables that it names at one moment.
 
     `opened` has the closing ticks of tables that are queried by their view. For tables queried only by the view,
     windows that were open at a tick are not part of the content at that tick.
@@ -72,7 +72,7 @@ class Ticks:
     def latest(self, tables: Collection[str], *, is_partial: bool = False) -> datetime:
         """Return the newest tick at which all the tables are settled.
 
-        `is_partial`: windows may be missing before a table's last one. Raises  E523 where there is none
+        `is_partial`: windows may be missing before a table's last one. Raises E523 if there is no such tick.
         """
         for tick in islice(self._boundaries(tables, is_partial=is_partial), _TRIED):
             if all(self._is_settled(self.graph.nodes[name], tick, is_partial=is_partial) for name in tables):
@@ -89,7 +89,7 @@ class Ticks:
     def newest_agreed_tick(
         self, tables: Collection[str], states: KnownStates, at: datetime, *, is_partial: bool = False
     ) -> datetime:
-        """Return the newest tick at which all tables are settled, as known at `at`. Raises  E523 without one."""
+        """Return the newest tick at which all tables are settled, as known at `at`. Raises E523 if there is none."""
         snapshot = states.snapshot(at)
         then = replace(self, snapshot=snapshot, settlement=find_unsettled(self.graph, snapshot, {}, self.starts))
         return then.latest(tables, is_partial=is_partial)
@@ -118,7 +118,7 @@ class Ticks:
     def find_missing_windows(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
         """Map each table to the missing or dropped windows of its content as of a tick.
 
-        Raises  E521 for a tick in the future, or before the end of a table's first window
+        Raises E521 for a tick in the future, or before the end of a table's first window.
         """
         if tick > self.now:
             raise WaterclockError(

@@ -120,7 +120,7 @@ def quarantine_measure(manifest: Manifest) -> dict[str, int]:
 
 
 def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
-    """Return the fields by name, not copied: `asdict` would copy every value just to write it as JSON."""
+    """Return the fields by name, without copies of their values: `asdict` would copy all, only to write JSON."""
     return {field.name: getattr(part, field.name) for field in fields(part)}
 
 

@@ -11,7 +11,7 @@ from waterclock.storage.types import fields_of, readable_as, type_text
 
 
 def check_files(manifest: Manifest, table_schema: str) -> None:
-    """Check the slice's Parquet files against the table's schema. Raises  E616 for nulls, E617 for names or types."""
+    """Check the slice's Parquet files against the table's schema. Raises E616 for nulls, E617 for names or types."""
     table = fields_of(table_schema)
     broken = list(_misfits(manifest, table))
     if broken:
