@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import httpx2
 
 MOST_BYTES_OF_REFUSAL = 1 << 20
-"""The limit of a response that is not 2xx: the part beyond it is not read, as only its first words are reported."""
+"""The limit of a response that is not 2xx. The remainder is not read, since only its first words are reported."""
 _SLOW = 20  # the limit for a complete response, as a multiple of the timeout for one piece of it
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 """These encodings expand data at most a thousandfold; other encodings have no limit."""
@@ -52,9 +52,9 @@ class HttpResponse:
 
 
 class NoResponse(Exception):
-    """Raised if there is no complete response.
+    """Raised if no complete response arrives.
 
-    `certificate` is the reason why the server's certificate was refused, if any.
+    `certificate` is the reason why the server's certificate was refused, if that is the cause.
     """
 
     def __init__(self, kind: HttpFailure, why: str, certificate: str = "") -> None:
@@ -69,7 +69,7 @@ class TooBig(Exception):
 
 
 class _Late(Exception):
-    """The response was not complete in time."""
+    """Raised if the response was not complete in time."""
 
 
 def client_of(
@@ -78,7 +78,7 @@ def client_of(
     """Create a client for `receive`. `timeout` (seconds) limits one read; `trusted` replaces the system's CAs."""
     import httpx2
 
-    # their log lines contain complete addresses, with the keys in them
+    # the libraries log complete addresses, which may contain keys
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("httpcore2").setLevel(logging.WARNING)
     said = httpx2.Headers({"User-Agent": "waterclock", **(headers or {})})
@@ -110,7 +110,7 @@ def send_once(  # noqa: PLR0913 - two by place, the others by name
     content: bytes | None = None,
     trusted: ssl.SSLContext | None = None,
 ) -> HttpResponse:
-    """Send one request over a new connection, and return the response. Raises  TooBig; NoResponse."""
+    """Send one request over a new connection, and return the response. Raises TooBig or NoResponse."""
     import httpx2
 
     try:
@@ -129,9 +129,8 @@ def receive(
     """Send a request and return its response. A long response whose status is not 2xx is truncated.
 
     `timeout` is the client's timeout in seconds for one piece of the response. `seconds` is the limit for the complete
-    response, by default twenty times as long.
-
-    Raises  TooBig for more than `most` bytes; NoResponse if no complete response arrives in time
+    response, by default twenty times as long. Raises TooBig for more than `most` bytes, and NoResponse if no complete
+    response arrives in time.
     """
     import httpx2
 

@@ -209,10 +209,7 @@ class Events:
             )
 
     def _unit(self, unit: Unit) -> tuple[str, str]:
-        """Return the namespace and name of an external dataset.
-
-        The connection's name stands for the system's address.
-        """
+        """Return the namespace and name of an external dataset. The connection's name stands for its address."""
         return f"{self.namespace}/{unit.connection}", unit.path or unit.connection
 
     def _place(self, location: str) -> DatasetFacet:
@@ -257,7 +254,7 @@ def _text(at: datetime) -> str:
 
 
 def _set_producer(document: Any) -> Any:
-    """Set the producer in an event. OpenLineage's own setting for it is shared by the whole process."""
+    """Return an event with this program as producer. OpenLineage's own setting applies to the whole process."""
     if isinstance(document, dict):
         return {
             key: PRODUCER if key in {"producer", "_producer"} else _set_producer(value)

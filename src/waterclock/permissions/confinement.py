@@ -1,9 +1,9 @@
 """Confines a thread and all processes that it starts to a few folders, on Linux with Landlock.
 
-Landlock needs no rights, cannot be undone, and denies everything that is not allowed: reading, writing and executing
-files elsewhere, reading the memory and the environment of processes outside, and sending them signals. It does not deny
-connections by TCP or by sockets that have a path. Nor does it deny changes of a file's mode, owner, times and
-attributes; a seccomp filter blocks these. Source: Linux's `Documentation/userspace-api/landlock.rst` and
+Landlock needs no privileges, cannot be undone, and denies everything that is not allowed: reading, writing and
+executing files elsewhere, reading the memory and the environment of processes outside, and sending them signals. It
+does not deny connections by TCP or by sockets that have a path. Nor does it deny changes of a file's mode, owner, times
+and attributes; a seccomp filter blocks these. Source: Linux's `Documentation/userspace-api/landlock.rst` and
 `seccomp_filter.rst`.
 """
 
@@ -80,8 +80,8 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
     """Confine the calling thread, and the processes it starts from now on, to folders and files.
 
     Paths that do not exist are ignored. `read` allows reading and executing below each path, `write` everything but
-    devices. Call it in a thread that does nothing else. If root calls it, capabilities that bypass Landlock are
-    dropped. Returns False if the kernel has no Landlock.
+    creating devices. Call it in a thread that does nothing else. If root calls it, capabilities that bypass Landlock
+    are dropped. Returns False if the kernel has no Landlock.
 
     Raises:
         OSError: Landlock is available but refused the rules.

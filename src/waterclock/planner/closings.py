@@ -1,4 +1,4 @@
-"""Decides at which tick each window closes (CLOSE WHEN), and at which boundaries its condition is checked. Pure.
+"""Decides at which tick each window closes (CLOSE WHEN), and at which boundaries to check its condition.
 
     c(L) = the first boundary b >= e(L) of the table read by UNTIL at which the condition holds, and c(L) >= c(L-1)
 

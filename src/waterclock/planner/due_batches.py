@@ -182,7 +182,7 @@ def _find_newest_due_window_end(question: _WorkFacts, node: Node) -> datetime:
 
 
 def _find_newest_ripe_end(question: _WorkFacts, node: Node) -> datetime:
-    """Return the end of the newest window whose own query has only due inputs, if a table has several (WHEN)."""
+    """Return the end of the newest window whose own query has only due inputs, for tables with several (WHEN)."""
     table, cadence, least = node.table, node.table.cadence, question.ripe[node.table.name]
     end = cadence.last_due(question.now)
     while end > least:

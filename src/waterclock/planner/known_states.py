@@ -1,4 +1,4 @@
-"""Reconstructs tables as they were known at an instant, and checks whether they agreed with their inputs then. Pure.
+"""Reconstructs tables as they were known at an instant, and checks whether they agreed with their inputs.
 
 A state is the result of all commits up to an instant. It agrees if every batch in it read exactly the content that its
 inputs have in that state, and the same holds for these inputs. Then no part of it is older or newer than the others.

@@ -1,4 +1,4 @@
-"""Splits the inputs of a batch that stops waiting for them (PARTIAL AFTER) into settled and missing ones. Pure."""
+"""Splits the inputs of a batch that stops waiting for them (PARTIAL AFTER) into settled and missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the batches that must be made before a query as of a tick can be answered from existing data. Pure."""
+"""Finds the batches that must be made before a query as of a tick can be answered. Pure functions."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class BatchEvaluator:
         return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
 
     def _find_unknown_wait(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return the batch as waiting if it waits for another project or for windows to close. None otherwise."""
+        """Return the batch as waiting, for another project or for windows to close, if its inputs depend on that."""
         return (
             self._check_link(node, window, past)
             or self._open_window(node, window, past)

@@ -1,4 +1,4 @@
-"""Parses ticks, finds the newest tick at which tables can be queried together, and the windows to read then. Pure."""
+"""Parses ticks, finds the newest tick at which tables can be queried together, and the windows to read then."""
 
 from __future__ import annotations
 

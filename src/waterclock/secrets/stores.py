@@ -1,4 +1,4 @@
-"""Reads one secret from the system's keyring (library keyring), or from Vault and compatible servers (library hvac)."""
+"""Reads secrets from the system's keyring (library keyring), or from Vault and compatible servers (library hvac)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 def read_from_keyring(service: str, name: str) -> str | None:
-    """Return the value of this user's keyring for a service and a name, or None. Raises  E920, E921 without keyring."""
+    """Return the value in this user's keyring for a service and a name, or None.
+
+    Raises E920 if the keyring cannot be read, and E921 if the library is not installed.
+    """
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -46,12 +49,11 @@ def read_from_keyring(service: str, name: str) -> str | None:
 def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], str]) -> str | None:
     """Return the value that Vault has for a name, or None.
 
-    `read_local` returns the value of a secret by its name, for the login to Vault.
+    `read_local` returns the value of a secret by its name, for the login to Vault. Cost: one login and one request at
+    most every five seconds. So a check of a thousand tables of a connection makes one request.
 
-    Raises  E225 as `read_local` does; E920 where Vault does not answer, refuses, or the configuration is incomplete;
-            E921 where hvac is not installed
-    Cost    one login and one request at most every five seconds: a check of a thousand tables of a connection makes one
-            request
+    Raises E225 as `read_local` does, E920 if Vault does not answer, refuses, or the configuration is incomplete, and
+    E921 if hvac is not installed.
     """
     at, known = _kept.get((place, name), (0.0, ""))
     if time.monotonic() < at + _SECONDS_KEPT and known:

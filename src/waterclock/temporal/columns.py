@@ -31,7 +31,7 @@ def to_names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def require_columns(df: DataFrame, names: Iterable[str], *, where: str) -> None:
-    """Raise E301 for names that are not columns of the frame, with the nearest ones."""
+    """Raise E301, with similar names, for names that are not columns of the frame."""
     for name in names:
         if name not in df.columns:
             raise WaterclockError(

@@ -25,9 +25,10 @@ _CUT = ("low", "width", "pieces")
 
 @dataclass(frozen=True, slots=True)
 class TimeCuts:
-    """The division of time into slices: `first` has a row for each key with many versions, `second` for each slice.
+    """The division of time into slices and parts. Both frames have the columns `low`, `width` and `pieces`.
 
-    `second` has only the slices that are divided into parts.
+    `first` has a row for each key whose time is divided into slices, `second` for each slice that is divided into
+    parts.
     """
 
     keys: tuple[str, ...]
@@ -44,7 +45,7 @@ class TimeCuts:
 def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> TimeCuts:
     """Return the division of time for versions with the columns `keys`, `eff` and `exp`.
 
-    Cost    no job here; two groupings of narrow rows when the frames are read
+    Cost: no job here; two groupings of narrow rows when the frames are read.
     """
     narrow = versions.select(*keys, "eff", "exp")
     first = _cut(narrow, keys, LONG_KEY)
