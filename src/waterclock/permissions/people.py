@@ -73,7 +73,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """The OpenID Connect provider at which people sign in, and what its claims mean.
+    """The OpenID Connect provider at which people sign in, and the meaning of its claims.
 
     `client_secret` is the name of a secret, or None for a public client. `user_claim` names the person, `group_claim`
     the person's groups. `group_rights` and `group_roles` are the rights and the roles that a group gives.

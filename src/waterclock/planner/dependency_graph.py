@@ -33,7 +33,7 @@ class Node:
 
     @property
     def groups_in_order(self) -> bool:
-        """Whether labels are made in order, but several may share a claim: a partitioned collect BY ARRIVAL TIME."""
+        """Whether labels are made in order but may share a claim: in a partitioned collect BY ARRIVAL TIME."""
         source = self.table.source
         return self.table.is_partitioned and source is not None and source.batching is Batching.ARRIVAL_TIME
 

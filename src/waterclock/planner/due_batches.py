@@ -308,7 +308,7 @@ def _map_spans_to_input(
 
 
 def _longest_minutes(period: Period) -> int:
-    """Return an upper bound of a window's length in minutes: days have 25 hours or more where clocks change."""
+    """Return an upper bound of a window's length in minutes. A day has 25 hours or more if clocks change."""
     return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes + 3 * 1440
 
 

@@ -281,7 +281,7 @@ class KnownStates:
         return bisect_left(labels, fact.low), bisect_left(since_when, fact.high)
 
     def _list_covering_labels(self, fact: InputFact) -> list[datetime]:
-        """Return the labels that may have covered the window read: its own, or those of later snapshots."""
+        """Return the labels whose batches may have covered the window that was read: its own, or a later snapshot's."""
         labels, since_when = self._made[fact.table], self._from[fact.table]
         found = []
         for place in range(bisect_left(labels, fact.low), len(labels)):

@@ -107,13 +107,13 @@ class Cause:
 class Batch:
     """One due batch. `is_revision`: it was done before and is made again, for `reason`.
 
-    `verb` is how a user requested the revision: `recompute`, `recollect` or `skip`; None where no user did. `choice` is
-    the query that makes the batch, `WHEN ...` or `ELSE`; None where its table has one query for all windows.
-    `stands_from` is the start of the period that a snapshot stands for; None for all other batches. `missing` has the
-    missing inputs of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several spans.
-    `begins` is the START of the table whose late rows this table keeps. `closing` is the closing of the batch's window,
-    for tables with CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows.
-    `is_outdated`: the batch is held, and its inputs have changed since, so it cannot be released.
+    `verb` is how a user requested the revision: `recompute`, `recollect` or `skip`; None if no user did. `choice` is
+    the query that makes the batch, `WHEN ...` or `ELSE`; None if its table has one query for all windows. `stands_from`
+    is the start of the period that a snapshot stands for; None for all other batches. `missing` has the missing inputs
+    of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several spans. `begins` is the
+    START of the table whose late rows this table keeps. `closing` is the closing of the batch's window, for tables with
+    CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows. `is_outdated`: the batch
+    is held, and its inputs have changed since, so it cannot be released.
     """
 
     table: str

@@ -197,7 +197,7 @@ def _find_completable_labels(
 
 @dataclass(frozen=True, slots=True)
 class _PartialLabels:
-    """The partial batches of a table: those that can now be made `whole`, and those that stay partial (`kept`)."""
+    """The partial batches of a table: those that can now be made `whole`, and `kept`, which stay partial."""
 
     whole: frozenset[datetime]
     kept: frozenset[datetime]

@@ -26,7 +26,7 @@ def stop(refusal: str, *said: Column) -> Column:
 
 
 def to_names(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one name, or several, as a tuple."""
+    """Return a name, or a sequence of names, as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 

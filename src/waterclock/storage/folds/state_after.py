@@ -39,7 +39,7 @@ def resulting_state(
     """Return the newest state that a table will have once slices of new, late or restated labels are committed.
 
     `steps` are the current slices of all labels, including replaced ones. `is_whole` means that one of these is damaged
-    and not among `steps`. `asked` are the expressions that will be evaluated on the state: columns of a MERGE table
+    and not among `steps`. `asked` are the SQL expressions that will be evaluated on the state: columns of a MERGE table
     that none of them names may be missing.
 
     Cost: no job here. MERGE: one shuffle, and a scan of the newest stored state before the labels and of all later

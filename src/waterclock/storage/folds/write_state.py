@@ -88,7 +88,7 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
 
 
 def add_row_positions(rows: DataFrame) -> DataFrame:
-    """Add to each row of files the file's path, as Spark names it, and the row's position in the file, from 0."""
+    """Add to each row of files the path of its file, as Spark names it, and its position in the file, from 0."""
     file = rows.metadataColumn("_metadata")  # found although a column of the rows may have that name
     return rows.withColumns({FILE: file["file_path"], PLACE: file["row_index"]})
 

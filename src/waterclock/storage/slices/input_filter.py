@@ -80,7 +80,7 @@ class InputCounts:
 def counted_in_input(
     rows: DataFrame, of_input: InputFilter, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
 ) -> dict[datetime, InputCounts]:
-    """Count broken rules by the label of the reading batch, and compute the aggregates in `asked` over all its rows.
+    """Count broken rules and rows by the label of the reading batch, and compute the aggregates `asked` over its rows.
 
     Cost: one job over the columns that the rules name, and one more over no rows if a batch reads none.
     """

@@ -54,7 +54,7 @@ def measured_for(fold: Merge | Temporal | None) -> str:
 
 
 def is_measured_for(manifest: Manifest, fold: Merge | Temporal) -> bool:
-    """Return whether a slice was sealed under a declaration that gives the same state. Always true without rows."""
+    """Return whether a slice was sealed under a declaration that gives the same state. Always True without rows."""
     return not manifest.rows or manifest.measured_for in {"", measured_for(fold)}
 
 

@@ -64,7 +64,7 @@ class RowFilter:
 
     @property
     def drops(self) -> bool:
-        """Whether a broken rule may drop rows of a batch without quarantine."""
+        """Whether a rule of the table may drop rows, without keeping them in quarantine."""
         return any(row_rule.fate == DROPPED for row_rule in self.row_rules)
 
     def bits(self, *fates: int) -> int:

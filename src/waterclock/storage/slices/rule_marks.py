@@ -116,7 +116,7 @@ def _column_sql(name: str, row_filter: RowFilter) -> str:
 
 
 def first_text(row_filter: RowFilter) -> str:
-    """Return SQL for the bit of the first rule that removes a marked row, or 0 for a row that stays."""
+    """Return SQL for the bit of the first rule by which a marked row is quarantined or dropped; 0 if the row stays."""
     out = row_filter.bits(SET_ASIDE, DROPPED)
     return f"(({BROKEN} & {out}L) & -({BROKEN} & {out}L))"
 
