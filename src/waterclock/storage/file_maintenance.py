@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _SMALL = 32 * 1024 * 1024
 _MANY_IN_PARTITION = 8
 _MANY_IN_TABLE = 50
-_MOST_LOOKS = 20
+_MAX_ATTEMPTS = 20
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_KEPT = ("delta.logRetentionDuration", "delta.setTransactionRetentionDuration")
+_RETENTION_PROPERTIES = ("delta.logRetentionDuration", "delta.setTransactionRetentionDuration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[i
         if table.is_plain:
             # the table's own retention is so long that a VACUUM LITE by a user never removes slices: pass our own
             said = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
-            kept = [version for version in sorted(keeping) if is_readable(folder, version)]
+            readable = [version for version in sorted(keeping) if is_readable(folder, version)]
             table.delta().vacuum(
                 hours,
                 dry_run=False,
                 enforce_retention_duration=False,
                 full=True,
                 commit_properties=said,
-                keep_versions=kept or None,
+                keep_versions=readable or None,
             )
 
 
@@ -138,7 +138,7 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
 
     Files that also contain newer windows (OPTIMIZE joined them) are kept. The sealed slices are kept too.
     """
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             gone = _find_older_files(table, before)
             if not gone:
@@ -151,12 +151,12 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
 
 def _find_older_files(table: OpenTable, before: str) -> list[LiveFile]:
     marked = table.marked_paths
-    return [file for file in table.files.values() if _newest(file) < before and file.path not in marked]
+    return [file for file in table.files.values() if _newest_label(file) < before and file.path not in marked]
 
 
 def keep_versions(folder: str, days: int, identity: Identity) -> bool:
     """Set how many days the Delta log keeps commits and transaction identifiers. Return whether that changed."""
-    wanted = dict.fromkeys(_KEPT, f"interval {days} days")
+    wanted = dict.fromkeys(_RETENTION_PROPERTIES, f"interval {days} days")
     with open_table(folder) as table:
         known = table.configuration
         if all(known.get(key) == value for key, value in wanted.items()):
@@ -173,7 +173,7 @@ def keep_versions(folder: str, days: int, identity: Identity) -> bool:
         return True
 
 
-def _newest(file: LiveFile) -> str:
+def _newest_label(file: LiveFile) -> str:
     """Return the newest label that a file may contain, or a text above all labels if it is unknown."""
     if file.label:
         return file.label

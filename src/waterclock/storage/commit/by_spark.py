@@ -23,7 +23,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-_MOST_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 
 def commit_by_spark(
@@ -47,7 +47,7 @@ def commit_by_spark(
     for manifest in manifests:
         check_files(manifest, wide)
     writer = (
-        _rows(spark, folder, manifests, wide)
+        _read_slices(spark, folder, manifests, wide)
         .write.format("delta")
         .mode("overwrite")
         .option("txnAppId", app_id(identity.claim))
@@ -65,13 +65,13 @@ def commit_by_spark(
 
 def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
     """Write the rows to Delta. Retry if another commit came first, such as OPTIMIZE or the kill of another claim."""
-    for attempt in range(_MOST_TRIES):
+    for attempt in range(_MAX_ATTEMPTS):
         try:
             writer.save(folder)
         except Exception as raised:
             # PySpark has no exception class for Delta's conflicts: they arrive as Java exceptions
             is_race = "CONCURRENT" in str(raised).upper()
-            if not is_race or attempt == _MOST_TRIES - 1:
+            if not is_race or attempt == _MAX_ATTEMPTS - 1:
                 raise
             if find_claim(folder, claim, newest=head(folder)).kind != "none":
                 return
@@ -92,6 +92,6 @@ def version_of(folder: str, claim: int) -> int:
     return found.version
 
 
-def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: str) -> DataFrame:
+def _read_slices(spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: str) -> DataFrame:
     rows = frame_of_slices(spark, folder, manifests, schema)
     return rows.select(*(F.col(quote_name(name)) for name in fields_of(schema)))

@@ -34,7 +34,7 @@ BARE = schema_text('{"fields": []}')
 """The schema of a table that has no columns of its own yet: Delta needs a schema."""
 _NTZ = ["timestampNtz"]
 _FOR_LOCAL_TIMES = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": _NTZ, "writerFeatures": _NTZ}
-_MOST_TRIES, _PAUSE = 5, 0.2
+_MAX_ATTEMPTS, _PAUSE = 5, 0.2
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
@@ -58,7 +58,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
             attempt.
     """
     wanted = [TIMELABEL] if is_partitioned else []
-    for attempt in range(1, _MOST_TRIES + 1):
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
         if table_exists(folder):
             break
         try:
@@ -66,25 +66,25 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
         except DeltaError as error:
             if table_exists(folder):  # another runner created it first
                 break
-            if not _is_refused_put(error):
+            if not _is_put_conflict(error):
                 fix = "check that this user may create files there, and that the disk has free space"
                 raise WaterclockError(
                     "E615", "the table cannot be created", where=folder, why=str(error), fix=fix
                 ) from error
-            if attempt == _MOST_TRIES:
+            if attempt == _MAX_ATTEMPTS:
                 raise _creation_conflict_error(folder) from error
             time.sleep(attempt * _PAUSE)
     with open_table(folder) as table:
         refuse_other_project(table, project)
         text = schema_text(schema)
         while is_bare(table) and text != BARE:  # also ends when another runner has meanwhile added columns and rows
-            try_commit(table, _columns(table, text, wanted), Identity(project, "", RESET, (), "", 0, ""))
+            try_commit(table, _build_columns_change(table, text, wanted), Identity(project, "", RESET, (), "", 0, ""))
             table.follow()
         if table.partition_columns != wanted:
             raise partition_error(folder, table.partition_columns, wanted)
 
 
-def _columns(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
+def _build_columns_change(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
     """Return the change that gives a table its columns, if it has had none since it was reset."""
     actions = [metadata_of(table, schema, partition_columns)]
     if "timestamp_ntz" in schema and (protocol := needed_protocol(protocol_of(table), _FOR_LOCAL_TIMES)):
@@ -107,7 +107,7 @@ def _create(folder: str, schema: AnySchema, wanted: Sequence[str], project: str)
     )
 
 
-def _is_refused_put(error: DeltaError) -> bool:
+def _is_put_conflict(error: DeltaError) -> bool:
     """Return whether the store refused the log's first file as if it existed already.
 
     S3 does so (409) while it processes another put of that name, whether or not that put succeeds.

@@ -36,7 +36,7 @@ from waterclock.storage.types import fields_of, schema_text, widen_schema
 if TYPE_CHECKING:
     from waterclock.storage.types import Schema as AnySchema
 
-_MOST_LOOKS = 200
+_MAX_ATTEMPTS = 200
 
 
 def commit_slices(
@@ -60,13 +60,13 @@ def commit_slices(
             batch knew.
     """
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
-    for look in range(_MOST_LOOKS):
+    for attempt in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
-            seen = find_claim_version(table, identity.claim)
-            if seen is not None:
-                return seen
+            committed = find_claim_version(table, identity.claim)
+            if committed is not None:
+                return committed
             refuse_other_project(table, identity.project)
-            wide = _schema_with(table.schema, new)
+            wide = _widen_by_all(table.schema, new)
             for manifest in manifests:
                 check_files(manifest, wide)
             change = change_for(table, manifests, mode)
@@ -77,7 +77,7 @@ def commit_slices(
             version = _try_commit(table, change, identity)
         if version is not None:
             return version
-        time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next attempts
+        time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))  # noqa: S311 - only spreads the next attempts
     raise commit_race_error(folder)
 
 
@@ -98,14 +98,14 @@ class MergeStart:
 
 def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeStart:
     """Read the table before slices are merged into it, and add their new columns to it. Raises as `commit_slices`."""
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             known = table.schema
-            seen = find_claim_version(table, identity.claim)
-            if seen is not None:
-                return MergeStart(seen, table.version, known)
+            committed = find_claim_version(table, identity.claim)
+            if committed is not None:
+                return MergeStart(committed, table.version, known)
             refuse_other_project(table, identity.project)
-            wide = _schema_with(known, [manifest.schema for manifest in manifests])
+            wide = _widen_by_all(known, [manifest.schema for manifest in manifests])
             for manifest in manifests:
                 check_files(manifest, wide)
             if wide == known:
@@ -117,7 +117,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
 
 def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> None:
     """Add the slices' columns that the table does not have."""
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             wide = with_columns_of(table.schema, manifests)
             if wide == table.schema:
@@ -136,19 +136,19 @@ def commit_state(
     """
     files = read_files(entry_path(folder), path)
     fault("rewritten")
-    version = _try_state(folder, identity, files, base, instead_of)
+    version = _try_commit_state(folder, identity, files, base, instead_of)
     if version is None:
         remove_folder(entry_path(folder, path))
     return version
 
 
-def _try_state(
+def _try_commit_state(
     folder: str, identity: Identity, files: Sequence[DataFile], base: int, instead_of: Sequence[LiveFile] | None
 ) -> int | None:
     with open_table(folder) as table:
-        seen = find_claim_version(table, identity.claim)
-        if seen is not None:
-            return seen
+        committed = find_claim_version(table, identity.claim)
+        if committed is not None:
+            return committed
         if table.version != base:
             return None
         change = change_of_state(table, files, instead_of)
@@ -169,7 +169,7 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
     No effect if the data was committed first. `project` is the table's owner, if the caller knows it. Cost: that of a
     commit.
     """
-    for look in range(_MOST_LOOKS):
+    for attempt in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             if table.has_claim(claim):
                 return
@@ -177,7 +177,7 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
             fault("looked")
             if try_commit(table, Change(), identity) is not None:
                 return
-        time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311
+        time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))  # noqa: S311
     raise commit_race_error(folder)
 
 
@@ -216,7 +216,7 @@ def find_claim_version(table: OpenTable, claim: int) -> int | None:
     return found.version
 
 
-def _schema_with(table: str, new: Sequence[str]) -> str:
+def _widen_by_all(table: str, new: Sequence[str]) -> str:
     for schema in new:
         table = widen_schema(table, schema) or table
     return table
@@ -240,7 +240,7 @@ def commit_race_error(folder: str) -> WaterclockError:
     """Return the error for a commit that lost the race against other commits at every attempt."""
     return WaterclockError(
         "E622",
-        f"{_MOST_LOOKS} other commits came between reading the log and committing",
+        f"{_MAX_ATTEMPTS} other commits came between reading the log and committing",
         where=folder,
         fix="try again",
         transient=True,

@@ -29,7 +29,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_LOOKS = 20
+_MAX_ATTEMPTS = 20
 
 
 def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
@@ -37,7 +37,7 @@ def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitione
     with open_table(folder) as table:
         columns = table.partition_columns
         live = set(table.files)
-    return live == _paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
+    return live == _file_paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
 
 
 def remake(
@@ -50,9 +50,9 @@ def remake(
     """
     add_new_columns(folder, identity, manifests)
     if has_exact_files(folder, manifests, is_partitioned=is_partitioned):
-        return _version_of_all(folder, identity)
-    point = _point_partitions if is_partitioned else _point
-    version = point(folder, identity, manifests)
+        return _version_of_unchanged(folder, identity)
+    commit = _commit_partitions if is_partitioned else _commit_files
+    version = commit(folder, identity, manifests)
     if version is not None:
         return version
     rows = (
@@ -69,7 +69,7 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
     Cost: one write of the rows, and one more for each commit that came between. Raises ClaimKilledError if the claim
     was killed first.
     """
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             base, has_layout, names = table.version, may_rewrite(table), list(fields_of(table.schema))
         if not has_layout or set(names) != set(state.columns):
@@ -139,8 +139,8 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
         while table_exists(folder):
             with open_table(folder) as table:
                 refuse_other_project(table, identity.project)
-                if (seen := find_claim_version(table, identity.claim)) is not None:
-                    return seen
+                if (committed := find_claim_version(table, identity.claim)) is not None:
+                    return committed
                 require_known_layout(table)
                 if table.marked_paths:
                     return None
@@ -158,22 +158,22 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
 def move_log(folder: str, name: str) -> str:
     """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder is then no Delta table."""
     forget(folder)
-    aside = entry_path(folder, f"_delta_log.{name}")
-    move_folder(entry_path(folder, "_delta_log"), aside)
-    return str(aside)
+    moved = entry_path(folder, f"_delta_log.{name}")
+    move_folder(entry_path(folder, "_delta_log"), moved)
+    return str(moved)
 
 
-def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
+def _commit_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
     """Make the slices a partitioned table's only content by references to their files. Return the version.
 
     Return None if that is impossible: the layout differs, or the table has labels without a manifest.
     """
     with open_table(folder) as table:
         live = {(file.label, file.path) for file in table.files.values()}
-        is_so = table.partition_columns == [TIMELABEL]
+        is_partitioned = table.partition_columns == [TIMELABEL]
     wanted = {(label_of(manifest.label), file.path) for manifest in manifests for file in manifest.files}
     labels = {label for label, _ in live ^ wanted}
-    if not is_so or not labels <= {label_of(manifest.label) for manifest in manifests}:
+    if not is_partitioned or not labels <= {label_of(manifest.label) for manifest in manifests}:
         return None
     try:
         return commit_slices(
@@ -183,26 +183,26 @@ def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manif
         return None
 
 
-def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
+def _commit_files(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
     """Make the slices an unpartitioned table's only content by references to their files. Return the version.
 
     Return None if the table does not permit this, or if other commits came first at every attempt.
     """
     wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
-            if (seen := find_claim_version(table, identity.claim)) is not None:
-                return seen
+            if (committed := find_claim_version(table, identity.claim)) is not None:
+                return committed
             if not may_rewrite(table):
                 return None
             # live files stay: added again they would be hidden from Spark (M5)
-            gone = [file for path, file in table.files.items() if path not in wanted]
+            removed = [file for path, file in table.files.items() if path not in wanted]
             new = [
                 add_of(file, None, int(manifest.sealed_at.timestamp() * 1000))
                 for path, (file, manifest) in wanted.items()
                 if path not in table.files
             ]
-            version = try_commit(table, Change(new, removes_of(gone)), identity)
+            version = try_commit(table, Change(new, removes_of(removed)), identity)
         if version is not None:
             return version
     return None
@@ -223,11 +223,11 @@ def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitione
     return version_of(folder, identity.claim)
 
 
-def _paths(manifests: Sequence[Manifest]) -> set[str]:
+def _file_paths(manifests: Sequence[Manifest]) -> set[str]:
     return {file.path for manifest in manifests for file in manifest.files}
 
 
-def _version_of_all(folder: str, identity: Identity) -> int:
+def _version_of_unchanged(folder: str, identity: Identity) -> int:
     """Return the newest version of a table that already has the slices' files. A new log first gets an empty commit."""
     with open_table(folder) as table:
         if is_unfinished(folder, table.version):

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from waterclock.storage.slices.manifest import DataFile
 
 # The cost of a checkpoint grows with the table's files. The commits after it are read one by one
-_LEAST_BETWEEN_CHECKPOINTS, _FILES_A_COMMIT = 10, 200
+_MIN_COMMITS_BETWEEN_CHECKPOINTS, _FILES_PER_COMMIT = 10, 200
 
 # characters that a path in the log contains unescaped; all others are percent-encoded
-_PLAIN = "/=:+,;@&$!*'()~"
+_UNESCAPED = "/=:+,;@&$!*'()~"
 
 Action = dict[str, Any]
 
@@ -54,7 +54,7 @@ def add_of(file: DataFile, label: str | None, at: int) -> Action:
     return {
         "add": {
             "path": path_in_log(file.path),
-            "partitionValues": _partition(label),
+            "partitionValues": _partition_values(label),
             "size": file.size,
             "modificationTime": at,
             "dataChange": True,
@@ -65,7 +65,7 @@ def add_of(file: DataFile, label: str | None, at: int) -> Action:
 
 def removes_of(files: Sequence[LiveFile]) -> list[Action]:
     """Return the actions that remove live files of the version that was read, with their recorded size (rule M6)."""
-    now = _now()
+    now = _now_millis()
     return [
         {
             "remove": {
@@ -73,7 +73,7 @@ def removes_of(files: Sequence[LiveFile]) -> list[Action]:
                 "deletionTimestamp": now,
                 "dataChange": True,
                 "extendedFileMetadata": True,
-                "partitionValues": _partition(file.label),
+                "partitionValues": _partition_values(file.label),
                 "size": file.size,
             }
         }
@@ -90,7 +90,7 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
     if find_checkpoint_version(table.folder) >= version:
         return None  # other commits came and were cleaned up again: the missing file once existed
     actions = [
-        _info(change, identity, table),
+        _build_commit_info(change, identity, table),
         *_build_txn_actions(identity),
         *change.metadata,
         *change.removes,
@@ -151,15 +151,15 @@ def needed_protocol(known: Action, wanted: Action) -> Action | None:
 
 def path_in_log(path: str) -> str:
     """Return a file's path as Delta actions encode it."""
-    return quote(path, safe=_PLAIN)
+    return quote(path, safe=_UNESCAPED)
 
 
-def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
+def _build_commit_info(change: Change, identity: Identity, table: OpenTable) -> Action:
     mode = "Overwrite" if change.is_overwrite else "Append"
     parameters = {"mode": mode, "partitionBy": json.dumps(table.partition_columns)}
     return {
         "commitInfo": {
-            "timestamp": _now(),
+            "timestamp": _now_millis(),
             "operation": "WRITE",
             "operationParameters": parameters,
             "engineInfo": "waterclock",
@@ -172,17 +172,17 @@ def _build_txn_actions(identity: Identity) -> list[Action]:
     """Return the `txn` action with the claim's id, if any. Spark ignores such an action if it has no time (rule M2)."""
     if not identity.claim:
         return []
-    return [{"txn": {"appId": app_id(identity.claim), "version": 1, "lastUpdated": _now()}}]
+    return [{"txn": {"appId": app_id(identity.claim), "version": 1, "lastUpdated": _now_millis()}}]
 
 
-def _partition(label: str | None) -> dict[str, str]:
+def _partition_values(label: str | None) -> dict[str, str]:
     return {} if label is None else {TIMELABEL: label}
 
 
 def _checkpoint_interval(files: int) -> int:
     """Return the number of commits between checkpoints. It grows with the number of files, like the cost of one."""
-    return max(_LEAST_BETWEEN_CHECKPOINTS, files // _FILES_A_COMMIT)
+    return max(_MIN_COMMITS_BETWEEN_CHECKPOINTS, files // _FILES_PER_COMMIT)
 
 
-def _now() -> int:
+def _now_millis() -> int:
     return int(time.time() * 1000)

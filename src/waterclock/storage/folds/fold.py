@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _SLICE = "_waterclock_slice"
 _ORDER = "_waterclock_order"
-_CARRIES = "_waterclock_carries"
+_COLUMN_SET = "_waterclock_carries"
 # precedence at equal order, lowest first: placeholder rows of requested keys, deletes of slices before the state, the
 # state, the slices after it
-_ASKED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
-_ALL = -1
+_REQUESTED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
+_ALL_COLUMNS = -1
 
 # whether a sealed slice has deletes, and their highest ORDER BY. Slices never change, so this is cached
 _delete_highs: dict[tuple[str, str, Merge], tuple[bool, str | None]] = {}
@@ -85,8 +85,8 @@ def winners_of(
     rows = _read_rows(spark, folder, manifests, merge, schema, past)
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
     asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
-    known = rows.join(asked, _all_of(same), "left_semi")
-    nothing = _deletes_only(keys.select(*map(quote_name, merge.keys)), merge, schema, _ASKED)
+    known = rows.join(asked, _all_hold(same), "left_semi")
+    nothing = _build_lowest_deletes(keys.select(*map(quote_name, merge.keys)), merge, schema, _REQUESTED)
     return _select_winners(known.unionByName(nothing), manifests, merge, schema)
 
 
@@ -104,7 +104,7 @@ def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) 
     """Return the row of each key with the highest `order`: any one of several equal rows, or of all if it is None."""
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.first(every) if order is None else F.max_by(every, order)
-    return rows.groupBy(*_keys(keys)).agg(last.alias("_last")).select("_last.*")
+    return rows.groupBy(*_key_columns(keys)).agg(last.alias("_last")).select("_last.*")
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
@@ -161,7 +161,7 @@ def slices_with_later_deletes(
     lows = {clear_foreign_bounds(manifest, merge).order_low for manifest in later}
     found = []
     for path in earlier:
-        has_deletes, high = _delete_high(folder, path, merge)
+        has_deletes, high = _find_delete_high(folder, path, merge)
         if has_deletes and any(may_beat(high, low, types) for low in lows):
             found.append(read_manifest(folder, path))
     return tuple(found)
@@ -186,23 +186,23 @@ def highest_deletes(
 ) -> DataFrame:
     """Return the last delete of each key in the slices: its key columns as `_key<n>`, and its order and label."""
     rows = mark_deletes(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
-    return rows.groupBy(*_keys(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
+    return rows.groupBy(*_key_columns(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
 def drop_deleted_rows(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
     """Remove the rows of `winners` whose key has a delete with a higher order or label in `deletes`."""
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
-    return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
+    return winners.join(deletes, _all_hold([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
 
 
 def fill_columns(rows: DataFrame, schema: str) -> DataFrame:
     """Return the columns of a schema, with NULL for those that the rows do not have."""
-    there = set(rows.columns)
+    existing = set(rows.columns)
     texts = [
-        quote_name(name) if name in there else f"CAST(NULL AS {sql_type(field['type'])}) AS {quote_name(name)}"
+        quote_name(name) if name in existing else f"CAST(NULL AS {sql_type(field['type'])}) AS {quote_name(name)}"
         for name, field in fields_of(schema).items()
     ]
-    return rows.selectExpr(*texts, *([DELETED] if DELETED in there else []))
+    return rows.selectExpr(*texts, *([DELETED] if DELETED in existing else []))
 
 
 def _read_rows(
@@ -216,12 +216,14 @@ def _read_rows(
         parts.append(_add_order(rows, merge, f"concat('{_AFTER}', {TIMELABEL})", number))
     if past.state is not None:
         state = fill_columns(past.state, schema).withColumn(DELETED, F.expr("false"))
-        parts.append(_add_order(state, merge, f"'{_STATE}'", _ALL))
+        parts.append(_add_order(state, merge, f"'{_STATE}'", _ALL_COLUMNS))
     if past.deletes:
         rows = mark_deletes(frame_of_slices(spark, folder, past.deletes, schema), merge).where(DELETED)
-        parts.append(_add_order(rows, merge, f"concat('{_BEFORE}', {TIMELABEL})", _ALL))
+        parts.append(_add_order(rows, merge, f"concat('{_BEFORE}', {TIMELABEL})", _ALL_COLUMNS))
     if not parts:
-        parts.append(_add_order(mark_deletes(frame_of_files(spark, folder, [], schema), merge), merge, "''", _ALL))
+        parts.append(
+            _add_order(mark_deletes(frame_of_files(spark, folder, [], schema), merge), merge, "''", _ALL_COLUMNS)
+        )
     union = parts[0]
     for part in parts[1:]:
         union = union.unionByName(part)
@@ -230,13 +232,13 @@ def _read_rows(
 
 def _add_order(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataFrame:
     order = order_struct(merge.order_by) if merge.order_by else F.lit(0)
-    return rows.withColumns({_ORDER: order, _SLICE: F.expr(place), _CARRIES: F.lit(carries)})
+    return rows.withColumns({_ORDER: order, _SLICE: F.expr(place), _COLUMN_SET: F.lit(carries)})
 
 
-def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
+def _build_lowest_deletes(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
     """Return a delete for each key that sorts below all other rows, so that the result also has keys without rows."""
     rows = fill_columns(keys, schema).withColumn(DELETED, F.expr("true"))
-    return _add_order(rows, merge, f"'{place}'", _ALL)
+    return _add_order(rows, merge, f"'{place}'", _ALL_COLUMNS)
 
 
 def _group_by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[Manifest]]:
@@ -250,12 +252,12 @@ def _group_by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...],
 
 def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
     groups = list(_group_by_columns(manifests))
-    lacking = {name: [n for n, own in enumerate(groups) if name not in own] for name in fields_of(schema)}
-    if any(lacking.values()):
-        return _carry_values(rows, lacking, merge)
+    sets_without = {name: [n for n, own in enumerate(groups) if name not in own] for name in fields_of(schema)}
+    if any(sets_without.values()):
+        return _carry_values(rows, sets_without, merge)
     every = F.struct(*(F.col(quote_name(name)) for name in (*fields_of(schema), DELETED)))
     last = F.max_by(every, F.struct(_ORDER, _SLICE))
-    return rows.groupBy(*_keys(merge.keys)).agg(last.alias("_last")).select("_last.*")
+    return rows.groupBy(*_key_columns(merge.keys)).agg(last.alias("_last")).select("_last.*")
 
 
 def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
@@ -264,7 +266,7 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
 
     keys = [F.col(quote_name(key)) for key in merge.keys]
     last_of_slice = F.max_by(F.struct("*"), F.col(_ORDER)).alias("_last")
-    single = rows.groupBy(*_keys(merge.keys), _SLICE).agg(last_of_slice).select("_last.*")
+    single = rows.groupBy(*_key_columns(merge.keys), _SLICE).agg(last_of_slice).select("_last.*")
     before = Window.partitionBy(*keys).orderBy(_SLICE).rowsBetween(Window.unboundedPreceding, -1)
     counting = single.withColumn("_highest", F.max(_ORDER).over(before))
     counting = counting.where(F.isnull("_highest") | (F.col(_ORDER) >= F.col("_highest")))
@@ -273,28 +275,30 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
     values = [
         F.expr(
             f"max_by(struct({quote_name(name)} AS v), if((_gone IS NULL OR {_SLICE} > _gone) "
-            f"AND NOT {_CARRIES} IN ({', '.join(map(str, [-2, *groups]))}), {_SLICE}, NULL)).v"
+            f"AND NOT {_COLUMN_SET} IN ({', '.join(map(str, [-2, *groups]))}), {_SLICE}, NULL)).v"
         ).alias(name)
         for name, groups in lacking.items()
         if name not in merge.keys
     ]
-    grouped = marked.groupBy(*_keys(merge.keys)).agg(*values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED))
+    grouped = marked.groupBy(*_key_columns(merge.keys)).agg(
+        *values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED)
+    )
     names = {key: f"_key{index}" for index, key in enumerate(merge.keys)}
     return grouped.select(*(F.col(names.get(name, quote_name(name))).alias(name) for name in lacking), F.col(DELETED))
 
 
-def _keys(keys: Sequence[str]) -> list[Column]:
+def _key_columns(keys: Sequence[str]) -> list[Column]:
     return [F.col(quote_name(key)).alias(f"_key{index}") for index, key in enumerate(keys)]
 
 
-def _all_of(conditions: Sequence[Column]) -> Column:
+def _all_hold(conditions: Sequence[Column]) -> Column:
     joined = conditions[0]
     for condition in conditions[1:]:
         joined = joined & condition
     return joined
 
 
-def _delete_high(folder: str, path: str, merge: Merge) -> tuple[bool, str | None]:
+def _find_delete_high(folder: str, path: str, merge: Merge) -> tuple[bool, str | None]:
     known = _delete_highs.get((folder, path, merge))
     if known is None:
         manifest = clear_foreign_bounds(read_manifest(folder, path), merge)

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Table
 
 # VACUUM removes old versions' files: after this many versions in a row without files, earlier ones have none either
-_MOST_VERSIONS_TRIED = 20
-_MADE = "_made"  # a file with the name of the folder that contains the complete state
+_MAX_VERSIONS_TRIED = 20
+_COMPLETE_STATE = "_made"  # a file with the name of the folder that contains the complete state
 
 
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: ContentLocation) -> DataFrame:
@@ -80,7 +80,7 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
     needed to recompute the state.
     """
     folder, keyed = lake.folder(table.name), table.merge or temporal_of(table)
-    schema, names = table_schema(folder).json(), _names(keyed, steps)
+    schema, names = table_schema(folder).json(), _state_names(keyed, steps)
     stored = _read_stored_state(spark, lake, table.name, steps[-1], names[-1], schema)
     if stored is not None:
         return stored
@@ -90,7 +90,7 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
         start = find_newest_state(spark, lake, table.name, steps, table.merge, schema)
         past = start.fold_base(folder, start.manifests, table.merge, schema)
         made = fold(spark, folder, start.manifests, table.merge, schema, past)
-    return _read(spark, _keep(made, _place(lake, table.name, steps[-1], names[-1])), schema)
+    return _read_cached_state(spark, _cache_state(made, _cache_folder(lake, table.name, steps[-1], names[-1])), schema)
 
 
 def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
@@ -108,8 +108,8 @@ def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], 
 
 def find_cached_state(lake: Lake, table: Table, steps: Sequence[LogStep]) -> Path | None:
     """Return the folder of the cached state after `steps`, or None if it was not recomputed before."""
-    names = _names(table.merge or temporal_of(table), steps)
-    return _find_written_state(_place(lake, table.name, steps[-1], names[-1]))
+    names = _state_names(table.merge or temporal_of(table), steps)
+    return _find_written_state(_cache_folder(lake, table.name, steps[-1], names[-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,12 @@ def find_newest_state(
     spark: SparkSession, lake: Lake, table: str, steps: Sequence[LogStep], merge: Merge, schema: str
 ) -> BaseState:
     """Find the newest stored state among those after each of `steps`. Raises E640 if a slice after it is gone."""
-    folder, names = lake.folder(table), _names(merge, steps)
+    folder, names = lake.folder(table), _state_names(merge, steps)
     state: DataFrame | None = None
     count, tried = len(steps), 0
     while count and state is None:
         step = steps[count - 1]
-        has_version = step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED
+        has_version = step.version != NO_VERSION and tried < _MAX_VERSIONS_TRIED
         tried += has_version
         step = step if has_version else replace(step, version=NO_VERSION)
         state = _read_stored_state(spark, lake, table, step, names[count - 1], schema)
@@ -151,8 +151,8 @@ def _read_stored_state(
         state = try_frame_at_version(spark, lake.folder(table), step.version, is_partitioned=False)
         if state is not None:
             return fill_columns(state, schema)
-    made = _find_written_state(_place(lake, table, step, name))
-    return None if made is None else _read(spark, made, schema)
+    made = _find_written_state(_cache_folder(lake, table, step, name))
+    return None if made is None else _read_cached_state(spark, made, schema)
 
 
 def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
@@ -188,7 +188,7 @@ def place_in_steps(
     return before, sorted((*manifests, *others), key=lambda each: each.label)
 
 
-def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
+def _state_names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
     """Return a name for the state after each step: a digest of the declaration and of all slices up to the step."""
     made_of = blake2b(json.dumps(astuple(keyed)).encode(), digest_size=12)
     names = []
@@ -198,11 +198,11 @@ def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
     return names
 
 
-def _place(lake: Lake, table: str, step: LogStep, name: str) -> Path:
+def _cache_folder(lake: Lake, table: str, step: LogStep, name: str) -> Path:
     return entry_path(lake.history(table), label_of(step.label), name)
 
 
-def _keep(state: DataFrame, place: Path) -> Path:
+def _cache_state(state: DataFrame, place: Path) -> Path:
     """Write a state below `history/` and return its folder, or that of another process that finished first."""
     own = place / uuid.uuid4().hex
     is_ours = False
@@ -210,20 +210,20 @@ def _keep(state: DataFrame, place: Path) -> Path:
     try:
         state.write.mode("overwrite").parquet(str(own))
         fault("history_written")
-        is_ours = put_if_absent(place / _MADE, own.name)
+        is_ours = put_if_absent(place / _COMPLETE_STATE, own.name)
     finally:
         if not is_ours:
             remove_folder(own)
-    return own if is_ours else place / read_text(place / _MADE)
+    return own if is_ours else place / read_text(place / _COMPLETE_STATE)
 
 
 def _find_written_state(place: Path) -> Path | None:
     """Return the folder of a completely written state, or None."""
     try:
-        return place / read_text(place / _MADE)
+        return place / read_text(place / _COMPLETE_STATE)
     except FileNotFoundError:
         return None
 
 
-def _read(spark: SparkSession, place: Path, schema: str) -> DataFrame:
+def _read_cached_state(spark: SparkSession, place: Path, schema: str) -> DataFrame:
     return frame_of_files(spark, str(place.parent), [place.name], schema)

@@ -57,11 +57,11 @@ def swap_rows(
     if is_small(look) or not may_rewrite_files(look):
         state = _read_remaining_rows(spark, folder, keys, look, look.live).unionByName(make(keys))
         return try_whole_state(folder, identity, state, base=look.base)
-    touched = _find_touched_files(spark, folder, keys, look)
+    touched = _find_files_of_keys(spark, folder, keys, look)
     old = [file for file in look.live if file.path in touched]
     if len(old) < len(touched):
         return None  # Spark's name for a file is not in the log
-    if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _rows(folder, look):
+    if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _count_rows(folder, look):
         return try_whole_state(folder, identity, make(None), base=look.base)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
@@ -76,31 +76,33 @@ def swap_rows(
 
 
 def _read_remaining_rows(
-    spark: SparkSession, folder: str, keys: DataFrame, look: MergeStart, files: Sequence[LiveFile]
+    spark: SparkSession, folder: str, keys: DataFrame, merge_start: MergeStart, files: Sequence[LiveFile]
 ) -> DataFrame:
     """Return the rows of `files` whose keys are not among `keys`."""
-    there = frame_of_files(spark, folder, [file.path for file in files], look.schema)
-    return there.join(keys, keys.columns, "left_anti").select(*map(quote_name, fields_of(look.schema)))
+    rows = frame_of_files(spark, folder, [file.path for file in files], merge_start.schema)
+    return rows.join(keys, keys.columns, "left_anti").select(*map(quote_name, fields_of(merge_start.schema)))
 
 
-def _rows(folder: str, look: MergeStart) -> int:
-    return sum(pq.read_metadata(readable(entry_path(folder, file.path))).num_rows for file in look.live)
+def _count_rows(folder: str, merge_start: MergeStart) -> int:
+    return sum(pq.read_metadata(readable(entry_path(folder, file.path))).num_rows for file in merge_start.live)
 
 
 @dataclass(frozen=True, slots=True)
-class _Touched:
+class _RowsToReplace:
     """The number of rows to replace in a file, and their positions, or None if they are too many for this process."""
 
     rows: int
     places: pa.Array | None
 
 
-def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look: MergeStart) -> dict[str, _Touched]:
+def _find_files_of_keys(
+    spark: SparkSession, folder: str, keys: DataFrame, merge_start: MergeStart
+) -> dict[str, _RowsToReplace]:
     """Return by path the files with rows of these keys. This process fetches at most `MOST_PLACES` row positions."""
-    there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    most = MOST_PLACES // max(len(look.live), 1)
+    table_rows = frame_of_files(spark, folder, [file.path for file in merge_start.live], merge_start.schema)
+    most = MOST_PLACES // max(len(merge_start.live), 1)
     found = (
-        add_row_positions(there)
+        add_row_positions(table_rows)
         .join(keys, keys.columns, "left_semi")
         .groupBy(FILE)
         .agg(F.expr(f"count(*) AS {_ROWS}"), F.expr(f"if(count(*) <= {most}, collect_list({PLACE}), NULL) AS {PLACE}"))
@@ -109,6 +111,6 @@ def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look:
     rows = found[_ROWS].to_pylist()
     places = (each.values if each.is_valid else None for each in found[PLACE])
     return {
-        relative_path(uri, folder): _Touched(rows[at], where)
+        relative_path(uri, folder): _RowsToReplace(rows[at], where)
         for at, (uri, where) in enumerate(zip(found[FILE].to_pylist(), places, strict=True))
     }

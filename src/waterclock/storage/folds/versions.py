@@ -36,7 +36,7 @@ _LABEL, _GONE, _ORDER = "_waterclock_label", "_waterclock_gone", "_waterclock_or
 _NUMBER, _SINCE = "_waterclock_number", "_waterclock_since"
 _NEXT, _NEXT_END = "_waterclock_next", "_waterclock_next_end"
 _WAS_THERE, _IS_THERE, _ENDS = "_waterclock_was_there", "_waterclock_is_there", "_waterclock_ends"
-_SAID = "waterclock_said"
+_VALUE = "waterclock_said"
 
 
 def temporal_of(table: Table) -> Temporal:
@@ -59,7 +59,11 @@ def table_schema_of(raw: str, temporal: Temporal) -> str:
     fields = {name.lower(): field for name, field in fields_of(raw).items()}
     keys = [fields[key.lower()] for key in temporal.keys if key.lower() in fields]
     shown = [fields[name.lower()] for name in attributes_of(raw, temporal)]
-    record = [_field(EFFECTIVE, "timestamp"), _field(EXPIRES, "timestamp"), _field(CURRENT, "boolean")]
+    record = [
+        _build_field(EFFECTIVE, "timestamp"),
+        _build_field(EXPIRES, "timestamp"),
+        _build_field(CURRENT, "boolean"),
+    ]
     return schema_text(json.dumps({"type": "struct", "fields": [*keys, record[0], *shown, *record[1:]]}))
 
 
@@ -97,7 +101,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
     for name in needed:
         if name not in fields:
             fix = did_you_mean(name, fields, otherwise="add it to the rows, or remove it from TEMPORAL")
-            raise WaterclockError("E301", f"unknown column {name}", where=table, why=_has(fields), fix=fix)
+            raise WaterclockError("E301", f"unknown column {name}", where=table, why=_describe_columns(fields), fix=fix)
     if temporal.at and (kind := type_text(fields[temporal.at]["type"])) != "timestamp":
         raise WaterclockError(
             "E302",
@@ -168,22 +172,22 @@ def versions_of(
         rows = rows.join(keys, list(temporal.keys), "left_semi")
     rows = rows.where(f"NOT ({' OR '.join(fault_conditions(temporal).values())})")
     lacking = _labels_lacking(raw, manifests)
-    windows = None if temporal.at else _windows(spark, manifests, table)
-    said = _prepare_raw_rows(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)
+    windows = None if temporal.at else _build_window_rows(spark, manifests, table)
+    prepared = _prepare_raw_rows(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)
     order = [f"{_ORDER}{at}" for at, _ in enumerate(temporal.order_by)]
     sequence = [*order, _LABEL]
     if temporal.is_of_snapshots and windows is not None:
-        said = _extend_lives(said, windows, temporal.keys, order)
+        prepared = _extend_lives(prepared, windows, temporal.keys, order)
         sequence = [_LABEL, *order]  # a life may begin at the instant at which the previous snapshot ended one
     attributes = attributes_of(raw, temporal)
-    whole = [name for name in _values(attributes, temporal) if not _may_be_missing(name, rows, lacking)]
+    whole = [name for name in _value_attributes(attributes, temporal) if not _may_be_missing(name, rows, lacking)]
     made = compute_temporal(
-        said,
+        prepared,
         temporal.keys,
         time=EFFECTIVE,
         sequence=sequence,
         nulls=dict.fromkeys(whole, "value"),
-        delete_when=_GONE if _GONE in said.columns else None,
+        delete_when=_GONE if _GONE in prepared.columns else None,
         track=temporal.track or list_tracked_attributes(attributes, temporal),
         keep=TIMELABEL,
         fill_back=temporal.fills_back,
@@ -202,7 +206,7 @@ def _prepare_raw_rows(
     rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping[str, Sequence[str]]
 ) -> DataFrame:
     """Return raw rows in the form that `compute_temporal` needs, with internal names for time, order and deletes."""
-    values = set(_values(attributes_of(raw, temporal), temporal))
+    values = set(_value_attributes(attributes_of(raw, temporal), temporal))
     attributes = [
         _wrap_value(name, labels_lacking, has_marks=MISSING in rows.columns)
         if name in values and _may_be_missing(name, rows, labels_lacking)
@@ -221,7 +225,7 @@ def _prepare_raw_rows(
     )
 
 
-def _values(attributes: Sequence[str], temporal: Temporal) -> list[str]:
+def _value_attributes(attributes: Sequence[str], temporal: Temporal) -> list[str]:
     """Return the attributes whose NULLs are values ("empty now"), and not missing values to fill."""
     return [name for name in attributes if temporal.are_all_values or name in temporal.values]
 
@@ -243,15 +247,15 @@ def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[s
 
 def _wrap_value(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_marks: bool) -> str:
     """Return SQL that wraps a value in a struct, so that NULL counts as a value. A missing column stays NULL."""
-    lacks = []
+    conditions = []
     if labels_lacking.get(name):
-        lacks.append(f"{TIMELABEL} IN ({', '.join(sql_text(label) for label in labels_lacking[name])})")
+        conditions.append(f"{TIMELABEL} IN ({', '.join(sql_text(label) for label in labels_lacking[name])})")
     if has_marks:
-        lacks.append(f"coalesce(array_contains({MISSING}, {sql_text(name)}), false)")
-    return f"if({' OR '.join(lacks)}, NULL, struct({quote_name(name)} AS {_SAID})) AS {quote_name(name)}"
+        conditions.append(f"coalesce(array_contains({MISSING}, {sql_text(name)}), false)")
+    return f"if({' OR '.join(conditions)}, NULL, struct({quote_name(name)} AS {_VALUE})) AS {quote_name(name)}"
 
 
-def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
+def _build_window_rows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
     """Return a row for each label: its number, its window's end, and the ends of the previous and the next windows.
 
     For the first label, the start of its window takes the place of the previous end. The frame has few rows and is
@@ -266,7 +270,7 @@ def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -
     return F.broadcast(spark.createDataFrame(rows, f"{schema} {_NEXT} string, {_NEXT_END} timestamp"))
 
 
-def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
+def _extend_lives(rows: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
     """Extend the lives of keys (the spans in which they exist) as far as the snapshots allow.
 
     A snapshot contains a key if the last of its rows with the key is not a delete. Deletes before that row are ignored.
@@ -276,8 +280,8 @@ def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], orde
     """
     from pyspark.sql import Window
 
-    if _GONE not in said.columns:
-        said = said.withColumn(_GONE, F.lit(col=False))
+    if _GONE not in rows.columns:
+        rows = rows.withColumn(_GONE, F.lit(col=False))
     snapshots = Window.partitionBy(*map(quote_name, keys)).orderBy(_NUMBER)
     before, same, after = (snapshots.rangeBetween(at, at) for at in (-1, 0, 1))
     last_row = F.max(F.struct(*order, (~F.col(_GONE)).alias(_IS_THERE)))
@@ -285,7 +289,7 @@ def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], orde
     # the last row of a life is duplicated: once as it is, and once as the row that ends the life
     twice = F.when(is_last, F.array(F.lit(col=False), F.lit(col=True))).otherwise(F.array(F.lit(col=False)))
     lives = (
-        said.join(windows.drop(EFFECTIVE), TIMELABEL)
+        rows.join(windows.drop(EFFECTIVE), TIMELABEL)
         .withColumns(
             {_WAS_THERE: last_row.over(before)[_IS_THERE], _IS_THERE: last_row.over(same)[_IS_THERE], _ENDS: twice}
         )
@@ -299,14 +303,14 @@ def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], orde
             _LABEL: F.expr(f"if({_ENDS}, {_NEXT}, {_LABEL})"),
             _GONE: F.expr(f"{_ENDS} OR {_GONE}"),
         }
-    ).select(*map(quote_name, said.columns))
+    ).select(*map(quote_name, rows.columns))
 
 
-def _field(name: str, kind: str) -> dict[str, Any]:
+def _build_field(name: str, kind: str) -> dict[str, Any]:
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
-def _has(fields: Mapping[str, Any]) -> str:
+def _describe_columns(fields: Mapping[str, Any]) -> str:
     return f"the rows have {', '.join(name for name in fields if name != TIMELABEL)}"
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Every state stays on disk until VACUUM, so the whole state is rewritten only while it is small.
 MOST_BYTES_REWRITTEN = 16 * 1024 * 1024
-_MOST_FILES = 100
+_MAX_FILES = 100
 DELETED = "_waterclock_deleted"
 _HERE = "_waterclock_here"
 FILE = "_waterclock_file"
@@ -66,7 +66,7 @@ class Winners:
 def is_small(look: MergeStart) -> bool:
     """Return whether to rewrite the table as a whole rather than file by file."""
     size = sum(file.size for file in look.live)
-    return not look.live or (size <= MOST_BYTES_REWRITTEN and len(look.live) <= _MOST_FILES)
+    return not look.live or (size <= MOST_BYTES_REWRITTEN and len(look.live) <= _MAX_FILES)
 
 
 def may_rewrite_files(look: MergeStart) -> bool:
@@ -80,8 +80,8 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
     This process copies up to 4 GiB if Spark runs locally, and 256 MiB if it is a cluster. It never copies a file if
     Arrow cannot write its schema or codec. Cost: one footer per file.
     """
-    is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
-    most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
+    is_local = (spark.conf.get("spark.master", "") or "").startswith("local")
+    most = _MOST_BYTES_COPIED if is_local else _MOST_BYTES_COPIED_FOR_A_CLUSTER
     return sum(file.size for file in files) <= most and can_copy_without_rows(
         entry_path(folder), [file.path for file in files]
     )
@@ -123,61 +123,65 @@ def rewrite_files(
     rows = winners.rows.persist()
     count = rows.count()
     few = replace(winners, rows=rows.hint("broadcast") if count <= MOST_ROWS_BROADCAST else rows)
-    met = _match_winners(spark, folder, few, look).persist()
+    matches = _match_winners(spark, folder, few, look).persist()
     try:
-        places = _places(met, is_counted=count <= MOST_PLACES)
+        places = _find_replaced_positions(matches, is_counted=count <= MOST_PLACES)
         paths = {relative_path(uri, folder): gone for uri, gone in places.by_uri.items()}
         old = [file for file in look.live if file.path in paths]
         if len(old) < len(paths):
             return None  # Spark's name for a file is not in the log
         fault("merge")
         if count <= MOST_PLACES and may_copy(spark, folder, old):
-            new = _new(few, met, look.schema, all_won=places.all_won)
-            _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
+            new = _select_new_rows(few, matches, look.schema, all_won=places.all_won)
+            _write_parquet(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
             copy_without_rows(entry_path(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
-            _write(_build_changed_rows(spark, folder, whole, met, list(paths), look.schema), folder, path)
+            _write_parquet(_build_changed_rows(spark, folder, whole, matches, list(paths), look.schema), folder, path)
     finally:
-        met.unpersist()
+        matches.unpersist()
         rows.unpersist()
     return commit_state(folder, identity, path, base=look.base, instead_of=old)
 
 
-def _write(rows: DataFrame, folder: str, path: str) -> None:
+def _write_parquet(rows: DataFrame, folder: str, path: str) -> None:
     rows.write.mode("overwrite").parquet(str(entry_path(folder, path)))
 
 
-def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeStart) -> DataFrame:
+def _match_winners(spark: SparkSession, folder: str, winners: Winners, merge_start: MergeStart) -> DataFrame:
     """Return the winners' keys that the table has: the row's position, whether the winner wins, and values to keep."""
-    old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
+    old = frame_of_files(spark, folder, [file.path for file in merge_start.live], merge_start.schema)
+    joined = (
+        add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same_key_condition(winners)), "inner")
+    )
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
-    kept = [f"t.{quote_name(name)} AS {quote_name(name)}" for name in _list_missing_columns(winners, look.schema)]
+    kept = [
+        f"t.{quote_name(name)} AS {quote_name(name)}" for name in _list_missing_columns(winners, merge_start.schema)
+    ]
     return joined.selectExpr(*keys, *kept, FILE, PLACE, f"({winners.beats}) IS TRUE AS {_WINS}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _ReplacedPositions:
     """The positions of the rows that winners replace, by file (Spark's name), and whether all matching winners win."""
 
     by_uri: dict[str, pa.Array]
     all_won: bool
 
 
-def _places(met: DataFrame, *, is_counted: bool) -> _Places:
+def _find_replaced_positions(matches: DataFrame, *, is_counted: bool) -> _ReplacedPositions:
     """Find the files with rows that winners replace, and with `is_counted` the positions of these rows."""
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
-    places_of = met.groupBy(FILE).agg(
+    places_of = matches.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
     )
     found = places_of.toArrow()
     uris, wins = found[FILE].to_pylist(), found[_WINS].to_pylist()
     by_uri = {uri: found[PLACE][at].values for at, uri in enumerate(uris) if wins[at]}
-    return _Places(by_uri, all(found["_all"].to_pylist()))
+    return _ReplacedPositions(by_uri, all(found["_all"].to_pylist()))
 
 
-def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
+def _select_new_rows(winners: Winners, matches: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
     """Return the rows to add: winners that replace the table's row, and winners whose keys the table does not have."""
     lacking = set(_list_missing_columns(winners, schema))
     if all_won and not lacking:
@@ -185,7 +189,7 @@ def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> Dat
     texts = [
         f"{'t' if name in lacking else 's'}.{quote_name(name)} AS {quote_name(name)}" for name in fields_of(schema)
     ]
-    joined = winners.rows.alias("s").join(met.alias("t"), F.expr(_same(winners)), "left_outer")
+    joined = winners.rows.alias("s").join(matches.alias("t"), F.expr(_same_key_condition(winners)), "left_outer")
     return joined.where(f"NOT s.{DELETED} AND coalesce(t.{_WINS}, true)").selectExpr(*texts)
 
 
@@ -195,24 +199,30 @@ def _list_missing_columns(winners: Winners, schema: str) -> list[str]:
 
 
 def _build_changed_rows(
-    spark: SparkSession, folder: str, winners: Winners, met: DataFrame, paths: Sequence[str], schema: str
+    spark: SparkSession, folder: str, winners: Winners, matches: DataFrame, paths: Sequence[str], schema: str
 ) -> DataFrame:
     """Return the new rows of the files that change, and the winners whose keys the table does not have."""
     old = frame_of_files(spark, folder, paths, schema)
-    joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "left_outer")
+    joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same_key_condition(winners)), "left_outer")
     wins = f"(s.{DELETED} IS NOT NULL AND ({winners.beats}))"
-    kept = joined.where(f"NOT (({wins} AND s.{DELETED}) IS TRUE)").selectExpr(*_columns(winners, schema, wins))
+    kept = joined.where(f"NOT (({wins} AND s.{DELETED}) IS TRUE)").selectExpr(
+        *_build_column_expressions(winners, schema, wins)
+    )
     lacking = {name: f"CAST(NULL AS {sql_type(field['type'])})" for name, field in fields_of(schema).items()}
     own = {name: f"s.{quote_name(name)}" for name in winners.rows.columns}
-    new = winners.rows.alias("s").join(met.alias("t"), F.expr(_same(winners)), "left_anti").where(f"NOT {DELETED}")
+    new = (
+        winners.rows.alias("s")
+        .join(matches.alias("t"), F.expr(_same_key_condition(winners)), "left_anti")
+        .where(f"NOT {DELETED}")
+    )
     return kept.unionByName(new.selectExpr(*(f"{(lacking | own)[name]} AS {quote_name(name)}" for name in lacking)))
 
 
-def _same(winners: Winners) -> str:
+def _same_key_condition(winners: Winners) -> str:
     return same_key_sql(winners.keys, may_be_null=winners.may_be_null)
 
 
-def _columns(winners: Winners, schema: str, wins: str) -> list[str]:
+def _build_column_expressions(winners: Winners, schema: str, wins: str) -> list[str]:
     carried = set(winners.rows.columns)
     return [
         f"if({wins}, s.{quote_name(name)}, t.{quote_name(name)}) AS {quote_name(name)}"
@@ -225,9 +235,9 @@ def _columns(winners: Winners, schema: str, wins: str) -> list[str]:
 def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
     """Return the state after applying `winners` to the old state."""
     here = old.withColumn(_HERE, F.expr("true")).alias("t")
-    joined = winners.rows.alias("s").join(here, F.expr(_same(winners)), "full_outer")
+    joined = winners.rows.alias("s").join(here, F.expr(_same_key_condition(winners)), "full_outer")
     wins = f"s.{DELETED} IS NOT NULL AND (t.{_HERE} IS NULL OR {winners.beats})"
-    return joined.where(f"NOT ({wins} AND s.{DELETED})").selectExpr(*_columns(winners, schema, wins))
+    return joined.where(f"NOT ({wins} AND s.{DELETED})").selectExpr(*_build_column_expressions(winners, schema, wins))
 
 
 def is_newer(order_by: Sequence[str]) -> str:
