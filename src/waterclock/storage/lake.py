@@ -72,15 +72,15 @@ def require_put_if_absent(root: str) -> None:
         ) from error
     try:
         if not put_if_absent(probe, "first") or put_if_absent(probe, "second"):
-            raise _no_latch(root, "an existing file was created a second time")
+            raise _no_put_if_absent_error(root, "an existing file was created a second time")
     except OSError as error:
-        raise _no_latch(root, str(error)) from error
+        raise _no_put_if_absent_error(root, str(error)) from error
     finally:
         remove_file(plain)
         remove_file(probe)
 
 
-def _no_latch(root: str, why: str) -> WaterclockError:
+def _no_put_if_absent_error(root: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E602",
         "the storage cannot create a file only if it does not exist",

@@ -61,7 +61,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 # out small
 _BYTES_A_PARTITION = 16 * 1024 * 1024
 # above this number Spark keeps only average block sizes, and cannot detect skew
-_MOST_PARTITIONS = 2000
+_MAX_PARTITIONS = 2000
 
 
 def require_log_store(spark: SparkSession, folder: str) -> None:
@@ -86,4 +86,4 @@ def require_log_store(spark: SparkSession, folder: str) -> None:
 
 def shuffle_partitions(size: int) -> int:
     """Return the number of shuffle partitions for `size` bytes of Parquet: one per 16 MiB, 2,000 at most."""
-    return max(int(SESSION_CONFS[PARTITIONS]), min(-(-size // _BYTES_A_PARTITION), _MOST_PARTITIONS))
+    return max(int(SESSION_CONFS[PARTITIONS]), min(-(-size // _BYTES_A_PARTITION), _MAX_PARTITIONS))

@@ -72,7 +72,7 @@ def resolve(
     stands for it. A state of a TEMPORAL table includes that snapshot. No file is opened, so the files of the result may
     not exist any more. Cost: microseconds a record.
     """
-    known, is_whole = _select_known(records, known_at)
+    known, is_whole = _select_known_commits(records, known_at)
     known = _drop_before_reset(known)
     boundary = table.cadence.floor(tick)
     low = find_retained_start(table, boundary)
@@ -113,7 +113,7 @@ def current(records: Iterable[DataCommit]) -> dict[datetime, DataCommit]:
     return dict(sorted(found.items()))
 
 
-def _select_known(records: Iterable[DataCommit], known_at: datetime | None) -> tuple[list[DataCommit], bool]:
+def _select_known_commits(records: Iterable[DataCommit], known_at: datetime | None) -> tuple[list[DataCommit], bool]:
     """Return the records known at an instant, and whether they are exactly the commits up to one version.
 
     Claims of a partitioned table run in parallel, and may be recorded in another order than they were committed in.

@@ -19,8 +19,8 @@ from waterclock.json_depth import MOST_LEVELS, require_depth
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 
 _NONE = -1
-_MOST_BYTES = 1 << 30  # of a commit: one of a million files
-_BATCHES = frozenset({Kind.COLLECT.value, Kind.TRANSFORM.value})
+_MAX_BYTES = 1 << 30  # of a commit: one of a million files
+_BATCH_KINDS = frozenset({Kind.COLLECT.value, Kind.TRANSFORM.value})
 _CHECKPOINT = re.compile(r".*\.checkpoint.*\.parquet")
 
 
@@ -114,7 +114,7 @@ def read_claims(folder: str, version: int, *, project: str) -> frozenset[int]:
     with suppress(WaterclockError):
         for _, actions in iterate_commits(folder, version):
             identity = identity_in(info_of(actions))
-            if identity is not None and identity.project == project and identity.kind in _BATCHES:
+            if identity is not None and identity.project == project and identity.kind in _BATCH_KINDS:
                 found.add(identity.claim)
     return frozenset(found)
 
@@ -158,7 +158,7 @@ def actions_of(path: Path) -> list[dict[str, Any]]:
 
 def _read_commit(path: Path) -> bytes:
     """Return the text of a commit. Raises E643 if its JSON is nested deeper than Spark can read."""
-    text = read_bytes(path, _MOST_BYTES)
+    text = read_bytes(path, _MAX_BYTES)
     try:
         require_depth(text.decode("latin-1"))  # each byte as one character: brackets and quotes are ASCII
     except RecursionError as error:
@@ -284,8 +284,8 @@ def is_unfinished(folder: str, version: int) -> bool:
     if version < 0:
         return False
     try:
-        has_said_so = RECREATED.encode() in _read_commit(commit_file(folder, version))
-        return has_said_so and is_recreated(folder, version)
+        has_word = RECREATED.encode() in _read_commit(commit_file(folder, version))
+        return has_word and is_recreated(folder, version)
     except (FileNotFoundError, WaterclockError):
         return False  # cleaned up, or damaged: its reader reports that
 
@@ -308,10 +308,10 @@ def _newest_checkpoint(log: Path) -> int:
 
 
 def _expired_log_error(folder: str, version: int, claim: int | None) -> WaterclockError:
-    what = "commits of the table are gone" if claim is None else f"the outcome of claim {claim} cannot be determined"
+    message = "commits of the table are gone" if claim is None else f"the outcome of claim {claim} cannot be determined"
     return WaterclockError(
         "E621",
-        what,
+        message,
         where=folder,
         why=f"version {version} was removed from the Delta log, but newer versions exist",
         fix="`waterclock ledger rebuild` makes the ledger again from its last export and the commits since",

@@ -56,8 +56,8 @@ class Identity:
 
     def to_json(self) -> str:
         """Return the text of `userMetadata`."""
-        said = {name: value for name, value in asdict(self).items() if name != "known_version"}
-        return json.dumps({KEY: said}, separators=(",", ":"), default=str)
+        fields = {name: value for name, value in asdict(self).items() if name != "known_version"}
+        return json.dumps({KEY: fields}, separators=(",", ":"), default=str)
 
 
 class ClaimKilledError(WaterclockError):
@@ -82,8 +82,10 @@ def app_id(claim: int) -> str:
 def identity_in(commit_info: Mapping[str, Any]) -> Identity | None:
     """Read the identity from a commit's info. Return None if it is not a commit of Waterclock."""
     try:
-        said = json.loads(commit_info.get("userMetadata") or "null")[KEY]
-        parts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}
+        fields = json.loads(commit_info.get("userMetadata") or "null")[KEY]
+        parts: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+        }
         found = Identity(**parts)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None

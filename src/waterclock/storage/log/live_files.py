@@ -79,12 +79,12 @@ def open_kept_version(folder: str, version: int, low: str | None = None, high: s
     """
     if version < 0 or is_recreated(folder, version):
         return None
-    table = _whole(folder, version, low, high)
+    table = _open_if_complete(folder, version, low, high)
     same = version if table is not None else last_version_with_same_rows(folder, version)
-    return table if same == version else _whole(folder, same, low, high)
+    return table if same == version else _open_if_complete(folder, same, low, high)
 
 
-def _whole(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:
+def _open_if_complete(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:
     try:
         table = open_delta(folder, version)
         files = live_files(table)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-_LABEL = "_label"
+_LABEL_COLUMN = "_label"
 ROWS, HIGH, LOW = "_rows", "_high", "_low"
 JSON_OPTIONS = {
     "ignoreNullFields": "false",
@@ -69,8 +69,8 @@ def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> di
     The result maps each label's text to the values of the digest's columns and of the measures, by their names.
     """
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
-    rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL)).agg(*columns).collect()
-    return {row[_LABEL]: {name: row[name] for name in row.asDict() if name != _LABEL} for row in rows}
+    rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL_COLUMN)).agg(*columns).collect()
+    return {row[_LABEL_COLUMN]: {name: row[name] for name in row.asDict() if name != _LABEL_COLUMN} for row in rows}
 
 
 def row_hash_text(schema: StructType) -> str:

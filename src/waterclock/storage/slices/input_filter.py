@@ -101,10 +101,10 @@ def counted_in_input(
     if len(found) < len(labels):
         [row] = marked.limit(0).agg(*columns).collect()
         nothing = row.asDict()
-    return {label: _counts(of_input, found.get(label_of(label), nothing), asked) for label in labels}
+    return {label: _build_counts(of_input, found.get(label_of(label), nothing), asked) for label in labels}
 
 
-def _counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
+def _build_counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
     row_rules = of_input.row_filter.row_rules
     first = {row_rule.name: found[f"f{number}"] for number, row_rule in enumerate(row_rules) if row_rule.fate != STAYS}
     gone = {
@@ -140,9 +140,9 @@ def quarantine_input_rows(
     )
     marked = rows.selectExpr("*", f"{marks_text(of_input.row_filter)} AS {BROKEN}").where(f"{BROKEN} != 0")
     fated = marked.selectExpr("*", f"{fate_text(of_input.row_filter)} AS {FATE}")
-    unfit = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
-    unfit = unfit.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
-    unfit.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(entry_path(folder, place)))
+    broken_rows = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
+    broken_rows = broken_rows.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
+    broken_rows.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(entry_path(folder, place)))
     found = {}
     for label in labels:
         own = f"{place}/{_FOLDER_COLUMN}={label_of(label)}"

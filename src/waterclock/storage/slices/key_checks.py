@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from waterclock.flow.folds import Merge
 
 # Up to this number of rows, this process groups the key columns in milliseconds; beyond it Spark does.
-_MOST_ROWS_HERE = 2_000_000
+_MAX_ROWS_HERE = 2_000_000
 # Arrow groups these types as Spark does. It does not for floats: it distinguishes 0.0 and -0.0
-_GROUPED_ALIKE = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "boolean")
+_LOCAL_KEY_TYPES = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 
 
 def duplicate_keys(
@@ -42,7 +42,7 @@ def duplicate_keys(
     """
     if manifest.rows <= 1:
         return []
-    if manifest.rows <= _MOST_ROWS_HERE and _are_plain(manifest, keys):
+    if manifest.rows <= _MAX_ROWS_HERE and _can_group_locally(manifest, keys):
         return _find_duplicates(folder, manifest, keys, most)
     rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quote_name, keys)).count().where("count > 1")
     return [row[: len(keys)] for row in rows_of(rows, most)]
@@ -83,9 +83,9 @@ def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manife
         )
 
 
-def _are_plain(manifest: Manifest, keys: Sequence[str]) -> bool:
+def _can_group_locally(manifest: Manifest, keys: Sequence[str]) -> bool:
     types = {name: field["type"] for name, field in fields_of(manifest.schema).items()}
-    return all(types.get(key) in _GROUPED_ALIKE or str(types.get(key)).startswith("decimal") for key in keys)
+    return all(types.get(key) in _LOCAL_KEY_TYPES or str(types.get(key)).startswith("decimal") for key in keys)
 
 
 def _find_duplicates(folder: str, manifest: Manifest, keys: Sequence[str], most: int) -> list[tuple[Any, ...]]:

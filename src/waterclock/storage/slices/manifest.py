@@ -78,10 +78,10 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as JSON, with labels as text and instants in ISO format."""
-        parts = _shallow(self) | {
+        parts = _fields_by_name(self) | {
             "label": label_of(self.label),
-            "files": [_shallow(file) for file in self.files],
-            "aside": [_shallow(file) for file in self.aside],
+            "files": [_fields_by_name(file) for file in self.files],
+            "aside": [_fields_by_name(file) for file in self.aside],
             "schema": json.loads(self.schema),
             "sealed_at": self.sealed_at.isoformat(),
         }
@@ -93,8 +93,8 @@ class Manifest:
         parts = json.loads(text)
         parts |= {
             "label": instant_of(parts["label"]),
-            "files": tuple(_file(file) for file in parts["files"]),
-            "aside": tuple(_file(file) for file in parts.get("aside", ())),
+            "files": tuple(_parse_file(file) for file in parts["files"]),
+            "aside": tuple(_parse_file(file) for file in parts.get("aside", ())),
             "aside_rules": tuple(parts.get("aside_rules", ())),
             "schema": sys.intern(json.dumps(parts["schema"], separators=(",", ":"))),  # thousands share one schema
             "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
@@ -102,7 +102,7 @@ class Manifest:
         return cls(**parts)
 
 
-def _file(parts: Mapping[str, Any]) -> DataFile:
+def _parse_file(parts: Mapping[str, Any]) -> DataFile:
     """Return a file of a manifest. Raises ValueError for a path outside of the table's folder."""
     require_within(str(parts["path"]))
     return DataFile(**parts)
@@ -119,7 +119,7 @@ def quarantine_measure(manifest: Manifest) -> dict[str, int]:
     return {QUARANTINED: manifest.aside_rows} if manifest.aside else {}
 
 
-def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
+def _fields_by_name(part: DataFile | Manifest) -> dict[str, Any]:
     """Return the fields by name, without copies of their values: `asdict` would copy all, only to write JSON."""
     return {field.name: getattr(part, field.name) for field in fields(part)}
 
@@ -138,7 +138,7 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
     try:
         require_within(slice_path)
         found = stat_file(path)
-        return _read(path, found.size, found.changed)
+        return _read_cached(path, found.size, found.changed)
     except (OSError, ValueError, KeyError, TypeError) as error:
         missing = isinstance(error, FileNotFoundError)
         raise WaterclockError(
@@ -152,7 +152,7 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
 
 # a TEMPORAL table reads the manifests of all its slices in one order: a cache smaller than their number would never hit
 @lru_cache(maxsize=1 << 15)
-def _read(path: Path, *_: object) -> Manifest:
+def _read_cached(path: Path, *_: object) -> Manifest:
     """Read a manifest. The arguments after the path identify the file's content for the cache."""
     return Manifest.from_json(read_bytes(path).decode())
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _UNKNOWN = "unknown"
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
 _TEXTS = ("string", "date", "timestamp", "timestamp_ntz")
-_Key = tuple[tuple[int, Any], ...]
+_Order = tuple[tuple[int, Any], ...]
 
 
 def order_measures(merge: Merge) -> list[tuple[str, Column]]:
@@ -102,7 +102,7 @@ def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any
     """
     if delete_high is None or order_low is None:
         return False
-    high, low = _key(delete_high, types), _key(order_low, types)
+    high, low = _parse_order(delete_high, types), _parse_order(order_low, types)
     return high is None or low is None or high > low or (is_later and high == low)
 
 
@@ -110,16 +110,16 @@ def _json_sql(text: str) -> str:
     return f"to_json({text}, {JSON_OPTIONS_SQL})"
 
 
-def _key(text: str, types: Sequence[Any]) -> _Key | None:
+def _parse_order(text: str, types: Sequence[Any]) -> _Order | None:
     if text == _UNKNOWN:
         return None
     values = json.loads(text, parse_float=Decimal)
-    parts = [_part(values.get(f"o{index}"), type_) for index, type_ in enumerate(types)]
+    parts = [_parse_order_value(values.get(f"o{index}"), type_) for index, type_ in enumerate(types)]
     known = tuple(part for part in parts if part is not None)
     return known if len(known) == len(parts) else None
 
 
-def _part(value: Any, type_: Any) -> tuple[int, Any] | None:
+def _parse_order_value(value: Any, type_: Any) -> tuple[int, Any] | None:
     name = "" if isinstance(type_, Mapping) else str(type_).split("(", 1)[0]
     if value is None:
         return (0, 0)

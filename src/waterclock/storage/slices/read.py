@@ -84,7 +84,9 @@ def try_frame_at_version(
     if table is None:
         return None
     schema, plain = table.schema().to_json(), is_plain(table)
-    direct = _direct(folder, live_files(table), schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
+    direct = _list_direct_paths(
+        folder, live_files(table), schema, bounds, is_plain=plain, is_partitioned=is_partitioned
+    )
     return _filter_labels(_frame(spark, folder, table.version(), direct), bounds)
 
 
@@ -100,9 +102,9 @@ def _frame(spark: SparkSession, folder: str, version: int, direct: tuple[list[st
     if direct is not None:
         return frame_of_files(spark, folder, *direct)
     frame = spark.read.format("delta").option("versionAsOf", version).load(folder)
-    odd = sorted(key for key in _metadata_keys(frame.schema) if not _is_readable_metadata(key))
-    if odd:
-        why = f"a column has the metadata {odd[0]}, and Spark may evaluate SQL in it"
+    unknown_keys = sorted(key for key in _metadata_keys(frame.schema) if not _is_readable_metadata(key))
+    if unknown_keys:
+        why = f"a column has the metadata {unknown_keys[0]}, and Spark may evaluate SQL in it"
         raise damaged_log(folder, f"{folder}/_delta_log", why)
     return frame
 
@@ -200,10 +202,10 @@ def _live_paths(
             except DeltaError as error:  # Spark may read it, but its files could not be checked
                 raise damaged_log(folder, f"{folder}/_delta_log", str(error).partition("\n")[0][:300]) from error
             files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
-    return _direct(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
+    return _list_direct_paths(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
 
 
-def _direct(
+def _list_direct_paths(
     folder: str,
     files: Sequence[LiveFile],
     schema: str,
@@ -219,8 +221,8 @@ def _direct(
     except ValueError as error:
         raise damaged_log(folder, f"{folder}/_delta_log", str(error)) from error
     # Spark leaves out the partition column in files that it writes itself, such as those of OPTIMIZE
-    are_whole_rows = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
-    if is_plain and are_whole_rows and len(paths) <= FILES_READ_DIRECTLY:
+    have_labels = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
+    if is_plain and have_labels and len(paths) <= FILES_READ_DIRECTLY:
         return paths, schema
     _require_content(folder, paths)
     return None

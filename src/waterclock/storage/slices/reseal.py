@@ -56,7 +56,7 @@ def reseal(
     """
     try:
         files = read_files(entry_path(folder), known.slice_path)
-        schema = _schema_of(folder, files) or otherwise
+        schema = _read_spark_schema(folder, files) or otherwise
     except (OSError, pa.ArrowException, ValueError):
         return None
     rows = sum(file.rows for file in files)
@@ -85,7 +85,7 @@ def reseal(
     measured = _measure_rows(spark, folder, draft, fold)
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
-    manifest = _add_order(draft, measured, fold)
+    manifest = _add_measures(draft, measured, fold)
     path = entry_path(folder, known.slice_path, MANIFEST)
     if is_there(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
@@ -93,7 +93,7 @@ def reseal(
     return manifest
 
 
-def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
+def _read_spark_schema(folder: str, files: tuple[DataFile, ...]) -> str | None:
     """Return the schema that Spark stored in a file, or None."""
     for file in files:
         metadata = pq.read_schema(readable(entry_path(folder, file.path))).metadata or {}
@@ -125,7 +125,7 @@ def _measure_rows(
     return digests(rows, order_measures(fold) if isinstance(fold, Merge) else ()).get(label_of(draft.label), {})
 
 
-def _add_order(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
+def _add_measures(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
     return replace(
         draft,
         has_deletes=bool(measured.get("_deletes")),
