@@ -39,8 +39,8 @@ def unmade_windows_error(
     window = node.table.cadence.window_of(low)
     if ticks.find_dropped_windows(name, low, high):
         fix = "query as known at a later time" if is_newest_known else "query as of a later tick"
-        return _dropped_windows_error(ticks, node, window, tick, fix + _or_partial(node, is_partial=is_partial))
-    why, fix = _reason(node, ticks.snapshot.of(name), window, ticks.now)
+        return _dropped_windows_error(ticks, node, window, tick, fix + _partial_hint(node, is_partial=is_partial))
+    why, fix = _explain_unmade(node, ticks.snapshot.of(name), window, ticks.now)
     if others := sum(node.table.cadence.count(*gap) for gap in missing[name]) - 1:
         why += f"; nor are {others} more"
     return WaterclockError(
@@ -48,7 +48,7 @@ def unmade_windows_error(
         f"{name} has no state as of {label_of(tick)}",
         where=f"{name}@{window.label}",
         why=why,
-        fix=fix + _or_partial(node, is_partial=is_partial),
+        fix=fix + _partial_hint(node, is_partial=is_partial),
     )
 
 
@@ -112,7 +112,7 @@ def _dropped_windows_error(ticks: Ticks, node: Node, window: Window, tick: datet
     )
 
 
-def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tuple[str, str]:
+def _explain_unmade(node: Node, facts: TableFacts, window: Window, now: datetime) -> tuple[str, str]:
     """Return why a batch is not done, and how a user can make it or avoid it."""
     name, cadence, label = node.table.name, node.table.cadence, label_of(window.start)
     due, trouble = window.end + cadence.delay, facts.troubles.get(window.start)
@@ -126,12 +126,12 @@ def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tup
             f"that batch {how}: {next(iter(trouble.error.splitlines()), '')}",
             f"`waterclock retry {name} {label}` tries it again, `waterclock audit {name}@{label}` shows more",
         )
-    nobody = "; a state without readers is not needed" if node.is_made_if_needed else ""
+    unneeded_hint = "; a state without readers is not needed" if node.is_made_if_needed else ""
     return (
-        f"that batch is not made{nobody}",
+        f"that batch is not made{unneeded_hint}",
         f"`waterclock backfill {name} {label}` makes it, --make before it answers; or query as of another tick",
     )
 
 
-def _or_partial(node: Node, *, is_partial: bool) -> str:
+def _partial_hint(node: Node, *, is_partial: bool) -> str:
     return "" if is_partial or not can_be_partial(node) else "; --partial answers without it"

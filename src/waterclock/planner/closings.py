@@ -32,7 +32,7 @@ from waterclock.timelabel.zone import local_text
 
 MOST_PAIRS = 48
 """The maximum number of boundaries in one check, over all windows. Spark reads the rows again for each boundary."""
-_OF_OPEN, _OF_NEW = 24, 4
+_MAX_OF_CHECKED, _MAX_OF_NEW = 24, 4
 """The maximum number of boundaries for one window that was checked before, and for one that was not."""
 
 
@@ -162,7 +162,7 @@ class ClosingFacts:
             return ()
         for window in (it for it in self.windows() if it.start >= first.start and not self.is_closed(it)):
             is_first = window == first
-            most = _OF_OPEN if is_first and self._is_checked(window) else _OF_NEW
+            most = _MAX_OF_CHECKED if is_first and self._is_checked(window) else _MAX_OF_NEW
             new = list(islice(self._boundaries(window, limit, is_first=is_first), most))
             if not new or len(found) + len(new) > MOST_PAIRS:
                 break
@@ -195,11 +195,11 @@ class ClosingFacts:
         for window, run in groupby(pairs, key=lambda pair: pair.window):
             own = self.previous_closing(window)
             before = own if before is None else before if own is None else max(before, own)
-            seen = [pair for pair in run if before is None or pair.boundary >= before]
-            closing = self._find_closing(window, seen, holds, before)
+            checked = [pair for pair in run if before is None or pair.boundary >= before]
+            closing = self._find_closing(window, checked, holds, before)
             if closing is None:
-                if seen:
-                    closings.append((window, Closing(looked=seen[-1].boundary, asked=self.condition_hash)))
+                if checked:
+                    closings.append((window, Closing(looked=checked[-1].boundary, asked=self.condition_hash)))
                 return closings
             closings.append((window, replace(closing, asked=self.condition_hash)))
             before = closing.tick
@@ -208,14 +208,14 @@ class ClosingFacts:
     def _find_closing(
         self,
         window: Window,
-        seen: Iterable[ClosingCandidate],
+        checked: Iterable[ClosingCandidate],
         holds: Mapping[ClosingCandidate, bool],
         before: datetime | None,
     ) -> Closing | None:
         last = self.last(window)
         if last is not None and before is not None:
             last = max(last, before)
-        for pair in seen:
+        for pair in checked:
             if holds.get(pair):
                 return Closing(pair.boundary, reason=CONDITION)
             if last is not None and pair.boundary >= last:
@@ -234,17 +234,17 @@ def open_words(books: ClosingFacts, window: Window) -> str:
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
     zone, last = books.table.cadence.zone, books.last(window)
-    looked = "not checked yet" if closing.looked is None else f"checked up to {local_text(closing.looked, zone)}"
-    looked = failed_check_words(closing) or looked
+    progress = "not checked yet" if closing.looked is None else f"checked up to {local_text(closing.looked, zone)}"
+    progress = failed_check_words(closing) or progress
     behind = f"; furthest behind: {part_words(closing.behind)}" if closing.behind else ""
     at_last = "" if last is None else f"; closes at {local_text(last, zone)} at the latest"
-    return f"open, {looked}: waits for {closes.text}{behind}{at_last}"
+    return f"open, {progress}: waits for {closes.text}{behind}{at_last}"
 
 
 def failed_check_words(closing: Closing) -> str:
     """Describe the error if the condition could not be evaluated at the last check. Otherwise return ""."""
-    said = f"its condition failed at the last check ({closing.why}; `waterclock run` shows the error)"
-    return said if closing.reason == UNCHECKED else ""
+    message = f"its condition failed at the last check ({closing.why}; `waterclock run` shows the error)"
+    return message if closing.reason == UNCHECKED else ""
 
 
 def part_words(behind: str) -> str:

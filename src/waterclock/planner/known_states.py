@@ -30,8 +30,8 @@ from waterclock.planner.settlement import is_dropped, select_awaited
 from waterclock.timelabel.intervals import Interval, IntervalSet
 
 INSTANT = timedelta(microseconds=1)
-_NOBODY: Mapping[int, tuple[InputFact, ...]] = {}
-_CURRENT = 0  # stands for the claim of a batch with only one known revision
+_NO_REVISIONS: Mapping[int, tuple[InputFact, ...]] = {}
+_CURRENT_CLAIM = 0  # stands for the claim of a batch with only one known revision
 
 Needs = Mapping[str, Interval]
 
@@ -51,7 +51,7 @@ def current_history(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: da
         name: TableHistory(
             mode=modes[name],
             covered=facts.covered,
-            read={label: {_CURRENT: inputs} for label, inputs in facts.suspects.items()},
+            read={label: {_CURRENT_CLAIM: inputs} for label, inputs in facts.suspects.items()},
         )
         for name, facts in snapshot.tables.items()
         if name in modes
@@ -70,10 +70,12 @@ class KnownStates:
         self._graph = graph
         self._snapshot = snapshot
         self._is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
-        self._read = {name: sorted(table.read) for name, table in history.tables.items()}
-        self._made = {name: sorted(table.made) for name, table in history.tables.items()}
-        self._from = {name: _find_coverage_starts(table, self._made[name]) for name, table in history.tables.items()}
-        self._undone: dict[str, _ContentAfter] = {}
+        self._read_labels = {name: sorted(table.read) for name, table in history.tables.items()}
+        self._made_labels = {name: sorted(table.made) for name, table in history.tables.items()}
+        self._covered_from = {
+            name: _find_coverage_starts(table, self._made_labels[name]) for name, table in history.tables.items()
+        }
+        self._content_after: dict[str, _ContentAfter] = {}
 
     def find_missing_windows(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
         """Map tables to the parts of the needed intervals that were not covered at an instant."""
@@ -95,7 +97,7 @@ class KnownStates:
         """Return the ledger's snapshot as of an instant, with only the facts that decide which labels were settled."""
 
         def suspects(name: str) -> Mapping[datetime, tuple[InputFact, ...]]:
-            read = {label: self._inputs(name, label, at) for label in self._read[name]}
+            read = {label: self._inputs(name, label, at) for label in self._read_labels[name]}
             return {
                 label: tuple(replace(fact, current=self._content(fact, at)) for fact in facts)
                 for label, facts in read.items()
@@ -122,25 +124,25 @@ class KnownStates:
         """
         found: list[Conflict] = []
         to_do = [(name, *interval) for name, interval in needs.items()]
-        asked, seen = set(to_do), set[tuple[str, datetime]]()
-        widest: dict[str, Interval] = {}
+        queued, checked = set(to_do), set[tuple[str, datetime]]()
+        checked_intervals: dict[str, Interval] = {}
         while to_do:
             name, low, high = to_do.pop()
-            known = widest.get(name, (high, low))
+            known = checked_intervals.get(name, (high, low))
             if known[0] <= low < high <= known[1]:
                 continue  # already checked, usual for tables read with HISTORY
             if low <= known[0] and known[1] <= high:
-                widest[name] = (low, high)
+                checked_intervals[name] = (low, high)
             for label in self._list_uncertain_labels(name, low, high):
-                if (name, label) in seen:
+                if (name, label) in checked:
                     continue
-                seen.add((name, label))
+                checked.add((name, label))
                 for fact in self._inputs(name, label, at):
                     if self._content(fact, at) != fact.recorded:
                         found.append(Conflict(name, label, fact))
                     span = (fact.table, fact.low, fact.high)
-                    if span not in asked:
-                        asked.add(span)
+                    if span not in queued:
+                        queued.add(span)
                         to_do.append(span)
         return found
 
@@ -155,7 +157,7 @@ class KnownStates:
         for conflict in others:
             if found < self.history.since:
                 break
-            if self._is_there(conflict, at, found):
+            if self._existed_at(conflict, at, found):
                 found = self._find_last_agreement(conflict, found)
         return found
 
@@ -168,7 +170,7 @@ class KnownStates:
         node = self._graph.nodes.get(name)
         if node is None or node.table.on_restate is OnRestate.REPORT:
             return []
-        labels = self._read.get(name, [])
+        labels = self._read_labels.get(name, [])
         start = low if node.table.is_snapshot else max(low, self._starts.get(name, low))
         return labels[bisect_left(labels, start) : bisect_left(labels, high)]
 
@@ -179,7 +181,7 @@ class KnownStates:
         dropped some of the data.
         """
         table = self.history.tables[name]
-        by_claim = table.read.get(label, _NOBODY)
+        by_claim = table.read.get(label, _NO_REVISIONS)
         if label in table.made:
             revision = _revision_as_of(table.made[label], at)
             inputs = by_claim.get(revision.claim, ()) if revision is not None else ()
@@ -218,16 +220,16 @@ class KnownStates:
             return fact.current
         if table.mode is Mode.REPLACE:
             return _find_covering_content([table.made[label] for label in self._list_covering_labels(fact)], fact, at)
-        labels = self._made[fact.table]
-        if fact.table not in self._undone:
-            self._undone[fact.table] = _ContentAfter([table.made[label] for label in labels])
-        undone = self._undone[fact.table]
+        labels = self._made_labels[fact.table]
+        if fact.table not in self._content_after:
+            self._content_after[fact.table] = _ContentAfter([table.made[label] for label in labels])
+        undone = self._content_after[fact.table]
         undone.go_to(at)
         by_high, by_low = undone.sum_between(*self._label_positions(fact))
         of_high, of_low = content_sums(fact.current)
         return content_text(of_high - by_high, of_low - by_low)
 
-    def _is_there(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
+    def _existed_at(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
         """Return whether a conflict that exists at the instant `at` also existed at the earlier instant `then`."""
         made = self.history.tables[conflict.table].made.get(conflict.label)
         is_same = not made or _revision_as_of(made, then) is _revision_as_of(made, at)
@@ -264,7 +266,7 @@ class KnownStates:
                 if _find_covering_content(may_stand, fact, then := instant - INSTANT) == fact.recorded:
                     yield then
             return
-        labels, (high, low) = self._made[fact.table], content_sums(self._content(fact, at))
+        labels, (high, low) = self._made_labels[fact.table], content_sums(self._content(fact, at))
         first, last = self._label_positions(fact)
         within = labels[first:last]
         for instant, by_high, by_low in self._changes((table.made[label] for label in within), at):
@@ -277,12 +279,12 @@ class KnownStates:
 
         The interval includes a later snapshot that covers its last window.
         """
-        labels, since_when = self._made[fact.table], self._from[fact.table]
+        labels, since_when = self._made_labels[fact.table], self._covered_from[fact.table]
         return bisect_left(labels, fact.low), bisect_left(since_when, fact.high)
 
     def _list_covering_labels(self, fact: InputFact) -> list[datetime]:
         """Return the labels whose batches may have covered the window that was read: its own, or a later snapshot's."""
-        labels, since_when = self._made[fact.table], self._from[fact.table]
+        labels, since_when = self._made_labels[fact.table], self._covered_from[fact.table]
         found = []
         for place in range(bisect_left(labels, fact.low), len(labels)):
             if since_when[place] > fact.low:
@@ -312,7 +314,7 @@ class _ContentAfter:
     """
 
     def __init__(self, of_labels: list[tuple[RevisionFact, ...]]) -> None:
-        none = RevisionFact(_CURRENT, FOREVER, FOREVER, FOREVER, (0, 0))
+        none = RevisionFact(_CURRENT_CLAIM, FOREVER, FOREVER, FOREVER, (0, 0))
         self._changes = sorted(
             (
                 (made.at, place, made.weight[0] - before.weight[0], made.weight[1] - before.weight[1])
@@ -322,15 +324,15 @@ class _ContentAfter:
             reverse=True,
         )
         self._sums = [(0, 0)] * (len(of_labels) + 1)
-        self._undone = 0
+        self._content_after = 0
 
     def go_to(self, at: datetime) -> None:
         """Move to an instant, so that the sums are of the content added after it."""
-        if self._undone and self._changes[self._undone - 1][0] <= at:
-            self._sums, self._undone = [(0, 0)] * len(self._sums), 0
-        while self._undone < len(self._changes) and self._changes[self._undone][0] > at:
-            _, place, by_high, by_low = self._changes[self._undone]
-            self._undone += 1
+        if self._content_after and self._changes[self._content_after - 1][0] <= at:
+            self._sums, self._content_after = [(0, 0)] * len(self._sums), 0
+        while self._content_after < len(self._changes) and self._changes[self._content_after][0] > at:
+            _, place, by_high, by_low = self._changes[self._content_after]
+            self._content_after += 1
             while place < len(self._sums):
                 high, low = self._sums[place]
                 self._sums[place] = (high + by_high, low + by_low)

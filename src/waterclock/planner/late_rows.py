@@ -38,7 +38,7 @@ def find_closed_windows(
         high = cadence.next(high)
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered
-    return (before | _find_checked_closed_windows(table, since, at)) - _windows(table, since.skipped)
+    return (before | _find_checked_closed_windows(table, since, at)) - _build_interval_set(table, since.skipped)
 
 
 def _find_checked_closed_windows(table: Table, since: ClosedSince, at: datetime) -> IntervalSet:
@@ -50,10 +50,10 @@ def _find_checked_closed_windows(table: Table, since: ClosedSince, at: datetime)
     span = IntervalSet.from_intervals([(since.first, high)])
     undone = (window.start for low, end in span - since.covered for window in cadence.windows(low, end))
     still = [label for label in undone if label not in since.closed]
-    return span - _windows(table, [*still, *(label for label, tick in since.later.items() if tick > at)])
+    return span - _build_interval_set(table, [*still, *(label for label, tick in since.later.items() if tick > at)])
 
 
-def _windows(table: Table, labels: Iterable[datetime]) -> IntervalSet:
+def _build_interval_set(table: Table, labels: Iterable[datetime]) -> IntervalSet:
     return IntervalSet.from_intervals((label, table.cadence.next(label)) for label in labels)
 
 
@@ -76,7 +76,7 @@ def find_reopenable_windows(table: Table, late_rows: LateRows, since: ClosedSinc
     if late_rows.within is None:
         return ()
     zone, cadence = table.cadence.zone, table.cadence
-    closed = _find_checked_closed_windows(table, since, at) - _windows(table, since.skipped)
+    closed = _find_checked_closed_windows(table, since, at) - _build_interval_set(table, since.skipped)
     found: list[Window] = []
     start = cadence.previous(cadence.floor(at))
     while since.first is not None and start >= since.first and late_rows.within.add_to(cadence.next(start), zone) > at:

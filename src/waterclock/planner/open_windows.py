@@ -35,8 +35,7 @@ def open_windows(books: ClosingFacts, boundary: datetime, latest: Mapping[str, d
     earlier.
     """
     return tuple(
-        OpenWindow(window, _bind_window_reads(books, window, boundary, latest))
-        for window in windows_at(books, boundary)
+        OpenWindow(window, _bind_open_window(books, window, boundary, latest)) for window in windows_at(books, boundary)
     )
 
 
@@ -94,7 +93,7 @@ def _is_closed_before(books: ClosingFacts, window: Window, boundary: datetime) -
     return closing.in_order is not None and closing.in_order < boundary
 
 
-def _bind_window_reads(
+def _bind_open_window(
     books: ClosingFacts, window: Window, boundary: datetime, latest: Mapping[str, datetime]
 ) -> tuple[BoundRead, ...]:
     table = books.table

@@ -52,7 +52,11 @@ def partial_of(
             continue
         if read.read.table == node.table.name or read.read.kind is ReadKind.LATEST or node.cycle:
             return None
-        found = _slices(read, settled) if read.scope is ReadScope.SLICES else _state(read, settled, graph, starts)
+        found = (
+            _keep_settled_slices(read, settled)
+            if read.scope is ReadScope.SLICES
+            else _find_complete_state(read, settled, graph, starts)
+        )
         if found is None or not (_has_columns(read, graph, snapshot) or any(part.low < part.high for part in found)):
             return None
         kept += found
@@ -60,12 +64,12 @@ def partial_of(
     return Partial(tuple(kept), tuple(dict.fromkeys(missing)))
 
 
-def _slices(read: BoundRead, settled: IntervalSet) -> list[BoundRead]:
+def _keep_settled_slices(read: BoundRead, settled: IntervalSet) -> list[BoundRead]:
     parts = settled & IntervalSet.from_intervals([(read.low, read.high)])
     return [replace(read, low=low, high=high) for low, high in parts] or [replace(read, high=read.low)]
 
 
-def _state(
+def _find_complete_state(
     read: BoundRead, settled: IntervalSet, graph: FlowGraph, starts: Mapping[str, datetime]
 ) -> list[BoundRead] | None:
     """Return a read of the newest complete state up to the one that is referenced. None if there is none."""

@@ -57,29 +57,29 @@ def find_unsettled(
     unsettled: dict[str, IntervalSet] = {}
     reported: dict[str, frozenset[datetime]] = {}
     is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
-    seen: set[str] = set()
+    visited: set[str] = set()
     for name, node in graph.nodes.items():
-        if name in seen:
+        if name in visited:
             continue
         members = sorted(node.cycle or {name}, key=lambda other: graph.nodes[other].rank)
-        seen.update(members)
-        if not any(_has_open_work(snapshot.of(member)) or forced.get(member) for member in members):
+        visited.update(members)
+        if not any(_may_be_unsettled(snapshot.of(member)) or forced.get(member) for member in members):
             continue
-        standing: list[_Suspect] = []
+        suspects: list[_Suspect] = []
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
             asked = forced.get(member.table.name, frozenset()).union(facts.requested)
-            lacks = find_awaited_inputs(member, graph, snapshot, starts)
-            whole = _find_completable_labels(lacks, snapshot, unsettled)
+            awaited = find_awaited_inputs(member, graph, snapshot, starts)
+            whole = _find_completable_labels(awaited, snapshot, unsettled)
             kept = {
-                label for label in facts.partial if label in lacks or _has_lost_inputs(facts, label, snapshot)
+                label for label in facts.partial if label in awaited or _has_lost_inputs(facts, label, snapshot)
             } - whole
             first, dropping = find_first_label(member, facts, starts), snapshot if is_any_dropped else None
             found = _find_own_state(member, facts, asked, first, dropping, _PartialLabels(whole, frozenset(kept)))
             stale[member.table.name], unsettled[member.table.name] = found.stale, found.unsettled
             reported |= {member.table.name: found.reported} if found.reported else {}
-            standing += found.standing
-        _propagate_unsettled(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
+            suspects += found.standing
+        _propagate_unsettled(suspects, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
     unsettled = {name: spans for name, spans in unsettled.items() if spans}
     settled = {
         name: snapshot.of(name).covered - unsettled[name] if name in unsettled else snapshot.of(name).covered
@@ -93,12 +93,12 @@ def find_dependent_windows(
 ) -> dict[str, IntervalSet]:
     """Map each table to its requested windows and to the done windows made from them, directly or through others."""
     unsettled: dict[str, IntervalSet] = {}
-    seen: set[str] = set()
+    visited: set[str] = set()
     for name, node in graph.nodes.items():
-        if name in seen:
+        if name in visited:
             continue
         members = [graph.nodes[member] for member in sorted(node.cycle or {name}, key=lambda it: graph.nodes[it].rank)]
-        seen.update(member.table.name for member in members)
+        visited.update(member.table.name for member in members)
         standing: list[_Suspect] = []
         for member in members:
             of, cadence = member.table.name, member.table.cadence
@@ -143,7 +143,7 @@ class _Suspect:
     inputs: tuple[InputFact, ...]
 
 
-def _has_open_work(facts: TableFacts) -> bool:
+def _may_be_unsettled(facts: TableFacts) -> bool:
     return bool(facts.suspects or facts.requested or facts.open_claims or facts.partial)
 
 
@@ -180,7 +180,10 @@ def select_awaited(
 def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
     """Return whether RETAIN has dropped a partial batch, an input that it read, or one of its missing inputs."""
     lacks = ((it.table, it.low, it.high) for it in facts.partial[label])
-    return _is_dropped(facts, facts.suspects.get(label, ()), label, snapshot) or is_dropped(lacks, snapshot) is not None
+    return (
+        _has_dropped_data(facts, facts.suspects.get(label, ()), label, snapshot)
+        or is_dropped(lacks, snapshot) is not None
+    )
 
 
 def _find_completable_labels(
@@ -240,7 +243,7 @@ def _find_own_state(
     for label, inputs in facts.suspects.items():
         if label < first or label in partial.kept or not facts.covered.covers_instant(label):
             continue
-        if dropping and _is_dropped(facts, inputs, label, dropping):
+        if dropping and _has_dropped_data(facts, inputs, label, dropping):
             continue
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)
@@ -253,25 +256,25 @@ def _find_own_state(
     return _OwnState(stale, IntervalSet.from_intervals(spans), standing, reported)
 
 
-def _propagate_unsettled(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
+def _propagate_unsettled(suspects: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
     """Add to `unsettled` the windows of batches with unsettled inputs. In cycles, repeat until nothing changes."""
     if not is_chain:
-        touched = [suspect for suspect in standing if _has_unsettled_input(suspect, unsettled)]
-        if touched:
-            spans = IntervalSet.from_intervals((suspect.low, suspect.high) for suspect in touched)
-            unsettled[touched[0].table] |= spans
+        affected = [suspect for suspect in suspects if _has_unsettled_input(suspect, unsettled)]
+        if affected:
+            spans = IntervalSet.from_intervals((suspect.low, suspect.high) for suspect in affected)
+            unsettled[affected[0].table] |= spans
         return
-    waiting = sorted(standing, key=lambda suspect: (suspect.high, suspect.rank))
-    is_moving = True
-    while is_moving:
-        left = []
+    waiting = sorted(suspects, key=lambda suspect: (suspect.high, suspect.rank))
+    has_changed = True
+    while has_changed:
+        remaining = []
         for suspect in waiting:
             if _has_unsettled_input(suspect, unsettled):
                 unsettled[suspect.table] = unsettled[suspect.table].add(suspect.low, suspect.high)
             else:
-                left.append(suspect)
-        is_moving = len(left) < len(waiting)
-        waiting = left
+                remaining.append(suspect)
+        has_changed = len(remaining) < len(waiting)
+        waiting = remaining
 
 
 def _has_unsettled_input(suspect: _Suspect, unsettled: Mapping[str, IntervalSet]) -> bool:
@@ -282,7 +285,9 @@ def _has_unsettled_input(suspect: _Suspect, unsettled: Mapping[str, IntervalSet]
     )
 
 
-def _is_dropped(facts: TableFacts, inputs: tuple[InputFact, ...], label: datetime, snapshot: LedgerSnapshot) -> bool:
+def _has_dropped_data(
+    facts: TableFacts, inputs: tuple[InputFact, ...], label: datetime, snapshot: LedgerSnapshot
+) -> bool:
     if facts.dropped_before is not None and label < facts.dropped_before:
         return True
     return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), snapshot) is not None
