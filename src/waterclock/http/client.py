@@ -30,7 +30,7 @@ _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 
 _OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
 _WRITTEN_AT_ONCE = 64 * 1024
-_until: ContextVar[float] = ContextVar("_until", default=math.inf)
+_deadline: ContextVar[float] = ContextVar("_until", default=math.inf)
 """The deadline of the response that this thread reads, on the monotonic clock."""
 
 
@@ -68,7 +68,7 @@ class TooBig(Exception):
     """Raised if a response exceeds its limit in memory. A retry would not make it smaller."""
 
 
-class _Late(Exception):
+class _ResponseTooLate(Exception):
     """Raised if the response was not complete in time."""
 
 
@@ -137,11 +137,11 @@ def receive(
     seconds = timeout * _SLOW if seconds is None else seconds
     until = time.monotonic() + seconds
     request.extensions["trace"] = _limit_connection
-    token = _until.set(until)
+    token = _deadline.set(until)
     try:
         with closing(client.send(request, stream=True)) as response:
             return _read(response, most, until)
-    except _Late:
+    except _ResponseTooLate:
         raise NoResponse(HttpFailure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
     except httpx2.ConnectError as error:
         raise NoResponse(
@@ -159,7 +159,7 @@ def receive(
     except httpx2.HTTPError as error:
         raise NoResponse(HttpFailure.NO_CONNECTION, str(error) or type(error).__name__) from None
     finally:
-        _until.reset(token)
+        _deadline.reset(token)
 
 
 def _certificate_problem(error: BaseException | None) -> str:
@@ -184,7 +184,7 @@ def _read(response: httpx2.Response, most: int, until: float) -> HttpResponse:
                 raise TooBig
             break
         if time.monotonic() > until:
-            raise _Late
+            raise _ResponseTooLate
     headers = {name.lower(): value for name, value in response.headers.items()}
     return HttpResponse(response.status_code, headers, bytes(content[:bound]))
 
@@ -203,18 +203,18 @@ def _limit_connection(event: str, facts: Mapping[str, Any]) -> None:
     read, write = stream.read, stream.write
 
     def read_in_time(size: int, timeout: float | None = None) -> Any:
-        return read(size, timeout=_shorten(timeout, httpcore2.ReadTimeout))
+        return read(size, timeout=_limit_timeout(timeout, httpcore2.ReadTimeout))
 
     def write_in_time(content: bytes, timeout: float | None = None) -> None:
         view = memoryview(content)
         for begin in range(0, len(view), _WRITTEN_AT_ONCE):
-            write(view[begin : begin + _WRITTEN_AT_ONCE], timeout=_shorten(timeout, httpcore2.WriteTimeout))
+            write(view[begin : begin + _WRITTEN_AT_ONCE], timeout=_limit_timeout(timeout, httpcore2.WriteTimeout))
 
     stream.read, stream.write = read_in_time, write_in_time
 
 
-def _shorten(timeout: float | None, late: type[Exception]) -> float | None:
-    remaining = _until.get() - time.monotonic()
+def _limit_timeout(timeout: float | None, late: type[Exception]) -> float | None:
+    remaining = _deadline.get() - time.monotonic()
     if remaining <= 0:
         raise late("the time for the response is over")
     return timeout if remaining == math.inf else min(remaining, math.inf if timeout is None else timeout)

@@ -38,7 +38,7 @@ class ColumnFacets:
     namespace: str
     ledger: Ledger | None = None
     _lineage: ColumnLineage | None = None
-    _told: dict[str, column_lineage_dataset.ColumnLineageDatasetFacet | None] = field(default_factory=dict)
+    _lineages: dict[str, column_lineage_dataset.ColumnLineageDatasetFacet | None] = field(default_factory=dict)
     _schemas: dict[str, schema_dataset.SchemaDatasetFacet | None] = field(default_factory=dict)
 
     def lineage_of(self, table: Table) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
@@ -47,9 +47,9 @@ class ColumnFacets:
         If a Python transform or a query cannot be analyzed, each column depends on all inputs, with a reason. The
         lineage may contain too many inputs, but never too few.
         """
-        if table.name not in self._told:
-            self._told[table.name] = None if table.kind is Kind.COLLECT else self._facet(table)
-        return self._told[table.name]
+        if table.name not in self._lineages:
+            self._lineages[table.name] = None if table.kind is Kind.COLLECT else self._facet(table)
+        return self._lineages[table.name]
 
     def schema_of(self, table: Table) -> schema_dataset.SchemaDatasetFacet | None:
         """Return the columns of a table with their types after the last run, or None if they are unknown."""

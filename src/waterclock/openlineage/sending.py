@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
 """A cycle of a run sends no event after this time. The next cycle, or `waterclock openlineage send`, continues."""
-_NOTED_EVERY = 10.0  # seconds between records of the progress; with ten seconds for an event, less than the lease
+_RECORD_INTERVAL = 10.0  # seconds between records of the progress; with ten seconds for an event, less than the lease
 _PAGE = 200
 _MOST_REFUSED = 20  # events that may be skipped before a server counts as rejecting everything
 
@@ -73,7 +73,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
         return LineageSendResult(is_busy=True)
     from waterclock.openlineage.events import Events
 
-    sending = _Sending(
+    sending = _EventSender(
         project, ledger, Events(project, ledger), None if seconds is None else time.monotonic() + seconds
     )
     try:
@@ -88,7 +88,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
 
 
 @dataclass(slots=True)
-class _Sending:
+class _EventSender:
     project: Project
     ledger: Ledger
     events: Events
@@ -110,7 +110,7 @@ class _Sending:
                 arrived = number
                 if self.until is not None and time.monotonic() > self.until:
                     break
-                if time.monotonic() - noted > _NOTED_EVERY:
+                if time.monotonic() - noted > _RECORD_INTERVAL:
                     self.ledger.openlineage.record_sent(arrived, LEASE)
                     noted = time.monotonic()
             self.lost = self.refused[0][1] if self.refused else ""

@@ -61,7 +61,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
-class _Beneath(ctypes.Structure):
+class _PathRule(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
@@ -104,14 +104,14 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
                 _prctl(_DROP_CAPABILITY, capability)  # fails without the capability, and for ones unknown to the kernel
         if _prctl(_NO_NEW_PRIVILEGES, 1) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        _keep_modes()
+        _block_mode_changes()
         _call(_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
     return True
 
 
-def _keep_modes() -> None:
+def _block_mode_changes() -> None:
     """Block changes of a file's mode, owner, times and attributes. They report success: an error would end programs."""
     if os.uname().machine not in _FILTERED:
         return
@@ -144,7 +144,7 @@ def _allow(rules: int, path: Path, rights: int) -> None:
         return
     try:
         allowed = rights if path.is_dir() else rights & _OF_FILES
-        rule = _Beneath(allowed, opened)
+        rule = _PathRule(allowed, opened)
         _call(_ADD_RULE, rules, _BENEATH_A_PATH, ctypes.byref(rule), 0)
     finally:
         os.close(opened)

@@ -20,7 +20,7 @@ _TIMEOUT = 10.0  # seconds
 _SECONDS_KEPT = 5.0
 _MOST_SECONDS, _MOST_BYTES = 30.0, 1 << 20  # for a complete response
 # Vault's values with the monotonic time of their reading; only in this process, and never for missing secrets
-_kept: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
+_cache: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -55,7 +55,7 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
     Raises E225 as `read_local` does, E920 if Vault does not answer, refuses, or the configuration is incomplete, and
     E921 if hvac is not installed.
     """
-    at, known = _kept.get((place, name), (0.0, ""))
+    at, known = _cache.get((place, name), (0.0, ""))
     if time.monotonic() < at + _SECONDS_KEPT and known:
         return known
     try:
@@ -63,7 +63,7 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
         import requests
     except ImportError as error:
         raise _missing_library_error("vault", error) from error
-    path, _, key = _full(place, name).rpartition("/")
+    path, _, key = _full_path(place, name).rpartition("/")
     if not path:
         raise _refusal(
             place,
@@ -97,17 +97,17 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
     value = kept.get(key)
     if value is None:
         return None
-    _kept[place, name] = time.monotonic(), str(value)
+    _cache[place, name] = time.monotonic(), str(value)
     return str(value)
 
 
 def describe_vault_entry(place: VaultPlace, name: str) -> str:
     """Describe where a secret is looked up in Vault: `password of secret/shop/ops in Vault at https://…`."""
-    path, _, key = _full(place, name).rpartition("/")
+    path, _, key = _full_path(place, name).rpartition("/")
     return f"{key} of {place.mount}/{path} in Vault at {place.url}"
 
 
-def _full(place: VaultPlace, name: str) -> str:
+def _full_path(place: VaultPlace, name: str) -> str:
     return "/".join(part for part in (place.path.strip("/"), name.strip("/")) if part)
 
 

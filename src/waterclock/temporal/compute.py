@@ -92,9 +92,9 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     df = wrapped_only(df, [each.name for each in attributes])
     shape = Shape(keys, attributes, len(order), fill_back, delete_when is not None)
     raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), exact_column(time), order, delete_when)
-    kept = raw.drop("said_at") if placed else _only_placed(raw, shape, counts)
+    kept = raw.drop("said_at") if placed else _filter_placed_rows(raw, shape, counts)
     said = _lives(kept, shape) if shape.has_deletes else kept
-    return _close_versions(_changes(_fill_forward(said, shape), shape), shape, counts)
+    return _close_versions(_keep_changes(_fill_forward(said, shape), shape), shape, counts)
 
 
 def _list_consumed_columns(df: DataFrame, delete_when: str | Column | None) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _raw(
     )
 
 
-def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
+def _filter_placed_rows(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
     """Remove and count rows without key or time. Without `counts`, let the query fail at such a row."""
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.internal_key_columns))
     no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
@@ -189,7 +189,7 @@ def _fill_forward(said: DataFrame, shape: Shape) -> DataFrame:
     return filled.where(sql.col("next_at").isNull() | (sql.col("next_at") != sql.col("at"))).drop("next_at")
 
 
-def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
+def _keep_changes(filled: DataFrame, shape: Shape) -> DataFrame:
     """Fill nulls from later rows, and keep the first row of a life and the rows in which a tracked attribute changed.
 
     After filling forward, an attribute is null only at the start of a life, and filling it back is not a change. With

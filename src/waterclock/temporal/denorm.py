@@ -34,7 +34,7 @@ from waterclock.temporal.time_slices import has_null_key
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
+class _JoinColumns:
     """The internal names of the columns of child and parent during a join. They cannot clash with a user's names."""
 
     child: dict[str, str]  # internal names of the child's columns, by name
@@ -183,7 +183,7 @@ def _sides(
     called: Mapping[str, str],
     *,
     where: str,
-) -> _Sides:
+) -> _JoinColumns:
     require_keys(child, child_keys, where=f"{where}, the child")
     require_temporal(parent, where=f"{where}, the parent")
     require_keys(parent, parent_keys, where=f"{where}, the parent")
@@ -192,7 +192,7 @@ def _sides(
     held |= called
     held |= {name: f"k{at}" for at, name in enumerate(child_keys)}
     attributes = [name for name in parent.columns if name not in {*parent_keys, *RECORD}]
-    sides = _Sides(
+    sides = _JoinColumns(
         held,
         {name: f"a{at}" for at, name in enumerate(attributes)},
         parent_keys,
@@ -226,7 +226,7 @@ def _require_new(child: DataFrame, names: list[str], rolename: str | None, where
 def _find_versions(
     rows: DataFrame,
     versions: DataFrame,
-    sides: _Sides,
+    sides: _JoinColumns,
     numbers: FrameStatistics | None,
     counts: Counts | None,
     where: str,
@@ -236,7 +236,7 @@ def _find_versions(
     return sides.result(found if counts is None else _watch_counts(found, sides, counts, where))
 
 
-def _watch_counts(found: DataFrame, sides: _Sides, counts: Counts, where: str, *, start: str = "at") -> DataFrame:
+def _watch_counts(found: DataFrame, sides: _JoinColumns, counts: Counts, where: str, *, start: str = "at") -> DataFrame:
     no_key = has_null_key(sides.keys)
     values = (sql.col(held).isNotNull() for held in sides.attributes.values())
     matched = sql.col("eff").isNotNull() if "eff" in found.columns else reduce(or_, values, sql.lit(col=False))

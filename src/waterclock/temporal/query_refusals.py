@@ -17,7 +17,7 @@ OVERLAPPING = "E309 periods of a key of the parent overlap"
 UNSPELT = "E310 an unknown format for format_attribute"
 _RAISED = "[USER_RAISED_EXCEPTION] "
 # the fix of each, and a sentence with the values of the row at which the query failed
-_TOLD = MappingProxyType(
+_FIXES = MappingProxyType(
     {
         UNPLACED: ("counts=Counts() leaves such rows out and counts them", "its key and time are {}"),
         UNTIMED: (
@@ -33,7 +33,7 @@ _TOLD = MappingProxyType(
 
 def stop_text(refusal: str) -> str:
     """Return the message that a query passes to `raise_error`: the refusal and its fix."""
-    return f"{refusal}; {_TOLD[refusal][0]}"
+    return f"{refusal}; {_FIXES[refusal][0]}"
 
 
 def refusal_of(error: BaseException) -> WaterclockError | None:
@@ -44,7 +44,7 @@ def refusal_of(error: BaseException) -> WaterclockError | None:
     contains it too.
     """
     text = str(error)
-    for refusal, (fix, says) in _TOLD.items():
+    for refusal, (fix, says) in _FIXES.items():
         if (found := re.search(re.escape(_RAISED + stop_text(refusal)) + r"(?: \[(.*?)\])?", text)) is not None:
             code, _, what = refusal.partition(" ")
             return WaterclockError(code, what, why=says.format(found[1]) if found[1] else None, fix=fix)

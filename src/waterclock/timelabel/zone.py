@@ -132,7 +132,7 @@ def local_text(instant: datetime, zone: str) -> str:
 def _unknown(name: str) -> WaterclockError:
     places = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in sorted(zone_names(), reverse=True)}
     by_place = places.get(name.rpartition("/")[2].replace("_", " ").strip().lower())
-    abbreviated = _zones_that_say(name.strip().upper()) if not by_place and name.strip().isalpha() else []
+    abbreviated = _find_zones_by_abbreviation(name.strip().upper()) if not by_place and name.strip().isalpha() else []
     near = [by_place] if by_place else abbreviated or nearest(name, zone_names())
     why = "a zone is a name of the tz database, so that its changes of offset are known"
     if abbreviated:
@@ -145,7 +145,7 @@ def _unknown(name: str) -> WaterclockError:
     )
 
 
-def _zones_that_say(abbreviation: str) -> list[str]:
+def _find_zones_by_abbreviation(abbreviation: str) -> list[str]:
     """Return up to three zones that use an abbreviation such as CST, those with the most countries first.
 
     Cost: reads the rules of some 300 zones.
