@@ -30,7 +30,7 @@ _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 
 _OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
 _WRITTEN_AT_ONCE = 64 * 1024
-_deadline: ContextVar[float] = ContextVar("_until", default=math.inf)
+_deadline: ContextVar[float] = ContextVar("_deadline", default=math.inf)
 """The deadline of the response that this thread reads, on the monotonic clock."""
 
 
