@@ -10,10 +10,10 @@ from waterclock.permissions.people import Right, expand_rights
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """An access token without its value: its user, the rights that it grants at most, and when it ends.
+    """An access token without its value: its user, the most rights that it can grant, and its end.
 
-    `digest` identifies the value, which is stored nowhere. `streams` are those to which it may send events, if it is
-    limited to some.
+    `digest` is a hash of the value, which is stored nowhere. `streams`: the only streams to which it may send events,
+    if it is limited to some.
     """
 
     name: str
@@ -28,7 +28,7 @@ class AccessToken:
     streams: tuple[str, ...] = ()
 
     def may_send_to(self, stream: str) -> bool:
-        """Return whether the token's scope contains a stream. Its user needs the right, too."""
+        """Return whether the token allows sending events to a stream. Its user needs that right too."""
         return Right.SEND in expand_rights(self.rights) and (not self.streams or stream in self.streams)
 
     def is_valid_at(self, now: datetime) -> bool:

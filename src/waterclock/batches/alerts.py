@@ -41,7 +41,7 @@ class TroubleKind(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """The severity of this kind of root cause."""
+        """How severe a root cause of this kind is."""
         return _SEVERITIES.get(self, Severity.ERROR)
 
 
@@ -66,8 +66,7 @@ class RootCause:
     """A reason for an alert, such as a failed batch or late data, as found by one check.
 
     `key` identifies the cause. `batches` are the batches that the cause itself stopped. `blocks` counts, by table, the
-    other batches that wait for these. `of_run`: only a run can detect the cause, since the ledger alone does not show
-    it.
+    other batches that wait for these. `of_run`: only a run can detect the cause, since the ledger does not show it.
     """
 
     key: str
@@ -82,7 +81,7 @@ class RootCause:
 
     @property
     def severity(self) -> Severity:
-        """The severity of the root cause."""
+        """The severity of its kind."""
         return self.kind.severity
 
     @property
@@ -113,18 +112,18 @@ class RootCause:
         }
 
     @classmethod
-    def of_dict(cls, said: Mapping[str, Any]) -> RootCause:
+    def of_dict(cls, parts: Mapping[str, Any]) -> RootCause:
         """Build a root cause from the dictionary that `to_dict` returned."""
         return cls(
-            key=said["key"],
-            kind=TroubleKind(said["kind"]),
-            what=said["what"],
-            batches={name: frozenset(map(instant_of, labels)) for name, labels in said["batches"].items()},
-            code=said["code"],
-            why=said["why"],
-            fix=said["fix"],
-            blocks=said["blocks"],
-            of_run=said["of_run"],
+            key=parts["key"],
+            kind=TroubleKind(parts["kind"]),
+            what=parts["what"],
+            batches={name: frozenset(map(instant_of, labels)) for name, labels in parts["batches"].items()},
+            code=parts["code"],
+            why=parts["why"],
+            fix=parts["fix"],
+            blocks=parts["blocks"],
+            of_run=parts["of_run"],
         )
 
 
@@ -135,7 +134,7 @@ def cause_key(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """The notifications that one target has received about an alert: the first, the last, and their number.
+    """What one target was sent about an alert: the times of the first and last message, and their number.
 
     `of_end`: the end of the alert was reported.
     """
@@ -178,7 +177,7 @@ class Alert:
 
 
 class MessageCause(StrEnum):
-    """Why a message reports an alert: it is new, it persists, it is over, or it began and ended unreported."""
+    """Why a message contains an alert: it is new, it persists, it is over, or it began and ended before any message."""
 
     FIRING = "firing"
     REPEATED = "repeated"
@@ -201,7 +200,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message in the ledger that is still to be sent. `body` is sent unchanged, even if the alerts change."""
+    """A message that the ledger has and that is not sent yet. `body` is sent unchanged, even if the alerts change."""
 
     number: int
     target: str
@@ -214,7 +213,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class StoredAlerts:
-    """The alerts that the ledger has at the time of a check, with what is needed to decide on messages.
+    """The ledger's alerts at the time of a check, and the facts that decide which messages are sent.
 
     `alerts` are those that are not finished. `recent` maps targets to the times at which their newest messages were
     written. `waiting` contains the targets with unsent messages. `next_number` is the number of the next alert.
@@ -228,7 +227,7 @@ class StoredAlerts:
 
 @dataclass(frozen=True, slots=True)
 class AlertsNow:
-    """The result of a check: the alerts that changed, and the messages to send."""
+    """The result of a check: the alerts that changed, and the messages to send by target."""
 
     changed: tuple[Alert, ...] = ()
     messages: tuple[tuple[str, Mapping[str, Any]], ...] = ()
@@ -249,9 +248,10 @@ class BatchWarnings:
 
 @dataclass(frozen=True, slots=True)
 class WarningsSince:
-    """The warnings since an earlier check: of `batches` recorded after the sequence number `since`, up to `up_to`.
+    """The warnings that were recorded since an earlier check.
 
-    `newest` has the warnings of each table's newest batch, for these tables and for others that the caller named.
+    `batches` are those recorded after the sequence number `since`, up to `up_to`. `newest` has the warnings of the
+    newest batch of each of their tables, and of other tables that the caller named.
     """
 
     since: int

@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class StoredStates:
-    """The stored states of the batches in a time span: the done labels of each table, ascending, and all others."""
+    """The stored states of the batches in a time span: the done labels of each table, ascending, and other batches."""
 
     done: Mapping[str, Sequence[datetime]] = field(default_factory=dict)
     others: tuple[Cell, ...] = ()
@@ -128,7 +128,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A batch upstream or downstream of another batch, `depth` reads away, and the claim that made its rows.
+    """A batch that another batch was made from, or that was made from it (`depth` reads away), and its claim.
 
     `is_replaced`, upstream: other rows have replaced these since they were read. Downstream: the batch was made,
     directly or through other batches, from a revision that other rows have replaced since.
@@ -169,13 +169,13 @@ REOPENED = "reopened"
 """The kind of event that records up to which tick late rows reopened windows."""
 
 PAUSED, RESUMED = "paused", "resumed"
-"""The kinds of event that record when a pause began and ended: of one table, or of all where no table is named."""
+"""The kinds of event that record when a pause began and ended: of one table, or of all if no table is named."""
 
 RESET = "reset"
 """The kind of event that records who reset a table, when and why."""
 
 BEGUN_ANEW = ("rebuilt", RESET)
-"""The kinds of event that can invalidate a table's whole earlier history. They do so if `is_recut` is set."""
+"""The kinds of event that can invalidate a table's whole earlier history: they do if their data has `is_recut`."""
 
 SPARK_PAGE = "spark page"
 """The kind of event that records the address of the Spark UI of a run."""
@@ -213,7 +213,7 @@ class CodeVersion:
 class RunClaim:
     """One claim of a run: `count` labels of a table from `first` to `last`, its start and end, and its outcome.
 
-    `status` is open, done, failed, held or lost. `rows` counts the committed rows, and is None where nothing was
+    `status` is open, done, failed, held or lost. `rows` counts the committed rows, and is None if nothing was
     committed. `seconds` is the time by step, summed over all labels of the claim. `code` is the fingerprint of the code
     that the claim ran.
     """

@@ -17,11 +17,11 @@ KEY, NOT_NULL, RETIRE = " KEY", " NOT NULL", " RETIRE "
 
 def table_schema(columns: Mapping[str, str]) -> TableSchema:
     """Build a schema from the columns of a stored version, whose types may be followed by KEY or NOT NULL."""
-    keys = tuple(name for name, said in columns.items() if said.endswith(KEY))
+    keys = tuple(name for name, entry in columns.items() if entry.endswith(KEY))
     found = tuple(
-        SchemaColumn(name, type_of(kind) or kind.lower(), is_nullable=_is_nullable(said))
-        for name, said in columns.items()
-        for kind in [type_of_version(said)]
+        SchemaColumn(name, type_of(kind) or kind.lower(), is_nullable=_is_nullable(entry))
+        for name, entry in columns.items()
+        for kind in [type_of_version(entry)]
     )
     return TableSchema(found, keys)
 
@@ -29,16 +29,18 @@ def table_schema(columns: Mapping[str, str]) -> TableSchema:
 def broken_promises(
     table: Table, columns: Mapping[str, str], versions: Sequence[SchemaVersion], code: str
 ) -> list[tuple[CompatibilityViolation, WaterclockError]]:
-    """Return each change of a table's columns that COMPATIBLE forbids, with the error `code` for it."""
+    """Return each change of a table's columns that COMPATIBLE forbids, with an error of the given `code`."""
     if table.compatible is None:
         return []
     kept = sorted((each for each in versions if each.side is Side.TABLE), key=lambda each: -each.number)
     broken = find_violations(table.compatible, table_schema(columns), [table_schema(each.columns) for each in kept])
     newest = {(each.misfit, each.reads_old): each for each in reversed(broken)}  # report the newest of several
-    return [(each, _refusal(table, each, kept[each.back], code)) for each in reversed(newest.values())]
+    return [(each, _violation_error(table, each, kept[each.back], code)) for each in reversed(newest.values())]
 
 
-def _refusal(table: Table, broken: CompatibilityViolation, version: SchemaVersion, code: str) -> WaterclockError:
+def _violation_error(
+    table: Table, broken: CompatibilityViolation, version: SchemaVersion, code: str
+) -> WaterclockError:
     since = f"version {version.number} (since {label_of(version.label)})"
     who = (
         f"rows of {since} are read with the current columns"
@@ -60,15 +62,15 @@ _FIX = "keep the former declaration, allow NULL, or declare another table with t
 
 def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
     """Return the day on which a column retires according to a schema version. None if the version has no such day."""
-    said = next((said for name, said in columns.items() if name.lower() == column.lower()), "")
-    _, _, day = said.partition(RETIRE)
+    entry = next((entry for name, entry in columns.items() if name.lower() == column.lower()), "")
+    _, _, day = entry.partition(RETIRE)
     return date.fromisoformat(day) if day else None
 
 
 def past_retirement_error(
     table: Table, column: Column, versions: Iterable[SchemaVersion], now: datetime
 ) -> WaterclockError | None:
-    """Return an error if a column's RETIRE day has come at `now` and no batch of the table has announced it. Else None.
+    """Return an error if a column's RETIRE day has come at `now` and no batch has announced it. Otherwise None.
 
     A table without batches has no readers to inform. `check` and each batch of the table use this one rule.
     """
@@ -87,10 +89,10 @@ def past_retirement_error(
     )
 
 
-def type_of_version(said: str) -> str:
+def type_of_version(entry: str) -> str:
     """Return the type from a column's entry in a schema version, without KEY, NOT NULL and RETIRE."""
-    return said.partition(RETIRE)[0].removesuffix(KEY).removesuffix(NOT_NULL)
+    return entry.partition(RETIRE)[0].removesuffix(KEY).removesuffix(NOT_NULL)
 
 
-def _is_nullable(said: str) -> bool:
-    return not said.partition(RETIRE)[0].endswith((KEY, NOT_NULL))
+def _is_nullable(entry: str) -> bool:
+    return not entry.partition(RETIRE)[0].endswith((KEY, NOT_NULL))

@@ -23,9 +23,9 @@ class FormerNames:
     folders: Mapping[str, str] = field(default_factory=dict)
 
     def code(self, code: str, own: str = "") -> str:
-        """Return the current code for a former one. The code `own` of the table itself is returned unchanged.
+        """Return the current code fingerprint for a former one. `own`, that of the table itself, is returned unchanged.
 
-        A reader of a new table under an old name has the same code as the former readers of the renamed table.
+        A reader of a new table that took an old name has the same fingerprint as former readers of the renamed table.
         """
         return code if code == own else self.codes.get(code, code)
 
@@ -44,7 +44,7 @@ class FormerNames:
         return replace(request, table=table, code=self.code(request.code, own), inputs=inputs)
 
     def _current_name(self, read: Input) -> str:
-        """Return the current name of an input's table. If the folder is not that of the renamed table, keep it."""
+        """Return the current name of an input's table. The name is kept if its folder is not the renamed table's."""
         now = self.tables.get(read.table, read.table)
         return now if read.location == folder_of(now) else read.table
 

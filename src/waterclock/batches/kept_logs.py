@@ -26,9 +26,9 @@ class LogSafety(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetainedLog:
-    """The log that a source retains under a name: `held` bytes that it cannot discard, of which `behind` were not read.
+    """The log that a source retains under a name: `held` bytes that it cannot discard, `behind` of them not read yet.
 
-    `most` is the limit in bytes above which the source discards log, whether it was read or not. None: no limit.
+    `most` is the limit in bytes above which the source discards log even if it was not read. None: no limit.
     """
 
     stands: LogSafety
@@ -59,7 +59,7 @@ def limit_of(table: Table | None, most: int | None) -> int:
 
     It is the declared number. Without one, it is 10 GB, or half of the source's limit if that is less.
     """
-    said = None if table is None or table.source is None else table.source.unit.options.get(LOG_LIMIT)
-    if said is not None:
-        return int(float(str(said)) * _GB)
+    declared = None if table is None or table.source is None else table.source.unit.options.get(LOG_LIMIT)
+    if declared is not None:
+        return int(float(str(declared)) * _GB)
     return _LIMIT if most is None else min(_LIMIT, most // 2)

@@ -33,13 +33,13 @@ REOPEN = "reopen"
 RELEASE = "release"
 # The verb of a request to query the source of a MERGE or TEMPORAL table for late rows of a done label.
 LOOK_AGAIN = "look again"
-# Of two requests for one batch the stronger one counts.
+# The strength of each verb: of two requests for one batch, the stronger one counts.
 STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, RECOMPUTE: 1, LOOK_AGAIN: 2, "recollect": 3, "skip": 3}
 # The prefix of a release request that replaced an earlier request, which follows it. The earlier one is in effect again
 # once there is nothing to release.
-_ELSE = f"{RELEASE}, else "
-# The maximum number of missing spans that a text lists.
-_TOLD = 3
+_RELEASE_BEFORE = f"{RELEASE}, else "
+# the maximum number of missing spans that a text lists
+_MOST_LISTED = 3
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -111,7 +111,7 @@ class FailedBatch:
 class OpenClaim:
     """A claim that is not closed, with its runner and the end of its lease by the ledger's real clock.
 
-    `left` is a notice for users if the runner is known to be gone, so that no runner is making the labels now.
+    `left` is a text for users if the runner is known to be gone, so that the labels are not being made now.
     """
 
     claim: int
@@ -153,7 +153,7 @@ UNCHECKED = "not checked"
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The state of closing a window (CLOSE WHEN). `tick` is when it was closed, None while it is open.
+    """Whether and why a window is closed (CLOSE WHEN). `tick` is when it was closed, None while it is open.
 
     `looked` is the newest boundary at which the condition was not TRUE, and `asked` is the hash of that condition.
     `reason` is why the window is closed, or UNCHECKED. `behind` lists, as far as known, the data that the condition
@@ -174,20 +174,22 @@ class Closing:
 
     @property
     def in_order(self) -> datetime | None:
-        """The tick at which the window was first closed. It ascends from window to window, unlike `tick`."""
+        """The tick at which the window was first closed. It ascends from window to window, even after a reopening."""
         return self.first or self.tick
 
     @classmethod
-    def of_dict(cls, said: Mapping[str, str | None]) -> Closing:
+    def of_dict(cls, parts: Mapping[str, str | None]) -> Closing:
         """Build a closing from the dictionary that `to_dict` returned."""
-        tick, looked, at, first = (datetime.fromisoformat(it) if (it := said.get(name)) else None for name in _INSTANTS)
-        texts = {name: said.get(name) or "" for name in ("behind", "who", "why")}
-        return cls(tick, looked, said.get("reason"), at=at, first=first, **texts)
+        tick, looked, at, first = (
+            datetime.fromisoformat(it) if (it := parts.get(name)) else None for name in _INSTANTS
+        )
+        texts = {name: parts.get(name) or "" for name in ("behind", "who", "why")}
+        return cls(tick, looked, parts.get("reason"), at=at, first=first, **texts)
 
     def to_dict(self) -> dict[str, str | None]:
         """Return the closing as a dictionary for JSON."""
-        said = {name: getattr(self, name) for name in _INSTANTS}
-        instants = {name: None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in said.items()}
+        values = {name: getattr(self, name) for name in _INSTANTS}
+        instants = {name: None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in values.items()}
         texts = {"reason": self.reason, "behind": self.behind, "who": self.who, "why": self.why}
         return {**instants, **{name: text or None for name, text in texts.items()}}
 
@@ -197,7 +199,7 @@ _INSTANTS = ("tick", "looked", "at", "first")
 
 @dataclass(frozen=True, slots=True)
 class ClosedSince:
-    """Facts that show which windows of a table, before an instant `high`, were closed by an instant `at` or later.
+    """The windows of a table before an instant `high`, and which of them were closed at an instant `at` or later.
 
     `first` is the oldest window that was ever checked, or None. `covered` has the windows that are done or skipped,
     `skipped` those that are skipped. `closed` has the windows that are closed, but neither done nor skipped. `later`
@@ -294,7 +296,8 @@ _NOTHING = TableFacts()
 class RevisionFact:
     """One revision of a batch, recorded `at`, that covers `[low, high)`.
 
-    `weight` is its summand in a content sum, in two parts. `missing`: the inputs without which it was made.
+    `weight` is the slice's summand in a content sum (`InputFact`), in two parts. `missing`: the inputs without which it
+    was made.
     """
 
     claim: int
@@ -309,8 +312,8 @@ class RevisionFact:
 class TableHistory:
     """The changes of one table since an instant.
 
-    `covered`: windows done, skipped or covered by a later snapshot, as of now. `made`: by label, the revisions recorded
-    since then, oldest first, after the one that was current before; no other label has changed. `read`: by label and
+    `covered`: windows done, skipped or covered by a later snapshot, as of now. `made`: by label, the revision that was
+    current at that instant, and those recorded since, oldest first; no other label has changed. `read`: by label and
     claim, the inputs of revisions whose inputs may at some time since then have differed from the current content.
     """
 
@@ -332,23 +335,23 @@ def build_release_request(before: str | None) -> str:
     """Build the request to release a batch. It contains the batch's earlier request, such as to recollect it."""
     if before is None or is_release(before):
         return before or RELEASE
-    return _ELSE + before
+    return _RELEASE_BEFORE + before
 
 
 def is_release(requested: str | None) -> bool:
     """Return whether a stored request asks for the release of a batch."""
-    return requested is not None and (requested == RELEASE or requested.startswith(_ELSE))
+    return requested is not None and (requested == RELEASE or requested.startswith(_RELEASE_BEFORE))
 
 
 def request_without_release(requested: str | None) -> str | None:
     """Return the earlier request that a release request contains, or None. Any other request is returned unchanged."""
     if not is_release(requested) or requested is None:
         return requested
-    return requested.removeprefix(_ELSE) if requested.startswith(_ELSE) else None
+    return requested.removeprefix(_RELEASE_BEFORE) if requested.startswith(_RELEASE_BEFORE) else None
 
 
 def content_text(high: int, low: int) -> str:
-    """Format a content sum, given as two numbers, as in `InputFact`."""
+    """Format a content sum (see `InputFact`) from its two numbers."""
     return f"{int(high):x}.{int(low):x}"
 
 
@@ -366,6 +369,6 @@ def parse_missing_inputs(noted: Iterable[Mapping[str, str]]) -> tuple[Missing, .
 
 def describe_missing_inputs(missing: Collection[Missing]) -> str:
     """Describe the missing inputs of a batch in a text."""
-    said = [f"{it.table} {label_of(it.low)}..{label_of(it.high)}" for it in missing]
-    more = f" and {len(said) - _TOLD} more" if len(said) > _TOLD else ""
-    return f"without {', '.join(said[:_TOLD])}{more}"
+    spans = [f"{it.table} {label_of(it.low)}..{label_of(it.high)}" for it in missing]
+    more = f" and {len(spans) - _MOST_LISTED} more" if len(spans) > _MOST_LISTED else ""
+    return f"without {', '.join(spans[:_MOST_LISTED])}{more}"

@@ -19,8 +19,8 @@ class LinkFacts:
 
     `upstream` is its name here, `connection.schema.table`. `cadence` is None if that project has not run yet, or if it
     cannot be read (`problem`). `settled` has the windows that may be read there. `past` has the facts of the table,
-    which explain why other windows may not be read. `circle` is a table of this project that the upstream table waits
-    for in turn. `changed` has, by label of this project, the recorded and the current input if these differ.
+    which explain why other windows may not be read. `circle` is a table of this project for which the upstream table
+    waits in turn. `changed` maps labels of this project to their recorded and current input, if these differ.
     `is_dropped`: that project no longer declares the table. `sequence` rises with every write to that ledger.
     """
 

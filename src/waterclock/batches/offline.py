@@ -19,8 +19,8 @@ NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 class OfflineRun:
     """The newest offline measurement of a table: its time, the declaration it used, and its outcome.
 
-    `looked_at` is the run's `now`. `labels` is how many labels it measured. `error` is why it failed. `taken_until` is
-    set while a runner is measuring.
+    `code` is the declaration's hash, `looked_at` the run's `now`. `labels` is how many labels it measured, `error` why
+    it failed. `taken_until` is set while a runner is measuring.
     """
 
     code: str
@@ -34,10 +34,7 @@ class OfflineRun:
 
 @dataclass(frozen=True, slots=True)
 class KeptLabel:
-    """The claim and the declaration with which a label was measured.
-
-    `has_states`: its partial aggregates can still be merged.
-    """
+    """The claim and the declaration with which a label was measured. `has_states`: partial aggregates are stored."""
 
     claim: int
     code: str
@@ -46,10 +43,7 @@ class KeptLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelMeasures:
-    """The measurements of a label's rows, as made by `claim`.
-
-    `states` are the partial aggregates to merge into spans.
-    """
+    """The measurements of a label's rows, as made by `claim`. `states`: partial aggregates to merge into spans."""
 
     label: datetime
     claim: int
@@ -59,7 +53,7 @@ class LabelMeasures:
 
 @dataclass(frozen=True, slots=True)
 class SpanMeasures:
-    """The merged measurements of a span `[low, high)`, of which `labels` labels existed."""
+    """The merged measurements of the labels in a span `[low, high)`. `labels` is their number."""
 
     low: datetime
     high: datetime
@@ -75,7 +69,7 @@ def cadence_of(table: Table) -> Cadence:
 
 
 def merges(table: Table) -> bool:
-    """Return whether labels are merged into spans: if a span has several labels, each with rows of its own."""
+    """Return whether a span's measures are merged from those of several labels, each of which has its own rows."""
     is_several = table.offline is not None and cadence_of(table).period != table.cadence.period
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
 

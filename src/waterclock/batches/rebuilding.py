@@ -18,8 +18,8 @@ class Rebuilding:
     `token` identifies the rebuild. While the new tables are made, the lock lasts `until` the end of the lease. Once it
     `is_moving`, some tables may be replaced by new ones already, and the lock lasts until all are, whichever runner
     finishes the move. A rebuild that `is_done` locks nothing. `standing` is the token of the previous set of tables.
-    `sequence` is that of the ledger's write that began it: later requests are not met by it. Instants are of the
-    ledger's real clock.
+    `sequence` is that of the ledger's write that began it: the rebuild does not satisfy later requests. Instants are of
+    the ledger's real clock.
     """
 
     token: str
@@ -42,7 +42,7 @@ class Rebuilding:
         return self.token if self.is_done else self.standing
 
     def pause(self) -> Pause:
-        """Convert the rebuild to a pause of all tables, to show it like one."""
+        """Convert the rebuild to a pause of all tables, so that users see it in the same way."""
         what = "is moving the new tables in" if self.is_moving else "rebuilds every table"
         return Pause(self.at, self.who, f"`rebuild --all` {what} ({self.runner})", is_of_all=True)
 
@@ -55,8 +55,8 @@ def read_rebuilding(text: str | None) -> Rebuilding | None:
     """Parse the JSON that `to_json` returned; return None if no rebuild is running."""
     if not text:
         return None
-    said = json.loads(text)
-    return Rebuilding(**said | {name: datetime.fromisoformat(said[name]) for name in _INSTANTS})
+    parts = json.loads(text)
+    return Rebuilding(**parts | {name: datetime.fromisoformat(parts[name]) for name in _INSTANTS})
 
 
 def is_moving(known: Rebuilding | None) -> bool:
@@ -65,9 +65,9 @@ def is_moving(known: Rebuilding | None) -> bool:
 
 
 def is_of_one_set(before: Rebuilding | None, after: Rebuilding | None) -> bool:
-    """Return whether reads between two checks saw one set of tables: no rebuild began or finished its move."""
-    return _set_of(before) == _set_of(after)
+    """Return whether reads between two checks saw one set of tables: no move to new tables began or ended."""
+    return _set_identity(before) == _set_identity(after)
 
 
-def _set_of(known: Rebuilding | None) -> tuple[str | None, bool]:
+def _set_identity(known: Rebuilding | None) -> tuple[str | None, bool]:
     return (None, False) if known is None else (known.current_token, known.is_moving)

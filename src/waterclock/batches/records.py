@@ -30,7 +30,7 @@ def count_quarantined(measures: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One pinned reference of one batch: interval `[low, high)` of `table`, read at a Delta version.
+    """One pinned read of a batch: the interval `[low, high)` of `table`, read at a Delta version.
 
     `kind` is 'slices' (rows by timelabel) or 'state' (the table as of `high`). `location` is the Delta table's folder
     relative to the storage, `version` its version when it was claimed. `content` has the form of `InputFact.recorded`.
@@ -84,7 +84,7 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to commit given labels of one table, once. Numbers rise, and are at least the time in milliseconds."""
+    """The right to commit given labels of one table, once. `number` rises, and is at least the time in milliseconds."""
 
     number: int
     request: ClaimRequest
@@ -168,7 +168,7 @@ class TableRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A reference resolved at one moment: the table's folder, the Delta version to read, and the content.
+    """A read resolved at one moment: the table's folder, the Delta version to read, and the content.
 
     For APPEND, `version` is the table's newest. For REPLACE and MERGE it is the stored version of the state as of the
     interval's end, or `NO_VERSION` if the table keeps none. (Older REPLACE states are in its history; others are made
@@ -193,9 +193,9 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The effect of recording a claim: the labels whose content changed, and the number of batches that read them.
+    """The effect of recording a claim: the labels whose content changed, and the number of batches to check.
 
-    `suspects`: done batches downstream that are now checked for staleness.
+    `suspects` counts the done batches downstream that are now checked for staleness.
     """
 
     changed: tuple[datetime, ...]

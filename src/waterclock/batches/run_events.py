@@ -13,7 +13,7 @@ from waterclock.timelabel.label import label_of
 
 
 class LineageEventKind(StrEnum):
-    """The kinds of `LineageEvent`: those of ledger events, and `left` for a label that its claim did not make."""
+    """The kinds of `LineageEvent`: those of ledger events, and `left` for a label that its claim left unmade."""
 
     RUN_BEGAN = "run began"
     RUN_ENDED = "run ended"
@@ -31,7 +31,7 @@ LEFT_OUT = "left out of lineage"
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """The rows of a done batch. `location` is the table's folder in the storage; `measures` are the revision's."""
+    """The rows of a done batch. `location` is the table's folder in the storage; `measures` are its revision's."""
 
     end: datetime
     version: int
@@ -65,13 +65,13 @@ class LineageEvent:
 
     @property
     def place(self) -> str:
-        """The batch or the run to which the event belongs."""
+        """The batch or the run to which the event belongs, as a text for messages."""
         return f"run {self.run}" if self.label is None else f"{self.table}@{label_of(self.label)}"
 
 
 @dataclass(frozen=True, slots=True)
 class LineageEventPage:
-    """A page of events, in order. The next page starts after the event number `up_to`. `is_all`: there are no more."""
+    """A page of events, in order. The next page starts after the event number `up_to`. `is_all`: no page follows."""
 
     found: tuple[LineageEvent, ...]
     up_to: int
@@ -80,10 +80,10 @@ class LineageEventPage:
 
 @dataclass(frozen=True, slots=True)
 class OpenLineageState:
-    """How many events were sent to the lineage server: `waiting` ones are not sent yet, `event` is the last one sent.
+    """Which ledger events were sent to the lineage server: `event` is the last one sent, `waiting` counts unsent ones.
 
-    `error` is why the last attempt failed. The server rejected `left_out` of the sent events although it accepted later
-    ones. `refusal` is why it rejected the last of these.
+    `error` is why the last attempt failed. `left_out` counts sent events that the server rejected although it accepted
+    later ones. `refusal` is why it rejected the last of these.
     """
 
     waiting: int

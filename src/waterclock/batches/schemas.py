@@ -1,4 +1,4 @@
-"""Defines versions of the columns of a source, as it was collected, and of a table. Pure data."""
+"""Defines schema versions: the columns of a source, as it delivered them, and the columns of a table. Pure data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA = "schema"  # the key in a batch's source notes for the delivered columns
 
 
 class Side(StrEnum):
-    """Whether a schema version has the columns of the collected source, or those of the table."""
+    """Whose columns a schema version has: those of the collected source, or those of the table."""
 
     SOURCE = "source"
     TABLE = "table"
@@ -21,9 +21,9 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """A set of columns with their types, first delivered by the batch of a claim. `label` is the first that has them.
+    """A set of columns with their types. `claim` first delivered it, `label` is the first label that has it.
 
-    Numbers of a table's side rise from 1, in the order in which batches were recorded.
+    The versions of a table's `side` are numbered from 1, in the order in which batches were recorded.
     """
 
     side: Side

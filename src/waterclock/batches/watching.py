@@ -1,4 +1,4 @@
-"""Defines the progress of tables and the time it took. Pure data."""
+"""Defines how far tables are: running claims, done labels with their duration, and rows by label. Pure data."""
 
 from __future__ import annotations
 

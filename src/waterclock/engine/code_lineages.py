@@ -12,12 +12,12 @@ from waterclock.ledger.ledger import Ledger
 
 
 class CodeLineages:
-    """Caches column lineage that this process read from Spark plans, and writes to the ledger only what is new."""
+    """Caches column lineage that this process read from Spark plans, and writes only new lineage to the ledger."""
 
     def __init__(self, root: Path, ledger: Ledger) -> None:
         self._root = root
         self._ledger = ledger
-        self._looks: dict[tuple[str, str, str], CodeFindings] = {}
+        self._findings: dict[tuple[str, str, str], CodeFindings] = {}
         self._known: dict[tuple[str, str], CodeLineage] = {}
         self._shown: set[tuple[str, str, object]] = set()
         self._lock = threading.Lock()
@@ -26,9 +26,9 @@ class CodeLineages:
         """Return the results of analysing a function's code. Cost: a parse of its files, once per fingerprint."""
         key = (function.file, function.name, function.fingerprint)
         with self._lock:
-            if key not in self._looks:
-                self._looks[key] = inspect_code(self._root, function.file, function.name)
-            return self._looks[key]
+            if key not in self._findings:
+                self._findings[key] = inspect_code(self._root, function.file, function.name)
+            return self._findings[key]
 
     def is_shown(self, table: Table, inputs: object) -> bool:
         """Return whether `add` was called before for the table's current code with these inputs."""

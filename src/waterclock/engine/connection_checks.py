@@ -53,28 +53,28 @@ def probes(project: Project) -> Iterator[Probe]:
 
     All tests only read, except that one file is created in the storage and removed again.
     """
-    yield _probe("ledger", _ledger_name(project), lambda: _ledger(project))
-    yield _probe("storage", project.storage, lambda: _storage(project))
+    yield _run_probe("ledger", _ledger_name(project), lambda: _check_ledger(project))
+    yield _run_probe("storage", project.storage, lambda: _check_storage(project))
     connections = connections_of(project)
     for table in project.flow.tables.values():
         if table.source is not None:
-            yield _probe("source", table.name, partial(_source, connections, table))
+            yield _run_probe("source", table.name, partial(_check_source, connections, table))
         if table.destination is not None:
-            yield _probe("destination", table.name, partial(_destination, connections, project, table))
+            yield _run_probe("destination", table.name, partial(_check_destination, connections, project, table))
     keys = KeysOfProject.of(project.flow, Secrets.of(project.secrets))
     for name in keys.connections:
-        yield _probe("keys", name, partial(_keys, keys.only(name)))
-    yield _probe("spark", "Spark", lambda: _spark(project))
+        yield _run_probe("keys", name, partial(_check_keys, keys.only(name)))
+    yield _run_probe("spark", "Spark", lambda: _check_spark(project))
 
 
-def _probe(kind: str, name: str, ask: Callable[[], str]) -> Probe:
+def _run_probe(kind: str, name: str, ask: Callable[[], str]) -> Probe:
     begun = time.perf_counter()
     try:
-        said = ask()
+        description = ask()
     except Exception as raised:  # noqa: BLE001 - a failure of one test does not stop the others
         error = to_error(raised, where=name)
         return Probe(kind, name, error.what, time.perf_counter() - begun, error)
-    return Probe(kind, name, said, time.perf_counter() - begun)
+    return Probe(kind, name, description, time.perf_counter() - begun)
 
 
 def _ledger_name(project: Project) -> str:
@@ -84,7 +84,7 @@ def _ledger_name(project: Project) -> str:
         return "the ledger"
 
 
-def _ledger(project: Project) -> str:
+def _check_ledger(project: Project) -> str:
     ledger = open_ledger(project)
     if ledger is None:
         place_of(ledger_url(project))
@@ -93,7 +93,7 @@ def _ledger(project: Project) -> str:
         return f"answers; its time is {ledger.now():%Y-%m-%d %H:%M:%SZ}"
 
 
-def _storage(project: Project) -> str:
+def _check_storage(project: Project) -> str:
     reach_storage(project)
     require_put_if_absent(project.storage)
     if is_remote(project.storage):
@@ -101,7 +101,7 @@ def _storage(project: Project) -> str:
     return f"can be written, {shutil.disk_usage(project.storage).free / 1e9:.0f} GB free"
 
 
-def _source(connections: Connections, table: Table) -> str:
+def _check_source(connections: Connections, table: Table) -> str:
     if table.source is None:
         raise AssertionError(f"{table.name} has no source")
     unit = connections.resolve_unit(table.source.unit)
@@ -114,15 +114,15 @@ def _source(connections: Connections, table: Table) -> str:
     changed = table.source.changed
     if columns is not None and changed is not None and changed.column is not None:
         change_column_of(changed.column, list(columns), unit)
-    said = [f"{unit} answers"]
+    parts = [f"{unit} answers"]
     if columns is not None:
-        said.append(f"{len(columns)} {'column' if len(columns) == 1 else 'columns'}")
+        parts.append(f"{len(columns)} {'column' if len(columns) == 1 else 'columns'}")
     if clock is not None:
-        said.append(f"its clock is at {clock:%Y-%m-%d %H:%MZ}")
-    return ", ".join(said)
+        parts.append(f"its clock is at {clock:%Y-%m-%d %H:%MZ}")
+    return ", ".join(parts)
 
 
-def _destination(connections: Connections, project: Project, table: Table) -> str:
+def _check_destination(connections: Connections, project: Project, table: Table) -> str:
     if table.destination is None:
         raise AssertionError(f"{table.name} has no destination")
     unit = connections.resolve_unit(table.destination)
@@ -135,13 +135,13 @@ def _destination(connections: Connections, project: Project, table: Table) -> st
     return f"{unit} answers, {f'{newest.label_text} was delivered last' if newest else 'nothing was delivered yet'}"
 
 
-def _keys(keys: KeysOfProject) -> str:
+def _check_keys(keys: KeysOfProject) -> str:
     [connection] = keys.connections.values()
     names = sorted({key.name for key in keys.derive().values()})
     return f"has the keys {', '.join(names)}, and {connection.options[CURRENT]} is current"
 
 
-def _spark(project: Project) -> str:
+def _check_spark(project: Project) -> str:
     settings = settings_of(project)
     sessions = Sessions(work_folder=project.work_folder / "spark", settings=settings)
     try:

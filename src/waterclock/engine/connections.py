@@ -34,7 +34,7 @@ class Connections:
         self._lock = threading.Lock()
 
     def collector(self, name: str) -> Collector:
-        """Return the collector of a connection. Raises  E825 where its driver is not installed."""
+        """Return the collector of a connection. Raises E825 if its driver is not installed."""
         setting = self._setting(name)
         with self._lock:
             opened = self._collectors.get(name)
@@ -43,7 +43,7 @@ class Connections:
             return opened[1]
 
     def deliverer(self, name: str) -> Deliverer:
-        """Return the deliverer of a connection. Raises  E825 where its driver is not installed."""
+        """Return the deliverer of a connection. Raises E825 if its driver is not installed."""
         setting = self._setting(name)
         with self._lock:
             opened = self._deliverers.get(name)

@@ -22,9 +22,9 @@ from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, i
 from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
-# Codes of damage that is fixed outside of the run. The next run then tries the batch again by itself.
+# error codes of damage that a person fixes outside of the run; the next run tries the batch again by itself
 MENDED_ELSEWHERE = frozenset({"E605", "E752", "E753", "E643", "E754", "E758"})
-_OF_A_SLICE = frozenset({"E605", "E640"})
+_SLICE_CODES = frozenset({"E605", "E640"})
 _WORDS = (
     "failed_read_file",
     "cannot_read_file_footer",
@@ -45,7 +45,7 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
     """Return the file of a table that an error reports as missing or damaged, or None if it reports none."""
     for seen in causes_of(error):
         if isinstance(seen, WaterclockError):
-            if seen.code in _OF_A_SLICE:
+            if seen.code in _SLICE_CODES:
                 return _find_place(lake, seen.where or "")
         else:
             text = str(seen)
@@ -68,8 +68,8 @@ def _find_place(lake: Lake, text: str) -> FilePlace | None:
 def damage_error(work: RunContext, error: BaseException) -> WaterclockError | None:
     """Convert an error to that of a damaged batch (E752), table (E753) or log (E643). None if no file is damaged.
 
-    A file that is neither of a current slice nor of the table's newest version does not count: reading a state that is
-    no longer kept is E640.
+    Only files of current slices and of the table's newest version count. Other states may be removed: reading one that
+    is no longer kept is E640.
     """
     of_log = error if isinstance(error, WaterclockError) and error.code == "E643" else None
     place = damaged_file(work.lake, error) if of_log is None else _find_place(work.lake, of_log.where or "")
@@ -83,18 +83,18 @@ def damage_error(work: RunContext, error: BaseException) -> WaterclockError | No
         return damaged_log(work.lake.folder(table.name), where, _damage_reason(work, place), name=table.name)
     why = error.why if isinstance(error, WaterclockError) and error.code == "E605" else _damage_reason(work, place)
     if place.label is None:
-        return _shown_error(table, where, why)
+        return _damaged_table_error(table, where, why)
     piece = current_slice(work, table.name, place.label)
     if piece is None or piece.slice_path != place.slice_path:
         # imports delta-rs, which a run with nothing to do should not load
         from waterclock.storage.log.open_tables import is_live
 
-        return _shown_error(table, where, why) if is_live(work.lake.folder(place.table), place.path) else None
+        return _damaged_table_error(table, where, why) if is_live(work.lake.folder(place.table), place.path) else None
     is_manifest = place.path.endswith(".json") or place.path == place.slice_path
     return slice_error(work, table, piece, where=where, why=why, is_manifest=is_manifest)
 
 
-def _shown_error(table: Table, where: str, why: str | None) -> WaterclockError:
+def _damaged_table_error(table: Table, where: str, why: str | None) -> WaterclockError:
     return WaterclockError(
         "E753",
         f"a file of {table.name} is damaged",
@@ -113,7 +113,7 @@ def slice_error(
         f"{table.name}@{label_of(piece.label)} is damaged",
         where=where,
         why=why,
-        fix=_fix(work, table, piece, is_manifest=is_manifest),
+        fix=_suggest_fix(work, table, piece, is_manifest=is_manifest),
     )
 
 
@@ -155,7 +155,7 @@ def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
 
 
 def require_log(work: RunContext, name: str) -> None:
-    """Check that a table's log and the ledger know the same commits, and that its rows exist. Raises  E754, E758."""
+    """Check that a table's log and the ledger know the same commits, and that its rows exist. Raises E754, E758."""
     error = find_log_error(work, name)
     if error is not None:
         raise error
@@ -168,7 +168,7 @@ def find_log_error(work: RunContext, name: str) -> WaterclockError | None:
 
 
 def require_versions(work: RunContext, name: str) -> None:
-    """Check that a table's log contains every version that the ledger knows. Raises  E754 where it is older or gone."""
+    """Check that a table's log contains every version that the ledger knows. Raises E754 if it is older or gone."""
     folder, known = work.lake.folder(name), work.ledger.reads.table(name).head_version
     if is_older_than(folder, known):
         raise _older_log_error(work, name, known, head(folder))
@@ -190,16 +190,16 @@ def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, W
     claims = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, frozenset) and it}
     # queried after the logs were read: a claim is recorded before it commits
     unknown = work.ledger.reads.unknown_claims(frozenset().union(*claims.values())) if claims else frozenset()
-    return errors | {name: _older_ledger(work, name, of & unknown) for name, of in claims.items() if of & unknown}
+    return errors | {name: _older_ledger_error(work, name, of & unknown) for name, of in claims.items() if of & unknown}
 
 
 def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | frozenset[int]:
-    """Return an error if a log is older than the ledger or unfinished, or else the claims of its newer commits."""
+    """Return an error if a log is older than the ledger or unfinished. Otherwise return the claims of newer commits."""
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
         return _older_log_error(work, record.name, record.head_version, head(folder))
     if is_unfinished(folder, record.head_version):
-        return _unfinished_log(work, record.name, record.head_version)
+        return _unfinished_log_error(work, record.name, record.head_version)
     return read_claims(folder, record.head_version, project=work.flow.project)
 
 
@@ -217,7 +217,7 @@ def _older_log_error(work: RunContext, name: str, known: int, found: int) -> Wat
     )
 
 
-def _older_ledger(work: RunContext, name: str, claims: frozenset[int]) -> WaterclockError:
+def _older_ledger_error(work: RunContext, name: str, claims: frozenset[int]) -> WaterclockError:
     return WaterclockError(
         "E758",
         f"the ledger is older than {name}",
@@ -233,7 +233,7 @@ def _older_ledger(work: RunContext, name: str, claims: frozenset[int]) -> Waterc
     )
 
 
-def _unfinished_log(work: RunContext, name: str, known: int) -> WaterclockError:
+def _unfinished_log_error(work: RunContext, name: str, known: int) -> WaterclockError:
     return WaterclockError(
         "E754",
         f"the log of {name} was recreated, but its rows are missing",
@@ -243,7 +243,7 @@ def _unfinished_log(work: RunContext, name: str, known: int) -> WaterclockError:
     )
 
 
-def _fix(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) -> str:
+def _suggest_fix(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) -> str:
     if is_manifest and table.kind is not Kind.PUBLISH:
         return (
             f"`waterclock rebuild {table.name}` seals it again if its rows are intact, and requests the batch "

@@ -15,12 +15,11 @@ from waterclock.planner.planning import Planner
 def find_shortened_reads(
     ledger: Ledger, flow: Flow, now: datetime, snapshot: LedgerSnapshot | None = None
 ) -> dict[str, tuple[datetime, ...]]:
-    """Map each table to its labels that read fewer windows than they would under `flow`, where an input starts earlier.
+    """Map each table to its labels that would read more windows under `flow`, because it moves an input's START back.
 
     The labels are done or being made. `snapshot` is the ledger's, if the caller has it. Call this before the flow is
-    applied, and right after it: batches that are claimed later already use the new START.
-
-    Cost: a snapshot, plus one ledger query of all recorded reads for each table whose START is before its first label.
+    applied, and right after it: batches that are claimed later already use the new START. Cost: a snapshot, plus one
+    ledger query of all recorded reads for each table whose START is before its first label.
     """
     snapshot = snapshot or ledger.reads.snapshot(flow)
     planner = Planner(flow)
@@ -32,7 +31,10 @@ def find_shortened_reads(
 
 
 def snapshot_once_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
-    """Return the ledger's snapshot as if `flow` were applied, with the requests that this adds for batches to redo."""
+    """Return the ledger's snapshot as if `flow` were applied, including the requests that this adds.
+
+    They request batches again whose inputs start earlier under `flow`.
+    """
     snapshot = ledger.reads.snapshot(flow)
     if snapshot.flow == flow.fingerprint:
         return snapshot

@@ -16,14 +16,14 @@ from waterclock.timelabel.label import label_of
 class Heartbeat:
     """Renews the leases of open claims three times per lease, as a context manager.
 
-    With a `command`, it also lists the runner among the live ones, under that command.
+    With a `command`, it also keeps the runner in the ledger's list of live runners, under that command.
     """
 
     def __init__(self, work: RunContext, command: str | None = None) -> None:
         self._work = work
         self._command = command
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._renew_leases, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
         if self._command is not None:
@@ -47,7 +47,7 @@ class Heartbeat:
             with suppress(WaterclockError):  # without the ledger, the entry expires by itself
                 self._work.ledger.runners.leave(self._work.settings.runner)
 
-    def _beat(self) -> None:
+    def _renew_leases(self) -> None:
         while not self._done.wait(self._work.settings.lease / 3):
             if self._command is not None:
                 with suppress(WaterclockError):

@@ -29,7 +29,7 @@ class ExportResult:
 
 
 def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> ExportResult:
-    """Write the ledger's changes since the newest export, or all of it if `is_whole`. Remove chains no longer kept."""
+    """Write the ledger's changes since the newest export, or all of it if `is_whole`. Keep the newest two chains."""
     moment = ledger.keeping.moment()
     known = list_exports(root)
     newest = next(((name, head) for name, head in known if moment.continues(head)), None)
@@ -61,7 +61,7 @@ def list_exports(root: str) -> list[tuple[str, ExportHead]]:
 
 
 def chain_of(root: str, name: str) -> list[str]:
-    """Return an export and all those that it continues, newest first. Raises  E418 for a missing or damaged one."""
+    """Return an export and all those that it continues, newest first. Raises E418 for a missing or damaged one."""
     by_name = dict(list_exports(root))
     chain = [name]
     while True:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
-    """Open a project's ledger for reading, or return None if the project never ran. Raises  E421, E422, E425.
+    """Open a project's ledger for reading, or return None if the project never ran. Raises E421, E422, E425.
 
     `even_moved` opens also a ledger that was moved to another database (otherwise E425).
     """
@@ -60,18 +60,18 @@ def open_or_create_ledger(project: Project) -> Ledger:
 
 
 def _follow_rotation(ledger: Ledger, project: Project) -> None:
-    """Make a ledger whose URL is a secret log in with the secret's current value, so that it survives rotation."""
+    """Make a ledger whose URL is a secret log in with the secret's current value, so that the secret may change."""
     if isinstance(project.ledger, Secret):
         ledger.log_in_by(lambda: ledger_url(project))
 
 
 def ledger_url(project: Project) -> str:
-    """Return the URL of a project's ledger, with a secret resolved. Raises  E225 where that does not resolve."""
+    """Return the URL of a project's ledger, with its secret resolved. Raises E225 if that does not resolve."""
     return Secrets.of(project.secrets).value_of(project.ledger)
 
 
 def refuse_unknown_url(project: Project) -> None:
-    """Check that a project's ledger URL is valid, without connecting. Raises  E403, E424 without its driver, E225."""
+    """Check a project's ledger URL, without connecting. Raises E403 if it is invalid, E424 without its driver, E225."""
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):
         from waterclock.ledger.store.locations import check_ledger_url
@@ -109,5 +109,5 @@ def _is_of_other_project(folder: str, project: str) -> bool:
 
 
 def lake_of(project: Project, ledger: Ledger | None) -> Lake:
-    """Return a project's storage, in which renamed tables are mapped to their original folders."""
+    """Return a project's storage. It maps renamed tables to their original folders."""
     return Lake(project.storage, folders={} if ledger is None else ledger.declared.former().folders)

@@ -1,4 +1,4 @@
-"""Finds open claims that their runner will not close."""
+"""Finds abandoned claims: open ones whose runner is gone, or has given them up."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
 
 # For each label whose recorded input differs from the current one: the claim that made it, and both inputs.
-_Changed = Mapping[datetime, tuple[int, InputFact]]
+_ChangedInputs = Mapping[datetime, tuple[int, InputFact]]
 
 
 class Links:
@@ -34,18 +34,18 @@ class Links:
         self._flow = flow
         self._connections = connections
         self._own = own
-        self._compared: dict[str, tuple[object, _Changed]] = {}
+        self._compared: dict[str, tuple[object, _ChangedInputs]] = {}
         self._circles: dict[str, tuple[int, str | None]] = {}
         self.tables = linked_tables(flow)
 
     def read_progress(self, ledger: Ledger | None) -> dict[str, LinkFacts]:
-        """Map each linked table of this project to the other project's progress. Errors are in it, never raised."""
+        """Map each linked table of this project to the other project's progress. It includes errors: none is raised."""
         return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
     def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
         """Record restatements of other projects in the ledger, and return its snapshot with these projects' facts.
 
-        Each revision is recorded once, whoever polls and however often.
+        Each revision is recorded once, no matter which runners poll and how often.
         """
         snapshot = ledger.reads.snapshot(self._flow, asking=asking)
         if not self.tables:
@@ -62,7 +62,7 @@ class Links:
     def is_at_hand(self, table: Table) -> bool:
         """Return whether the ledger and the storage of a table's other project are on this machine.
 
-        Also True if the project cannot be found: that is an error to report, and no server is needed to find it.
+        Also True if the project cannot be found: its absence is an error, and no server is queried to find that.
         """
         try:
             place = self._open_source(table)[1].place()
@@ -71,7 +71,7 @@ class Links:
         return place.ledger.startswith("sqlite:") and not is_remote(place.storage)
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
-        """Return each window with the version of the other project to read for it. Raises  E833 to E838 without one."""
+        """Return each window with the version of the other project to read. Raises E833 to E838 if there is none."""
         unit, collector = self._open_source(table)
         link = self._check_link(table, collector.facts(unit))
         if link.problem is not None:
@@ -88,10 +88,10 @@ class Links:
             raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
         return unit, collector
 
-    def _read_links(self, ledger: Ledger | None) -> dict[str, tuple[LinkFacts, _Changed]]:
+    def _read_links(self, ledger: Ledger | None) -> dict[str, tuple[LinkFacts, _ChangedInputs]]:
         return {name: self._link(ledger, table) for name, table in self.tables.items()}
 
-    def _link(self, ledger: Ledger | None, table: Table) -> tuple[LinkFacts, _Changed]:
+    def _link(self, ledger: Ledger | None, table: Table) -> tuple[LinkFacts, _ChangedInputs]:
         try:
             unit, collector = self._open_source(table)
             link = self._check_link(table, collector.facts(unit))
@@ -106,7 +106,7 @@ class Links:
         return replace(link, changed={label: fact for label, (_, fact) in changed.items()}), changed
 
     def _circle(self, table: Table, unit: Unit, collector: LinkedCollector, link: LinkFacts) -> str | None:
-        """Return a table of this project that the other project waits for in turn, or None as far as is known here."""
+        """Return a table of this project for which the other one waits in turn. None if no such cycle is known."""
         known = self._circles.get(table.name)
         if self._own is not None and (known is None or known[0] != link.sequence):
             known = link.sequence, collector.circle(unit, self._own, self._find_descendants(table.name))
@@ -137,8 +137,8 @@ class Links:
         what = f"windows of {table.name} do not fit those of {link.upstream}"
         return replace(link, problem=WaterclockError("E835", what, where=str(table.place), why=why, fix=fix))
 
-    def _find_changed_labels(self, ledger: Ledger, table: Table, link: LinkFacts) -> _Changed:
-        """Map each label whose recorded input differs from the current one to the claim that made it and both inputs.
+    def _find_changed_labels(self, ledger: Ledger, table: Table, link: LinkFacts) -> _ChangedInputs:
+        """Map each label whose recorded input differs from the current one to its claim and both inputs.
 
         Labels that RETAIN has dropped in the other project do not count as changed. The input of a MERGE or TEMPORAL
         table is all its slices from the first on, even if an older one was added since. Cost: a read of both ledgers if
@@ -192,7 +192,7 @@ def linked_inputs(table: Table, pins: Iterable[tuple[Window, Pin]]) -> dict[date
 
 
 def recorded_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) -> dict[datetime, tuple[Input, ...]]:
-    """Map each linked label that is made again from rows collected before to its recorded inputs.
+    """Map each label that is made again from stored rows of another project to its recorded inputs.
 
     The inputs stay as of that collection, so that later restatements of the other project are still detected.
     """

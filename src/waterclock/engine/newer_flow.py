@@ -10,12 +10,12 @@ UNDER_NEWER_FLOW = "E406"
 """The error code of a claim that is refused because its runner loaded another flow than the applied one."""
 
 
-def has_newer_flow(work: RunContext, *, is_told: bool = True) -> bool:
-    """Return whether the applied flow differs from the runner's. Report it once if `is_told`."""
+def has_newer_flow(work: RunContext, *, is_reported: bool = True) -> bool:
+    """Return whether the applied flow differs from the runner's. With `is_reported`, this is reported once."""
     applied = work.ledger.declared.applied_flow()
     if applied is None or applied.fingerprint == work.flow.fingerprint:
         return False
-    if is_told:
+    if is_reported:
         work.report_once(
             f"another flow was applied at {applied.at:%Y-%m-%d %H:%MZ}: this runner has an older flow and "
             "claims nothing; update its files and restart it"
@@ -26,12 +26,12 @@ def has_newer_flow(work: RunContext, *, is_told: bool = True) -> bool:
 def refused_for_newer_flow(work: RunContext, report: GroupReport) -> GroupReport:
     """Replace the error of a report by E406 if the attempt failed before its claim and another flow is now applied.
 
-    A table may have another name in that flow and not be found, so nothing has failed. Any other report is returned
-    unchanged.
+    A table may have another name in that flow, so that it is not found: then nothing has failed. Any other report is
+    returned unchanged.
     """
     if report.error is None or report.is_of_other_runner or report.claim is not None:
         return report
-    if not has_newer_flow(work, is_told=False):
+    if not has_newer_flow(work, is_reported=False):
         return report
     applied = work.ledger.declared.applied_flow()
     refused = refusals.unapplied_flow_error(work.flow.fingerprint, None if applied is None else applied.fingerprint)

@@ -12,7 +12,7 @@ from waterclock.engine.run_context import RunContext
 
 
 def measure_due(work: RunContext, now: datetime, only: Collection[str] | None, stop: Event) -> None:
-    """Run the OFFLINE measurements that are due at `now`, one table after the other. A failing one raises nothing.
+    """Run the OFFLINE measurements that are due at `now`, one table after the other. Failures raise nothing.
 
     Cost: nothing if no table declares OFFLINE. Otherwise one ledger query, plus two for each table that is due.
     """

@@ -29,7 +29,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.planner.starts import has_own_start, starts_to_write
 from waterclock.storage.lake import readable_by_queries, require_put_if_absent
 
-_with_latch: set[str] = set()
+_checked_storages: set[str] = set()
 
 
 @contextmanager
@@ -45,11 +45,10 @@ def open_workplace(
 ) -> Iterator[RunContext]:
     """Open a project's resources as a context manager, and close them at the end.
 
-    Creates the storage folder and the ledger on the first run. A query (`is_question`) gets a ledger in memory instead.
-    `sessions` given by the caller are left open. `ledger` is one that is being rebuilt. No JVM is started here; if the
-    caller `lasts`, a JVM that starts later is set up to run for days.
-
-    Raises  E421 where the ledger is missing from a storage that has tables, E422 where it is damaged
+    Creates the storage folder and the ledger on the first run. For a query (`is_question`), a missing ledger is
+    replaced by an empty one in memory. `sessions` given by the caller are left open. `ledger` is one that is being
+    rebuilt. No JVM is started here; with `lasts`, a JVM that starts later is set up to run for days. Raises E421 if the
+    ledger is missing from a storage that has tables, E422 if it is damaged.
     """
     reach_storage(project)
     ledger = (
@@ -95,12 +94,12 @@ def apply_flow(work: RunContext, now: datetime) -> None:
     Tests, once per process, that the storage can create a file only if it does not exist: claims rely on it.
 
     Raises:
-        WaterclockError: E318 for an impossible rename, E602 where the storage cannot create a file put-if-absent, E603
-            where it cannot be written.
+        WaterclockError: E318 for an impossible rename, E602 if the storage lacks conditional creation of files, E603 if
+            it cannot be written.
     """
-    if work.lake.root not in _with_latch:
+    if work.lake.root not in _checked_storages:
         require_put_if_absent(work.lake.root)
-        _with_latch.add(work.lake.root)
+        _checked_storages.add(work.lake.root)
     work.ledger.declared.apply(
         work.flow,
         who=work.settings.who,
@@ -139,7 +138,7 @@ def _follow_renames(work: RunContext) -> None:
 
 
 def _clock_of(clocks: SourceClocks, table: Table) -> datetime | None:
-    """Return the time that a source has reached, or None if it reports none or fails. The run reports such failures."""
+    """Return the time that a source has reached, or None if it reports none or fails. The run reports failures."""
     try:
         clock = clocks.clock_of(table)
     except Exception:  # noqa: BLE001 - its own batches report any error of the source

@@ -47,7 +47,7 @@ class GroupReport:
 class Listener:
     """Receives the events of a runner, from several threads concurrently. Each method must return at once.
 
-    This one ignores all events.
+    The default ignores all events.
     """
 
     def tick(self, now: datetime) -> None:
@@ -57,13 +57,13 @@ class Listener:
         """Receive a new plan."""
 
     def on_group_start(self, group: Group) -> None:
-        """Called when a group starts."""
+        """Receive a group that starts."""
 
     def step(self, group: Group, name: str) -> None:
-        """Called when a group reaches the step `name`."""
+        """Receive the `name` of the step that a group starts."""
 
     def on_group_finish(self, report: GroupReport) -> None:
-        """Called with the result of a group."""
+        """Receive the result of a group."""
 
     def on_message(self, message: str) -> None:
-        """Called with a message for the user: an ignored file, a takeover, a retry."""
+        """Receive a message for the user, such as an ignored file, a takeover or a retry."""

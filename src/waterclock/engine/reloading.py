@@ -15,7 +15,7 @@ from waterclock.engine.opening import apply_flow
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import ProjectErrors, WaterclockError
 
-_OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
+_FIXED_SETTINGS = ("storage", "storage_options", "ledger", "publish", "spark")
 Stamps = dict[str, tuple[int, int]]
 """Maps each file to its modification time in nanoseconds and its size."""
 
@@ -38,16 +38,16 @@ class Reloading:
     def is_new(self) -> bool:
         """Poll the files once, and return whether another flow was loaded. Cost: a stat of each file of the project."""
         stamps = stamps_of(self._work.project)
-        if stamps == self._stamps and not self._may_be_taken_up_now():
+        if stamps == self._stamps and not self._can_retry_refused_change():
             return False
         self._stamps, self._refused_under = stamps, None
         try:
-            return self._take_up()
+            return self._reload()
         except ProjectErrors as errors:
             first = errors.errors[0]
             more = f" (and {len(errors.errors) - 1} more)" if len(errors.errors) > 1 else ""
-            said = f"{first.code} {first.what}, {first.where}{more}"
-            self._tell(f"the changed flow has errors, the runner keeps the previous one: {said}")
+            first_error = f"{first.code} {first.what}, {first.where}{more}"
+            self._tell(f"the changed flow has errors, the runner keeps the previous one: {first_error}")
         except WaterclockError as error:
             if error.transient:  # a batch of another runner blocks the change: a later poll tries again
                 self._stamps = {}
@@ -57,17 +57,17 @@ class Reloading:
         self._refused_under = self._read_applied_flow()
         return False
 
-    def _may_be_taken_up_now(self) -> bool:
-        """Return whether another flow was applied since a change was refused: the change may now be possible."""
+    def _can_retry_refused_change(self) -> bool:
+        """Return whether another flow was applied since a change was refused: it may now be possible."""
         return self._refused_under is not None and self._refused_under != self._read_applied_flow()
 
     def _read_applied_flow(self) -> str:
         return self._work.ledger.reads.snapshot(self._work.flow, tables=[]).flow or ""
 
-    def _take_up(self) -> bool:
+    def _reload(self) -> bool:
         old = self._work.project
         new = load_project(old.root, env=old.env, capabilities=capabilities())
-        if any(getattr(new, part) != getattr(old, part) for part in _OF_A_START):
+        if any(getattr(new, part) != getattr(old, part) for part in _FIXED_SETTINGS):
             self._tell("storage, ledger, publish or spark changed: restart the runner to apply it")
             return False
         if new.flow == old.flow:
@@ -98,7 +98,7 @@ def stamps_of(project: Project) -> Stamps:
 
 
 def _list_other_files(project: Project) -> Iterator[Path]:
-    """Yield files next to those of the statements, since a new file is a change too, and the project's own modules."""
+    """Yield files next to those of the statements (a new file is a change too), and the project's own modules."""
     root = project.root
     for folder in {(root / name).parent for name in project.files}:
         yield from (path for path in folder.glob("*") if path.suffix in {".dpl", ".py"})

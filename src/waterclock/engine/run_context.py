@@ -107,7 +107,7 @@ class RunContext:
             self._schemas.pop(table, None)
 
     def is_time_for(self, what: str, seconds: float) -> bool:
-        """Return whether `what` was not done in the last `seconds`, or never. If so, it counts as done now."""
+        """Return whether the action `what` was not done in the last `seconds`. If so, it counts as done now."""
         now = time.monotonic()
         with self._lock:
             is_time = what not in self._times or now - self._times[what] >= seconds
@@ -125,7 +125,7 @@ class RunContext:
             self.ledger.past.add_event(SPARK_PAGE, who=self.settings.who, run=self.run, data={"address": page})
 
     def leave(self, claim: Claim) -> None:
-        """Remember that this runner stopped working on a claim that is still open, since its outcome is unknown."""
+        """Remember that this runner stopped working on an open claim whose outcome is unknown."""
         with self._lock:
             self._left.add(claim.number)
 
@@ -144,7 +144,7 @@ class RunContext:
         return self.ledger.now()
 
     def report_once(self, message: str) -> None:
-        """Send the listener a message that would otherwise be repeated for every batch."""
+        """Send a message to the listener, unless this run has sent the same one before."""
         with self._lock:
             is_new = message not in self._noted
             self._noted.add(message)

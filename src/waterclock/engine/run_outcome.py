@@ -16,9 +16,9 @@ class RunOutcome:
     """The result of a run: batches done and failed, the plan after it, and the batches that wait for their source.
 
     `unsettled` has the errors of abandoned claims that could not be resolved: the outcome of their batches is unknown.
-    `away` is the error of a store that became unavailable during the run. `unclaimed` maps each table whose batches
-    cannot be claimed now to a report with the error, whether it is new or not. `is_outdated`: another flow was applied,
-    so the run claims nothing more.
+    `held_back` are the oldest windows that wait for their sources. `away` is the error of a store that became
+    unavailable during the run. `unclaimed` maps each table whose batches cannot be claimed now to a report with the
+    error, new or not. `is_outdated`: another flow was applied, so the run claims nothing more.
     """
 
     done: int = 0
@@ -46,7 +46,7 @@ class RunOutcome:
     def add(self, later: RunOutcome) -> None:
         """Add the outcome of a later round: counts add up, and the current state is taken from that round.
 
-        A batch that fails in every round for a transient reason counts as failed once: a watch polls for months.
+        A batch that fails in every round for a transient reason counts as failed once: a watching run lasts for months.
         """
         self.done += later.done
         self.rows += later.rows

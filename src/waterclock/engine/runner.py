@@ -33,10 +33,10 @@ from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
-# Errors of refused claims that a later plan may not have: another runner has the claim or took it over, an input
-# changed, a pool is full, a table is paused, a past window was collected meanwhile, all tables are being recreated.
-_MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E429", "E644", "E750", "E828"})
-_LOOK_SECONDS = 0.5  # between two polls of the other runners' progress
+# codes of refused claims that may succeed in a later plan: another runner has the claim or took it over, an input
+# changed, a pool is full, a table is paused, a past window was collected meanwhile, all tables are being recreated
+_RETRYABLE_REFUSALS = frozenset({"E407", "E410", "E411", "E427", "E429", "E644", "E750", "E828"})
+_POLL_SECONDS = 0.5  # between two polls of the other runners' progress
 
 
 class Runner:
@@ -44,8 +44,8 @@ class Runner:
 
     Due batches are taken oldest first in dependency order. A regular table has one batch at a time; a pool limits how
     many of its tables' batches run at once; `threads` limits all. Call the methods from one thread, except `stop`.
-    `labels` limits the labels of a table that run. `force` names labels to run although no reader needs them. A runner
-    that `waits` continues as long as another runner makes batches that are due here.
+    `labels` limits the labels of a table that run. `force` names labels to run although no reader needs them. With
+    `waits`, the runner continues as long as another runner makes batches that are due here.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Runner:
         self._force = force or {}
         self._stop = stop or threading.Event()
         self._unclaimed: dict[str, str] = {}
-        self._told: dict[str, set[str]] = {}
+        self._reported: dict[str, set[str]] = {}
         self._is_spark_lost = False
         self._elsewhere: set[tuple[str, datetime]] = set()
         self._seen = -1
@@ -86,7 +86,7 @@ class Runner:
         return self._stop.is_set()
 
     def plan(self, now: datetime) -> Plan:
-        """Plan at `now` from the current state of the ledger."""
+        """Plan the batches that are due at `now`, from the current state of the ledger."""
         snapshot = self.snapshot()
         undone = {
             name: frozenset(label for label in labels if not snapshot.of(name).covered.covers_instant(label))
@@ -106,7 +106,7 @@ class Runner:
         )
 
     def _close_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Close the books of windows whose condition holds. A condition that cannot be evaluated fails once per run."""
+        """Close the windows whose CLOSE WHEN condition holds. A condition with an error fails once per run."""
         if not any(table.closes for table in self._work.flow.tables.values()):
             return
         request = self._request(self._force)
@@ -131,9 +131,8 @@ class Runner:
         """Run all batches that are due at `now`, and those that become ready by it, until nothing is ready.
 
         Batches that are lost because the Spark JVM ends are tried once more in a new JVM; a second loss is a failure.
-        If the object store stops answering, running batches are finished, and the outcome has the error.
-
-        Raises  E701 to E704 where Spark does not start; nothing was claimed in that case
+        If the object store stops answering, running batches are finished, and the outcome has the error. Raises E701 to
+        E704 if Spark does not start; nothing was claimed in that case.
         """
         outcome = RunOutcome()
         self._work.listener.tick(now)
@@ -170,14 +169,14 @@ class Runner:
                 )
 
     def _end_following(self, now: datetime) -> None:
-        """Remove requests to make batches again after their inputs, where all inputs are settled and unchanged."""
+        """End requests to make batches again if their inputs change, where all inputs are settled and unchanged."""
         ledger = self._work.ledger
         for name, labels in self._planner.find_labels_to_follow(ledger.reads.snapshot(self._work.flow), now).items():
             if labels:
                 ledger.decisions.end_following(name, labels, who=self._work.settings.who)
 
     def _refuse_releases(self, now: datetime) -> None:
-        """Record as refused the requested releases of held batches that are no longer due."""
+        """Refuse requested releases of held batches that are no longer due, and record that."""
         ledger = self._work.ledger
         for name, labels in self._planner.find_unreleasable(ledger.reads.snapshot(self._work.flow), now).items():
             for label in labels:
@@ -238,7 +237,7 @@ class Runner:
                 for report in future.result():
                     self._record_report(report, tried, outcome)
             # ready groups stay ready, so planning again can wait until the queue cannot fill the free threads
-            if not self.is_stopping and not self._could_take(ready, running):
+            if not self.is_stopping and not self._has_startable_group(ready, running):
                 busy = {group.table for group in running.values()}
                 ready = deque(
                     group
@@ -247,7 +246,7 @@ class Runner:
                 )
 
     def _wait_for_progress(self) -> bool:
-        """Wait until another runner that makes batches due here changes the ledger. False if there is none to wait for.
+        """Wait until another runner that makes batches due here changes the ledger. False if there is no such runner.
 
         Claims that this runner left open are resolved first: no other runner does so before their lease expires.
         """
@@ -263,12 +262,12 @@ class Runner:
             return is_new
         self._work.report_once(f"waiting for {others[0].runner}, which makes {others[0].table}")
         while ledger.sequence() == before and self._find_live_claims() == others:
-            if self._stop.wait(_LOOK_SECONDS):
+            if self._stop.wait(_POLL_SECONDS):
                 return False
         return True
 
     def _find_live_claims(self) -> list[ClaimRequest]:
-        """Return live runners' claims on batches that are due here; all their claims if one of ours was refused."""
+        """Return live runners' claims on batches that are due here, or on any batch if a claim of ours was refused."""
         own = self._work.settings.runner
         left = {claim.number for claim in expired_claims(self._work)}
         others = [claim for claim in self._work.ledger.claims.open() if claim.request.runner != own]
@@ -286,7 +285,7 @@ class Runner:
     ) -> deque[Group]:
         """Return the groups that can start now; none under another applied flow, or without the object store."""
         # a watching runner reloads its changed files in the next round, or then reports that it is outdated
-        if has_newer_flow(self._work, is_told=self._waits):
+        if has_newer_flow(self._work, is_reported=self._waits):
             outcome.is_outdated = True
             self._elsewhere.clear()  # no runner is waited for
             return deque()
@@ -302,15 +301,15 @@ class Runner:
 
     def _report_store_outage(self, error: WaterclockError | None) -> None:
         """Report once that a store became unavailable, and once that it is back."""
-        said = "" if error is None else f"{error.where}: {error.what}: {error.why}"
-        if bool(said) != bool(self._away):
-            self._work.listener.on_message(said or "the object store answers again")
-        self._away = said
+        message = "" if error is None else f"{error.where}: {error.what}: {error.why}"
+        if bool(message) != bool(self._away):
+            self._work.listener.on_message(message or "the object store answers again")
+        self._away = message
 
     def _plan_with_sources(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
-        """Plan and query the sources. Plan again if PARTIAL AFTER lets windows run without the inputs found missing."""
+        """Plan and query the sources. Plan again if inputs are missing, which PARTIAL AFTER may allow to leave out."""
         absent = self._absent
         fresh = self._plan_once(now, tried, clocks, outcome)
         if self._absent != absent and any(table.partial_after for table in self._work.flow.tables.values()):
@@ -366,7 +365,7 @@ class Runner:
                 self._report_unclaimed(GroupReport(Group(name, (batch,)), None, error=error), tried, outcome)
 
     def _record_incomplete(self, group: Group, there: Iterable[Batch]) -> None:
-        """Remember the labels for which the source is not complete yet, or could not be queried."""
+        """Remember labels for which the source is not complete yet, or could not be queried."""
         known = self._absent.get(group.table, frozenset())
         found = {batch.label for batch in group.batches} - {batch.label for batch in there}
         if not found <= known:
@@ -374,12 +373,12 @@ class Runner:
 
     def _report_unclaimed(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
         """Report the error that prevents a table's batches from being claimed. A watching run reports it once."""
-        table, said = report.group.table, str(report.error)
+        table, message = report.group.table, str(report.error)
         outcome.unclaimed[table] = report
-        if self._unclaimed.get(table) == said:
+        if self._unclaimed.get(table) == message:
             tried.update((table, batch.label) for batch in report.group.batches)
             return
-        self._unclaimed[table] = said
+        self._unclaimed[table] = message
         self._record_report(report, tried, outcome)
 
     def _mark_repeated(self, report: GroupReport) -> GroupReport:
@@ -389,14 +388,14 @@ class Runner:
         """
         table = report.group.table
         if not report.is_of_other_runner or report.error is None:
-            self._told.pop(table, None)
+            self._reported.pop(table, None)
             return report
-        reported = self._told.setdefault(table, set())
+        reported = self._reported.setdefault(table, set())
         is_repeat = report.error.what in reported or report.error.code == UNDER_NEWER_FLOW
         reported.add(report.error.what)
         return replace(report, is_repeat=is_repeat)
 
-    def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
+    def _has_startable_group(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         return any(self._has_slot(group, running) for group in ready)
 
     def _start_groups(
@@ -433,7 +432,7 @@ class Runner:
         return not (is_alone and any(other.table == group.table for other in running.values()))
 
     def _was_lost(self, group: Group) -> bool:
-        """Return whether the JVM ended during a batch of the group before."""
+        """Return whether the JVM has ended during an earlier attempt at the group."""
         return any((group.table, batch.label) in self._lost for batch in group.batches)
 
     def _record_report(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
@@ -453,7 +452,7 @@ class Runner:
         if report.is_of_other_runner and report.error.code == REOPENED_SINCE:
             return  # late rows reopened a closed window: the next plan has its later closing tick
         if report.is_of_other_runner:
-            if report.error.code in _MAY_PASS:
+            if report.error.code in _RETRYABLE_REFUSALS:
                 self._refused.update(batches)
             else:
                 # the next plan is without a label that was done or skipped meanwhile, and has the others of its group
@@ -465,7 +464,7 @@ class Runner:
 
 
 def _first_error(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:
-    """Return the error of a table, or else of one that it reads."""
+    """Return a table's own error in `errors`, or else that of a table that it reads. None if there is none."""
     return next((errors[name] for name in (table, *(read.table for read in reads)) if name in errors), None)
 
 

@@ -10,33 +10,33 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-_OF_A_PLACE, _OF_A_RUNNER = 4, 8
+_PLACE_LETTERS, _RUNNER_LETTERS = 4, 8
 
 
 def runner_name() -> str:
     """Return a unique runner name: `host:pid:` and letters, the first of which identify the pid namespace."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_place()}{uuid.uuid4().hex[:_OF_A_RUNNER]}"
+    return f"{socket.gethostname()}:{os.getpid()}:{_namespace_letters()}{uuid.uuid4().hex[:_RUNNER_LETTERS]}"
 
 
 def has_ended(runner: str) -> bool:
     """Return whether a runner's process is certainly gone. False for a runner elsewhere, whose state is unknown."""
     host, _, rest = runner.partition(":")
     pid, _, letters = rest.partition(":")
-    is_here = host == socket.gethostname() and letters.startswith(_place()) and pid.isdecimal()
-    return is_here and len(letters) == _OF_A_PLACE + _OF_A_RUNNER and not _is_there(int(pid))
+    is_here = host == socket.gethostname() and letters.startswith(_namespace_letters()) and pid.isdecimal()
+    return is_here and len(letters) == _PLACE_LETTERS + _RUNNER_LETTERS and not _is_process_alive(int(pid))
 
 
 @lru_cache
-def _place() -> str:
-    """Return letters that identify this boot and pid namespace: containers on one host do not see each other's pids."""
-    said = [socket.gethostname()]
+def _namespace_letters() -> str:
+    """Return letters that identify this boot and pid namespace: processes see only the pids of their own namespace."""
+    parts = [socket.gethostname()]
     with suppress(OSError):
-        said.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
-        said.append(str(Path("/proc/self/ns/pid").readlink()))
-    return blake2b("\n".join(said).encode(), digest_size=_OF_A_PLACE // 2).hexdigest()
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return blake2b("\n".join(parts).encode(), digest_size=_PLACE_LETTERS // 2).hexdigest()
 
 
-def _is_there(pid: int) -> bool:
+def _is_process_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -26,7 +26,7 @@ class _SharedRows:
 
 
 class SharedRows:
-    """Stores the rows of SHARED views by key, one for each label of a view. `made` and `used` count keys."""
+    """Stores the rows of SHARED views by key: one key for each label of a view. `made` and `used` count keys."""
 
     def __init__(self, storage: str, runner: str) -> None:
         self._storage = storage
@@ -40,7 +40,7 @@ class SharedRows:
     ) -> tuple[tuple[str, str], ...] | None:
         """Return for each key the folder of its rows and their schema, or None if any rows could not be made.
 
-        `make` writes the rows of some keys to a folder, by one job, and returns their schema. It is called for the keys
+        `make` writes the rows of some keys to a folder, by one job, and returns their schema. It is called for keys
         that no batch of this run has computed or is computing. If another batch is computing a key now, this waits for
         its result. If None is returned, the caller computes the rows itself.
         """
@@ -50,13 +50,13 @@ class SharedRows:
             wanted = [self._rows[key] for key in keys]
             self.used += len(set(keys)) - len(own)
         if own:
-            self._make(own, make)
+            self._compute(own, make)
         for rows in wanted:
             rows.is_settled.wait()
         found = tuple((rows.folder, rows.schema) for rows in wanted if rows.schema is not None)
         return found if len(found) == len(keys) else None
 
-    def _make(self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]) -> None:
+    def _compute(self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]) -> None:
         folder, schema = str(entry_path(self._storage, FOLDER, self._own, keys[0])), None
         try:
             schema = make(folder, keys)

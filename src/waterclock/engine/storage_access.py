@@ -12,23 +12,23 @@ from waterclock.secrets.reader import Secrets
 
 
 def reach_storage(project: Project) -> None:
-    """Register the access options of the storage's object store, without connecting to it. Raises  E225, E609."""
+    """Register the access options of the storage's object store, without connecting to it. Raises E225, E609."""
     if is_remote(project.storage):
         register_bucket(project.storage, resolve_options(project.storage_options, Secrets.of(project.secrets)))
 
 
 def reach_all(project: Project) -> tuple[Store, ...]:
-    """Register the access options of all object stores, and return them, the storage's first. Raises  E225, E609."""
+    """Register the access options of all object stores. Return the stores, the storage's first. Raises E225, E609."""
     reach_storage(project)
     connections, urls = connections_of(project), [project.storage]
-    for name, said in project.flow.connections.items():
-        named = [str(said.options.get(key) or "") for key in ("path", "archive")]
-        if said.type == "files" and any(map(is_remote, named)):
+    for name, connection in project.flow.connections.items():
+        named = [str(connection.options.get(key) or "") for key in ("path", "archive")]
+        if connection.type == "files" and any(map(is_remote, named)):
             connections.collector(name)
             urls += named
     return tuple(dict.fromkeys(store for store in map(store_of, urls) if store is not None))
 
 
 def resolve_options(options: Mapping[str, str | Secret], secrets: Secrets) -> dict[str, str]:
-    """Return options with their secrets resolved. Raises  E225 for a secret that does not resolve."""
+    """Return options with their secrets resolved. Raises E225 for a secret that does not resolve."""
     return {name: secrets.read(value.name) if isinstance(value, Secret) else value for name, value in options.items()}

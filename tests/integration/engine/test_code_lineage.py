@@ -10,7 +10,7 @@ import pytest
 
 from tests.code_shapes import SHAPES
 from tests.lineages import CASES, UNTOLD, T, U
-from waterclock.engine.batch.code_lineage import _plain
+from waterclock.engine.batch.code_lineage import _columns_of_read
 from waterclock.engine.batch.plan_lineage import lineage_of
 from waterclock.engine.batch.plan_tree import plan_of
 from waterclock.engine.spark.analysed_plan import analysed_plan
@@ -48,7 +48,9 @@ def test_the_plan_of_a_query_tells_what_the_query_tells(spark: SparkSession, que
     rows = spark.sql(re.sub(r"\braw\.", "", query))
     text = analysed_plan(rows)
     assert text is not None
-    found = lineage_of(plan_of(text), rows.columns, {f"_read_{each}": _plain(Read(each)) for each in "tu"}, "tu")
+    found = lineage_of(
+        plan_of(text), rows.columns, {f"_read_{each}": _columns_of_read(Read(each)) for each in "tu"}, "tu"
+    )
     origins = {name.lower(): made for name, made in found.columns.items()}
     for column, said in CASES[query].items():
         if said == UNTOLD:
@@ -78,7 +80,7 @@ def made(reads: Mapping[str, DataFrame], name: str) -> CodeLineage:
     rows = known["made"](reads["o"], reads["c"])
     text = analysed_plan(rows)
     assert text is not None
-    sources = {f"_read_{table}": _plain(Read(table)) for table in reads}
+    sources = {f"_read_{table}": _columns_of_read(Read(table)) for table in reads}
     return lineage_of(plan_of(text), rows.columns, sources, reads)
 
 

@@ -35,7 +35,7 @@ connections.out = {{ path = "out.sqlite", create = true }}
 
 
 def tried(root: Path, monkeypatch: pytest.MonkeyPatch, *, publish: bool = True, ledger: str = "") -> dict[str, Probe]:
-    monkeypatch.setattr(connection_checks, "_spark", lambda _: "starts")
+    monkeypatch.setattr(connection_checks, "_check_spark", lambda _: "starts")
     (root / "flows").mkdir()
     (root / "flows" / "flow.dpl").write_text(FLOW)
     (root / "waterclock.toml").write_text(TOML.format(publish=str(publish).lower(), ledger=ledger))
@@ -89,7 +89,7 @@ def test_a_storage_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: p
 
 
 def test_keys_are_derived_without_showing_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_checks, "_spark", lambda _: "starts")
+    monkeypatch.setattr(connection_checks, "_check_spark", lambda _: "starts")
     monkeypatch.setenv("WATERCLOCK_SECRET_NEW", "0123456789abcdef" * 4)
     monkeypatch.setenv("WATERCLOCK_SECRET_WEAK", "guess me")
     (tmp_path / "flows").mkdir()

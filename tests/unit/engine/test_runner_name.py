@@ -56,5 +56,5 @@ def test_of_another_host_boot_or_container_nothing_is_said(monkeypatch: pytest.M
     assert has_ended(name)
     _, pid, letters = name.split(":")
     assert not has_ended(f"elsewhere:{pid}:{letters}")
-    monkeypatch.setattr(module, "_place", lambda: "zzzz")
+    monkeypatch.setattr(module, "_namespace_letters", lambda: "zzzz")
     assert not has_ended(name)

@@ -37,7 +37,7 @@ connections.files = { path = "files" }
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunContext]:
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_POLL_SECONDS", 0.01)
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML)
     (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)

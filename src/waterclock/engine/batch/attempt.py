@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommittedGroup:
-    """The result of a committed group: the number of rows, the number of earlier windows made again, and warnings."""
+    """What a group has committed: the number of rows, the number of earlier windows made again, and warnings."""
 
     rows: int
     earlier: int
@@ -41,8 +41,8 @@ class CommittedGroup:
 class GroupAttempt:
     """One attempt at a group of batches that share a claim. It holds the state that all steps and `close_failed` need.
 
-    `bound` are the inputs, as soon as they are bound. `held` is the held batch that a release commits. `made` are the
-    rows, not yet written. `spent` are the seconds of each step.
+    `bound` are the inputs, once they are bound. `held` is the held batch that a release commits. `made` are the rows to
+    write. `spent` maps each step to its seconds.
     """
 
     work: RunContext
@@ -60,7 +60,7 @@ class GroupAttempt:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The attempt's own Spark session, in which the functions that the table's rules call are registered."""
+        """The attempt's own Spark session. The functions that the table's rules call are registered in it."""
         session = self.work.sessions.own()
         self.work.record_spark_page()
         register_functions(session, self.work.root, self.work.flow, self.table.expressions, self.work.keys)
@@ -87,7 +87,7 @@ class GroupAttempt:
             self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - begun
 
     def make(self, bound: BoundInputs) -> MadeSlices:
-        """Build the group's rows, which are not evaluated yet."""
+        """Build the group's rows as DataFrames. Nothing is evaluated yet."""
         with self.step("make"):
             set_shuffle_partitions(self.spark, bytes_read(self.work.lake, self.work.flow, bound.pins.values()))
             self.made = make(self.work, self.spark, self.table, self.group, bound, self.now)

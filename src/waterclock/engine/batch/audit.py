@@ -33,9 +33,10 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class GroupAudit:
-    """The verdict on each label, and its column measures that were compared with earlier ones.
+    """The audit of a group: a verdict for each label, and the measures to record in the ledger.
 
-    `hold` is the verdict that holds the batch. `past` are the verdicts that hold windows which its LOOKBACK read again.
+    `hold` is the verdict that holds the group's only batch. `past` are verdicts that hold past windows, which LOOKBACK
+    read again.
     """
 
     verdicts: Mapping[datetime, RuleVerdict]
@@ -45,10 +46,10 @@ class GroupAudit:
 
 
 def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: SealedGroup) -> GroupAudit:
-    """Evaluate the rules of the table on each label. Warnings about rows of no window are added to the newest label.
+    """Evaluate the table's rules on each label. Warnings about rows that belong to no window go to the newest label.
 
-    Raises  E740 where a rule fails a batch or a past window, E755 where a rule holds some of several batches: the group
-            is split
+    Raises E740 if a rule fails a batch or a past window. Raises E755 if a rule holds one of several batches: the caller
+    then splits the group.
     """
     work, table, group, written = attempt.work, attempt.table, attempt.group, sealed.written
     if group.verb == GIVE_UP:
@@ -67,7 +68,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
         of_table = [*sealed.asked.of(manifest.label).findings]
         of_table += [*table_findings(work, spark, table, before, bound.pins.get(manifest.label, ()))]
         if keys:  # a destination would keep one of several rows, and not report which
-            of_table += [(Action.FAIL, said) for said in key_findings(spark, folder, manifest, keys, "ON")]
+            of_table += [(Action.FAIL, text) for text in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:
             compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)
             of_table += compared

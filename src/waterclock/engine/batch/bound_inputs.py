@@ -1,4 +1,4 @@
-"""Binds the inputs of a group: pinned reads, reads from another project, and windows and log ranges of its source."""
+"""Fixes the inputs that a group reads: pinned slices, versions of linked projects, changed past windows, log ranges."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundInputs:
-    """The bound inputs of a group: the pinned reads of each label, and the past windows that its source has changed.
+    """The inputs of a group, fixed before its batches run: pinned reads by label, and changed windows of its source.
 
-    `look`: the scan for these windows (LOOKBACK). `linked`: each window with the version of another project that it
-    reads. `owned`: the ranges of a log that each label owns once it is claimed.
+    `look`: the scan for past windows that changed at the source (LOOKBACK). `linked`: each window with the version of
+    another project that it reads. `owned`: the ranges of a log that each label owns once it is claimed.
     """
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]
@@ -35,12 +35,12 @@ class BoundInputs:
 
     @property
     def again(self) -> tuple[Slice, ...]:
-        """The done slices whose windows are collected again."""
+        """The slices of done windows that are collected again."""
         return self.look.again
 
 
 def pin_inputs(work: RunContext, table: Table, group: Group) -> BoundInputs:
-    """Pin the inputs of every label, in this project and in another one."""
+    """Pin the versions that every label reads, of this project's tables and of linked projects."""
     pins = pin(work.ledger, work.lake, work.flow, group.batches)
     return BoundInputs(pins, linked=pin_link(work, table, group))
 
@@ -48,6 +48,6 @@ def pin_inputs(work: RunContext, table: Table, group: Group) -> BoundInputs:
 def bind_source(
     work: RunContext, table: Table, group: Group, bound: BoundInputs, spark: Callable[[], SparkSession]
 ) -> BoundInputs:
-    """Add to `bound` the ranges of a log that each label owns, and the done windows that LOOKBACK reads again."""
+    """Add to `bound` the ranges of a log that each label owns, and the done windows to collect again (LOOKBACK)."""
     owned = ranges_of(work, table, group)
     return replace(bound, look=scan_past_windows(work, table, group, spark), owned=owned)

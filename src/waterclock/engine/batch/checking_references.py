@@ -32,8 +32,8 @@ def mark_orphans(
     """Add a hidden column for each checked reference, TRUE for rows whose parent is missing.
 
     A row with NULL in a referring column has no parent to check. Each label is checked against the state of the parent
-    that its own batch reads. Cost    no job here; a join for each reference, with the distinct keys of all states that
-    the labels read
+    that its own batch reads. Cost: no job here. The query gets a join for each reference, with the distinct keys of all
+    parent states that the labels read.
     """
     marks = orphan_marks(table)
     for checked in checked_references(table.columns):
@@ -59,7 +59,9 @@ def _mark_orphans(
     types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
     own = [types[column.lower()] for column in checked.columns]
     frames = [
-        _keys(frame_of(spark, work.lake, work.flow, parent), keys, own, named).selectExpr(*named, f"{at} AS {_STATE}")
+        _select_parent_keys(frame_of(spark, work.lake, work.flow, parent), keys, own, named).selectExpr(
+            *named, f"{at} AS {_STATE}"
+        )
         for at, (parent, _) in enumerate(states.values())
     ]
     known = reduce(lambda left, right: left.unionByName(right), frames).dropDuplicates()
@@ -69,7 +71,7 @@ def _mark_orphans(
         for column, kind, name in zip(checked.columns, own, named, strict=True)
     ]
     if len(states) > 1:
-        matches.append(f"{_STATE} = {_state_of([labels for _, labels in states.values()])}")
+        matches.append(f"{_STATE} = {_state_number_sql([labels for _, labels in states.values()])}")
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
     joined = rows.join(known, F.expr(" AND ".join(matches)), "left")
@@ -77,8 +79,8 @@ def _mark_orphans(
     return joined.selectExpr(*map(quote_name, rows.columns), f"({there} AND {_FOUND} IS NULL) AS {mark}")
 
 
-def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Sequence[str]) -> DataFrame:
-    """Return the parent's keys as the columns `named`, converted as Spark does to compare them with referring columns.
+def _select_parent_keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Sequence[str]) -> DataFrame:
+    """Return the parent's keys in the columns `named`, cast to the types in which Spark compares them with the child's.
 
     Otherwise several different keys could be equal to one value, and its row would occur once for each of them.
     """
@@ -103,7 +105,7 @@ def _comparable_sql(value: str, own: str, other: str) -> str:
     return f"CAST({value} AS DOUBLE)" if is_exact and other in {"float", "double"} else value
 
 
-def _state_of(labels: Sequence[Sequence[str]]) -> str:
+def _state_number_sql(labels: Sequence[Sequence[str]]) -> str:
     """Write SQL that returns the number of the parent state that a row's label reads."""
     cases = (f"WHEN {TIMELABEL} IN ({', '.join(map(sql_text, of))}) THEN {at}" for at, of in enumerate(labels))
     return f"CASE {' '.join(cases)} END"

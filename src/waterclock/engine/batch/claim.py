@@ -1,4 +1,4 @@
-"""Takes the claim of a group: binds its inputs, and requests its labels with them."""
+"""Takes the claim of a group of batches: fixes their inputs, then requests the right to make the labels from these."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from waterclock.engine.collect.positions import owned_by_labels
 from waterclock.engine.linked_projects import linked_inputs, recorded_inputs
 from waterclock.ledger.refusals import ClaimRefused
 
-_MOST_LOOKS = 5  # after so many attempts, the batch is left to the runner that collected the same changes
+_MOST_ATTEMPTS = 5  # afterwards the batch is left to the runner that collected the same changes
 
 
 def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
-    """Bind the inputs of every label and store them in the attempt. For a release, also find the held batch."""
+    """Fix the inputs of every label and store them in the attempt. For a release, also find the held batch."""
     work, table, group = attempt.work, attempt.table, attempt.group
     with attempt.step("pin"):
         attempt.bound = bound = pin_inputs(work, table, group)
@@ -30,12 +30,12 @@ def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
 
 
 def take_claim(attempt: GroupAttempt, bound: BoundInputs) -> tuple[BoundInputs, Claim]:
-    """Take the claim of the group, and return it with the bound inputs.
+    """Take the claim of the group, and return it with the fixed inputs.
 
-    If another runner has collected the same changes meanwhile, the inputs are bound again, and the claim is retried.
+    If another runner has collected the same changes meanwhile, the inputs are fixed anew, and the claim is retried.
     """
     claims = attempt.work.ledger.claims
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MOST_ATTEMPTS):
         try:
             attempt.claim = claims.take(claim_request(attempt, bound))
         except ClaimRefused as refused:
@@ -49,7 +49,7 @@ def take_claim(attempt: GroupAttempt, bound: BoundInputs) -> tuple[BoundInputs, 
 
 
 def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
-    """Build the claim request for a group and the done windows that it reads again."""
+    """Build the request to claim a group's labels, and the done windows that are collected again with it."""
     work, table, group, held = attempt.work, attempt.table, attempt.group, attempt.held
     labels = [*(piece.label for piece in bound.again), *(batch.label for batch in group.batches)]
     return ClaimRequest(
@@ -75,14 +75,14 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
 
 
 def _restatement_reason(attempt: GroupAttempt, bound: BoundInputs) -> str | None:
-    """Return why done labels are made again without a request and without changed inputs."""
+    """Return why done labels are made again, if that is neither requested nor due to changed inputs. Otherwise None."""
     if attempt.held is not None:
         return None if attempt.held.said else "a held batch is released"  # the request may have been withdrawn
     return "late rows within LOOKBACK" if bound.again else None
 
 
 def _list_linked_inputs(attempt: GroupAttempt, bound: BoundInputs) -> dict[datetime, tuple[Input, ...]]:
-    """Return the inputs from another project by label: those now read, or the recorded ones if stored rows are used."""
+    """Map labels to their inputs from another project: those read now, or the recorded ones of stored rows."""
     table, group, held = attempt.table, attempt.group, attempt.held
     if held is not None:
         return {} if bound.pins[held.manifest.label] else dict(held.request.inputs)

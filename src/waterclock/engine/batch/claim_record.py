@@ -1,8 +1,8 @@
 """Writes and reads claim records: files next to slices from which a lost ledger can be rebuilt.
 
-A commit proves that a claim's data was committed. The record `_claim.json` has the rest: who claimed the batch, its
-inputs and the audit's measures. It is next to the manifest of the claim's first slice, is written after the audit, and
-never changes.
+A commit proves that a claim's data was committed. The record `_claim.json` adds who claimed the batch, its inputs and
+the audit's measures. It is next to the manifest of the claim's first slice, is written after the audit, and never
+changes.
 """
 
 from __future__ import annotations
@@ -29,28 +29,31 @@ def write_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]
     request["inputs"] = [
         [label.isoformat(), [asdict(read) for read in reads]] for label, reads in claim.request.inputs.items()
     ]
-    said = {"claim": claim.number, "request": request, "results": [asdict(result) for result in results]}
-    text = json.dumps(said, separators=(",", ":"), default=_text)
+    record = {"claim": claim.number, "request": request, "results": [asdict(result) for result in results]}
+    text = json.dumps(record, separators=(",", ":"), default=_to_json_text)
     put_if_absent(entry_path(folder, results[0].slice_path, CLAIM), text)
 
 
 def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple[BatchResult, ...]] | None:
-    """Read the claim request and the results of a slice's claim, without Delta versions. None if it is not readable."""
+    """Read the claim request and the results that a slice's claim recorded. None if the record is unreadable.
+
+    The results have no Delta version (-1): they are written before the commit.
+    """
     try:
-        return _read(json.loads(read_bytes(entry_path(folder, slice_path, CLAIM))))
+        return _parse_record(json.loads(read_bytes(entry_path(folder, slice_path, CLAIM))))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _read(said: Mapping[str, Any]) -> tuple[ClaimRequest, tuple[BatchResult, ...]]:
-    request = said["request"]
+def _parse_record(record: Mapping[str, Any]) -> tuple[ClaimRequest, tuple[BatchResult, ...]]:
+    request = record["request"]
     labels = tuple(map(datetime.fromisoformat, request["labels"]))
     inputs = {
         datetime.fromisoformat(label): tuple(Input(**_parse_instants(read)) for read in reads)
         for label, reads in request["inputs"]
     }
     parts = _parse_instants(request) | {"labels": labels, "inputs": inputs}
-    return ClaimRequest(**parts), tuple(BatchResult(**_parse_instants(result)) for result in said["results"])
+    return ClaimRequest(**parts), tuple(BatchResult(**_parse_instants(result)) for result in record["results"])
 
 
 def _parse_instants(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,5 +63,5 @@ def _parse_instants(parts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text(value: object) -> str:
+def _to_json_text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)

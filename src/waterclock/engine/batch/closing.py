@@ -1,8 +1,8 @@
-"""Closes the books of windows: evaluates CLOSE WHEN conditions at boundaries, and records the results.
+"""Closes the books of windows: evaluates CLOSE WHEN conditions, and records the results.
 
-Every run does this before it plans. One Spark query evaluates many boundaries of many windows: the rows are read once,
-and each row counts for all boundaries after it. The ledger keeps the results, so that two runners close a window at the
-same tick.
+Every run does this before it plans. A condition is evaluated at boundaries: the window ends of the table that UNTIL
+reads. One Spark query evaluates many boundaries of many windows: the rows are read once, and each row counts for all
+boundaries after it. The ledger keeps the results, so that two runners close a window at the same tick.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def close_due_books(
     past: Callable[[], LedgerSnapshot],
     tried: Collection[tuple[str, datetime]] = (),
 ) -> list[tuple[ClosingFacts, WaterclockError]]:
-    """Close the books of windows whose condition holds at a settled boundary. Return the tables where that failed.
+    """Close the windows whose condition holds at a settled boundary. Return the tables whose condition failed, and why.
 
-    All boundaries evaluated are recorded. A table whose condition raises an error is returned with it. The condition is
-    not evaluated for a table whose oldest open window is in `tried`, by table and label: it has failed in this run.
-    Cost: one query a round, of at most `closings.MOST_PAIRS` boundaries; none if nothing new is settled.
+    All evaluated boundaries are recorded. `tried` has tables and labels: a table whose oldest open window is in it is
+    skipped, because its condition has failed in this run. Cost: one query a round, of at most `closings.MOST_PAIRS`
+    boundaries; none if nothing new is settled.
     """
     failed: dict[str, tuple[ClosingFacts, WaterclockError]] = {}
     for books in planner.books(past(), now, request):
         try:
-            _take_late_rows(work, books)
+            _reopen_for_late_rows(work, books)
         except WaterclockError as error:
             failed[books.table.name] = (books, error)
     while True:
@@ -78,7 +78,7 @@ def close_due_books(
 
 
 def _record_failure(work: RunContext, books: ClosingFacts, error: WaterclockError) -> None:
-    """Record the error code of a condition for the oldest open window, unless it is recorded or transient."""
+    """Record the error code of a failed condition for the oldest open window. Transient errors are not recorded."""
     window = books.first_open()
     if window is not None and not error.transient:
         found = Closing(reason=UNCHECKED, why=error.code, asked=books.condition_hash)
@@ -87,7 +87,7 @@ def _record_failure(work: RunContext, books: ClosingFacts, error: WaterclockErro
             work.ledger.decisions.close_books(books.table.name, [(window.start, found)], who=work.settings.who)
 
 
-def _take_late_rows(work: RunContext, books: ClosingFacts) -> None:
+def _reopen_for_late_rows(work: RunContext, books: ClosingFacts) -> None:
     """Reopen windows for which a recompute was requested, up to the newest stored late rows of each."""
     table, asked = books.table, books.past.requested
     labels = [label for label, verb in asked.items() if verb == RECOMPUTE and label in books.past.closings]
@@ -138,7 +138,7 @@ def _evaluate_condition(
 ) -> dict[ClosingCandidate, tuple[bool, str]]:
     """Evaluate the condition for each pair of window and boundary.
 
-    Returns whether it holds, and the part of the data that was furthest behind.
+    Returns for each whether it holds, and the part of the data that was furthest behind (see `_add_slowest_part`).
     """
     where = f"{books.table.name}@{pairs[0].window.label}"
     spark = work.sessions.own()
@@ -147,7 +147,7 @@ def _evaluate_condition(
         for index, read in enumerate(books.open_ended_reads):
             _read_visible_rows(work, spark, books, read, pairs).createOrReplaceTempView(f"wc_seen_{index}")
         tables = [read.table for read in books.open_ended_reads]
-        found = build_query_frame(spark, _query(closes, tables, pairs), {})
+        found = build_query_frame(spark, _build_query(closes, tables, pairs), {})
         _require_boolean(closes, found.schema[_HOLDS].dataType.simpleString(), where)
         rows = found.collect()
     except Exception as raised:
@@ -172,7 +172,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
 def _read_visible_rows(
     work: RunContext, spark: SparkSession, books: ClosingFacts, read: Read, pairs: Sequence[ClosingCandidate]
 ) -> DataFrame:
-    """Return the rows before each boundary, with the number of its pair. A row is repeated for each boundary."""
+    """Return the rows before each boundary, with the number of the boundary's pair. Rows are repeated by boundary."""
     from pyspark.sql import functions as F  # noqa: N812
 
     bounds = [_bind_read(books, read, pair) for pair in pairs]
@@ -201,14 +201,14 @@ def _bind_read(books: ClosingFacts, read: Read, pair: ClosingCandidate) -> Bound
     return replace(bound, scope=ReadScope.SLICES)
 
 
-def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[ClosingCandidate]) -> str:
+def _build_query(closes: Closes, tables: Sequence[str], pairs: Sequence[ClosingCandidate]) -> str:
     """Write the query that evaluates all pairs. Its view `wc_seen_n` has the rows of table number n."""
     windows = ", ".join(
         f"({number}, {literal_of(pair.window.start)}, {literal_of(pair.window.end)})"
         for number, pair in enumerate(pairs)
     )
     parts = [f"wc_pairs AS (SELECT * FROM VALUES {windows} AS t({_PAIR}, {START}, {END}))"]
-    parts += [_mark(mark, tables.index(mark.table)) for mark in closes.marks]
+    parts += [_watermark_sql(mark, tables.index(mark.table)) for mark in closes.marks]
     joined = "".join(f" LEFT JOIN wc_of_{mark.name} USING ({_PAIR})" for mark in closes.marks)
     names = "".join(f", {mark.name}" for mark in closes.marks)
     behind = ", ".join(f"CASE WHEN {mark.name} < {END} THEN {mark.name}_of END" for mark in closes.marks if mark.parts)
@@ -232,12 +232,12 @@ def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[ClosingCandida
 def _condition_without_rows(closes: Closes, pair: ClosingCandidate) -> str:
     """Return the condition with the values for a boundary before which there are no rows."""
     values: dict[str, Any] = {START: pair.window.start, END: pair.window.end}
-    said = {name: literal_of(value) for name, value in values.items()}
-    said |= {mark.name: "CAST(NULL AS TIMESTAMP)" for mark in closes.marks}
-    return re.sub(r"\bwc_\w+\b", lambda name: said.get(name[0], name[0]), closes.expression)
+    sql_by_name = {name: literal_of(value) for name, value in values.items()}
+    sql_by_name |= {mark.name: "CAST(NULL AS TIMESTAMP)" for mark in closes.marks}
+    return re.sub(r"\bwc_\w+\b", lambda name: sql_by_name.get(name[0], name[0]), closes.expression)
 
 
-def _mark(mark: Least, index: int) -> str:
+def _watermark_sql(mark: Least, index: int) -> str:
     """Write the SQL for a watermark at each boundary, and for the part of the data that is furthest behind."""
     at, parts = quote_name(mark.column), ", ".join(map(quote_name, mark.parts))
     part = f"to_json(struct({parts}))" if parts else "''"

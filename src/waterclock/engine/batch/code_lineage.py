@@ -28,7 +28,7 @@ _UNREADABLE = "its plan"
 
 
 def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
-    """Alias the inputs of a transform in its plan. Return them, and which table columns each alias stands for.
+    """Alias a transform's inputs in its plan. Return them, and by alias a function from its columns to the table's.
 
     Rows of SHARED views, which were computed before, get no alias: the lineage of columns made from them is unknown.
     """
@@ -38,7 +38,7 @@ def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> t
     renamed: dict[Any, DataFrame] = {}
     sources: dict[str, Callable[[str], Input]] = {}
     for at, (read, frame) in enumerate(frames.items()):
-        column_of = _flat(read, columns) if isinstance(read, Flat) else _plain(read)
+        column_of = _columns_of_flat(read, columns) if isinstance(read, Flat) else _columns_of_read(read)
         if read in shared or column_of is None or not shows_plan(frame):
             renamed[read] = frame
             continue
@@ -51,7 +51,11 @@ def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> t
 def record_lineage(
     work: RunContext, table: Table, rows: DataFrame, frames: Mapping[Any, DataFrame], sources: Sources
 ) -> None:
-    """Record the column lineage of a Python transform's rows. Cost: some milliseconds once per code and lineage."""
+    """Record the column lineage of a Python transform's rows.
+
+    Cost: some milliseconds for each version of its code and of its inputs' columns, or for each batch if the code
+    branches.
+    """
     if table.function is None:
         return
     tables = tuple(dict.fromkeys(read.table for read in table.reads))
@@ -80,11 +84,11 @@ def _trace_lineage(rows: DataFrame, names: Sequence[str], sources: Sources, tabl
         return unknown_lineage(names, tables, [_UNREADABLE])
 
 
-def _plain(read: Read) -> Callable[[str], Input]:
+def _columns_of_read(read: Read) -> Callable[[str], Input]:
     return lambda column: (read.table, column)
 
 
-def _flat(flat: Flat, columns: Mapping[str, Sequence[str]]) -> Callable[[str], Input] | None:
+def _columns_of_flat(flat: Flat, columns: Mapping[str, Sequence[str]]) -> Callable[[str], Input] | None:
     found = flat_columns(flat, columns.get)
     if found is None:
         return None

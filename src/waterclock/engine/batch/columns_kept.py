@@ -1,4 +1,4 @@
-"""Finds out whether a batch changes the columns of its table, which is recorded as a new schema version."""
+"""Finds out whether a batch changes the schema of its table, and returns the new schema version to record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_new_schema(
 ) -> dict[datetime, dict[str, Any]]:
     """Map `label` to the table's columns after its batch. Empty if that schema is recorded already.
 
-    `stored` is the table's schema, `made` that of the batch. Raises  E772 where it breaks COMPATIBLE
+    `stored` is the table's schema, `made` that of the batch. Raises E772 if it breaks COMPATIBLE
     """
     if _find_new_columns(work, table, stored, made, label) is None:
         return {}
@@ -40,7 +40,7 @@ def find_new_schema(
 def _find_new_columns(
     work: RunContext, table: Table, stored: StructType | None, made: StructType, label: datetime
 ) -> dict[str, str] | None:
-    """Return the table's columns after a batch, or None if a version that this runner knows has the same ones."""
+    """Return the table's columns after a batch, or None if a known schema version already has them."""
     versions = work.schemas_of(table.name)
     before = newest_of(versions, Side.TABLE)
     columns = resulting_columns(table, stored, made, before.columns if before else {})
@@ -54,7 +54,7 @@ def resulting_columns(
 
     A retired column that is no longer declared keeps the retirement day of the version `before`.
     """
-    said = {column.name.lower(): column for column in table.columns.named}
+    declared = {column.name.lower(): column for column in table.columns.named}
     keys = {name.lower() for name in table.keys}
     columns: dict[str, str] = {}
     for schema in (stored, made):
@@ -62,9 +62,9 @@ def resulting_columns(
             name = field["name"]
             if name == TIMELABEL or name.lower() in {known.lower() for known in columns}:
                 continue
-            column = said.get(name.lower())
-            asked = KEY if name.lower() in keys else NOT_NULL if column and column.is_not_null else ""
+            column = declared.get(name.lower())
+            constraint = KEY if name.lower() in keys else NOT_NULL if column and column.is_not_null else ""
             day = column.ends and column.ends.day if column else retirement_of(before, name)
             ends = f"{RETIRE}{day}" if day else ""
-            columns[name] = text_of_type(type_of_json(field["type"])) + asked + ends
+            columns[name] = text_of_type(type_of_json(field["type"])) + constraint + ends
     return columns

@@ -45,7 +45,7 @@ def commit_group(
     `spark` is called only if Spark must write rows; otherwise the commit just adds the slices' files.
 
     Raises:
-        WaterclockError: E750 where the claim was taken over and killed before its data was committed.
+        WaterclockError: E750 if the claim was taken over and killed before its data was committed.
     """
     fault("before_commit")
     if table.kind is Kind.PUBLISH:
@@ -80,9 +80,8 @@ def refuse_foreign(work: RunContext, table: Table) -> None:
     """Raise an error if another writer changed the table's data since the newest commit of this project.
 
     Raises:
-        WaterclockError: E754 where the log is older than the ledger, E601 where the table is another project's, E751
-            naming the commit. OPTIMIZE, VACUUM and changes of metadata alone are accepted, and so is a change that was
-            undone.
+        WaterclockError: E754 if the log is older than the ledger, E601 if the table is another project's, E751 with the
+            commit otherwise. OPTIMIZE, VACUUM, changes of metadata alone and undone changes are accepted.
     """
     require_log(work, table.name)
     known = work.ledger.reads.table(table.name).head_version
@@ -96,10 +95,10 @@ def refuse_foreign(work: RunContext, table: Table) -> None:
 def identity_of(
     work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest], at: datetime | None
 ) -> Identity:
-    """Build the identity that a commit contains. `at` is the newest label of the table before the commit."""
+    """Build the identity that a commit writes into the Delta log. `at`: the table's newest label before the commit."""
     request = claim.request
     newest = max(manifest.label for manifest in manifests)
-    stands = manifests[0].source.get("stands_from")
+    stands_from = manifests[0].source.get("stands_from")
     return Identity(
         project=work.flow.project,
         table=table.name,
@@ -114,7 +113,7 @@ def identity_of(
             for item in items
         ),
         slices=tuple(manifest.slice_path for manifest in manifests),
-        stands_from=None if stands is None else str(stands),
+        stands_from=None if stands_from is None else str(stands_from),
         known_version=request.target_version,
     )
 
@@ -141,9 +140,9 @@ def call_without_damaged_slices(
 ) -> Result:
     """Call `do` on the current slices of a MERGE or TEMPORAL table, without damaged ones that will be made again.
 
-    A damaged slice is left out in two cases: its label is one of `labels`, which are replaced (`do` gets True if there
-    was one), or its label is requested to be made again. Until then the table has no rows of it. Any other damaged
-    slice stops the batch. Damage is found when slices are read, so `do` is called again after each damaged one.
+    A damaged slice is left out if its label is one of `labels`, which are replaced, or is requested to be made again:
+    until then the table has no rows of it. `do` also gets whether a slice of `labels` was left out. Any other
+    damaged slice stops the batch. Damage is found when slices are read, so `do` is called again after each damaged one.
     """
     lost: set[str] = set()
     while True:
@@ -154,7 +153,7 @@ def call_without_damaged_slices(
         except ClaimKilledError:
             raise
         except Exception as raised:
-            path = _replaceable(work, table, labels, raised)
+            path = _replaceable_slice_path(work, table, labels, raised)
             if path is None or path in lost:
                 raise
             lost.add(path)
@@ -168,7 +167,7 @@ def _fold(
     manifests: Sequence[Manifest],
     at: datetime | None,
 ) -> None:
-    """Commit slices to a MERGE or TEMPORAL table: a new label onto its newest state, others among older slices."""
+    """Commit slices to a MERGE or TEMPORAL table: new labels onto its newest state, others among the older slices."""
     placed = sorted(manifests, key=lambda each: each.label)
     is_new = len(placed) == 1 and (at is None or placed[0].label > at)
     merge = table.merge
@@ -188,7 +187,9 @@ def _fold(
     call_without_damaged_slices(work, table, {each.label for each in placed}, put)
 
 
-def _replaceable(work: RunContext, table: Table, labels: Collection[datetime], error: Exception) -> str | None:
+def _replaceable_slice_path(
+    work: RunContext, table: Table, labels: Collection[datetime], error: Exception
+) -> str | None:
     """Return the path of the damaged slice that raised an error, if its label is made again now or later."""
     place = damaged_file(work.lake, error)
     if place is None or place.table != table.name or place.label is None:

@@ -20,9 +20,9 @@ def unit_of(work: RunContext, table: Table) -> Unit:
 
 
 def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | None:
-    """Return the newest delivered slice if only changes since then must be delivered. None if everything must be.
+    """Return the newest delivered slice, so that only changes since then are sent. None if all rows must be delivered.
 
-    Everything must be delivered at first, for `recompute`, and if the destination lost its newest delivery.
+    That is so at first, for `recompute`, and if the destination lost its newest delivery.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
@@ -31,12 +31,11 @@ def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | 
 
 
 def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
-    """Raise E824 if the destination lost its newest delivery. Only report it if the whole table is delivered anyway.
+    """Raise E824 if the destination lost its newest delivery, and labels are delivered one by one.
 
-    Cost: one query of the destination, whatever its size; two if an older label was delivered last.
-
-    Raises:
-        WaterclockError: E824 where labels are delivered one by one, unless they are recomputed, which fixes it.
+    A recompute delivers all labels again, so that it raises nothing. If each delivery contains the whole table, the
+    loss is only reported. Cost: one query of the destination, whatever its size; two if an older label was delivered
+    last.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or not work.project.publish or group.verb == RECOMPUTE:
@@ -65,7 +64,7 @@ def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
 
 
 def has_delivery(work: RunContext, table: Table, piece: Slice) -> bool:
-    """Return whether the destination has the delivery that the ledger recorded for a slice."""
+    """Return whether the destination still has the delivery that the ledger recorded for a slice."""
     unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, piece.claim)
     return found is not None and found.outcome is not DeliveryOutcome.KILLED

@@ -33,9 +33,9 @@ def add_retiring_columns(
 ) -> tuple[DataFrame, Columns]:
     """Add retiring columns to rows: computed as declared, and NULL from their day on. Return the rows and all columns.
 
-    `known` is the table's schema. A column that has retired and is no longer declared stays in the table as NULL.
-    Raises  E773 where a retiring column is missing from the rows before its day, E452 for one whose day has come at
-            `now` although no batch announced it
+    `known` is the table's schema. A retired column that is no longer declared stays in the table as NULL. Raises E773
+    if a retiring column is missing from rows before its day, E452 if its day has come at `now` and no batch announced
+    it.
     """
     frame, columns = rows
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
@@ -51,9 +51,9 @@ def add_retiring_columns(
     for column in ending:
         name = column.name.lower()
         kind = column.type or (sql_type(stored[name].dataType.jsonValue()) if name in stored else "STRING")
-        values[column.name] = _value(work, table, column, there.get(name), labels, kind)
-    said = {column.name.lower() for column in table.columns.named}
-    over = [stored[name] for name in over_by_now if name in stored and name not in there and name not in said]
+        values[column.name] = _value_sql(work, table, column, there.get(name), labels, kind)
+    declared = {column.name.lower() for column in table.columns.named}
+    over = [stored[name] for name in over_by_now if name in stored and name not in there and name not in declared]
     values |= {field.name: f"CAST(NULL AS {sql_type(field.dataType.jsonValue())})" for field in over}
     if not values:
         return rows  # retired columns may still be in the rows
@@ -64,10 +64,10 @@ def add_retiring_columns(
     return frame, replace(columns, named=(*columns.named, *kept))
 
 
-def _value(
+def _value_sql(
     work: RunContext, table: Table, column: Column, source: str | None, labels: Sequence[datetime], kind: str
 ) -> str:
-    """Write the SQL for the value of a retiring column."""
+    """Write the SQL for the value of a retiring column in each row."""
     ends = column.ends
     if ends is None:
         raise AssertionError(f"{column.name} does not end")

@@ -47,7 +47,7 @@ _NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """The audit result of one label: warnings, refusals that prevent its commit, and reasons to hold the batch."""
+    """The audit result of one label: warnings, refusals that prevent its commit, and reasons to hold its batch."""
 
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
@@ -57,9 +57,9 @@ class RuleVerdict:
 def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, Column]]:
     """Return the aggregates that count broken rules and evaluate batch rules, for the pass that writes the rows.
 
-    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A row keeps a rule where it is TRUE: NULL breaks it.
-    With `at_rest` they are evaluated on the sealed rows, by one scan for all labels. Then only batch rules with
-    measures of groups need jobs of their own.
+    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule that is NULL for a row is broken. `at_rest`: they
+    are for one scan of the sealed rows of all labels. They then include all batch rules without group measures, such as
+    k_anonymity().
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
@@ -85,15 +85,15 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
 
 
 def measured_batch_rules(table: Table, *, at_rest: bool = False) -> list[Rule]:
-    """Return the batch rules that are part of `row_measures`: those that Spark can observe.
+    """Return the batch rules in `row_measures`: those that Spark can evaluate while it writes the rows.
 
-    On sealed rows these are all but those with measures of groups, which need a group-by of their own.
+    On sealed rows (`at_rest`) these are all but those with group measures, which need a group-by of their own.
     """
     return [rule for rule in list_batch_rules(table) if (_is_aggregated(rule) if at_rest else _is_observable(rule))]
 
 
 def has_unmeasured_rules(table: Table, measures: Mapping[str, Any]) -> bool:
-    """Return whether a batch rule is not in `measures`, so that it needs a job of its own."""
+    """Return whether a batch rule was not evaluated with `measures`, so that it needs a job of its own."""
     return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in list_batch_rules(table))
 
 
@@ -110,15 +110,15 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
 ) -> RuleVerdict:
     """Evaluate the audit of one sealed label: return its warnings, refusals and holds.
 
-    `measures` are the values of `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
-    apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare batches. `rows` is
-    the sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small
-    slices need no Spark job.
+    `measures` are the values of `row_measures`. `sifted` are the counts of the row filter, if the table has one: batch
+    rules then apply to the rows that passed. `of_table` are the findings of table rules and of rules that compare
+    batches. `rows` is the sealed slice, read only if `has_unmeasured_rules` (one job). KEY costs one group-by on the
+    slice; small slices need no Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
     holds: list[str] = []
-    kept_by = {Action.FAIL: refusals, Action.HOLD: holds}
+    texts_by_action = {Action.FAIL: refusals, Action.HOLD: holds}
     observed: Mapping[str, Any] = measures
     if manifest.digest is None and any(map(_is_observable, list_batch_rules(table))):
         # a task that ran twice was observed twice, so batch rules are evaluated on the sealed rows
@@ -127,13 +127,13 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
     found += _batch_findings(table, observed, rows, SealedLabel(spark, folder, manifest))
     found += _null_findings(table, measures, manifest.rows)
     found += of_table
-    for action, said in found:
-        kept_by.get(action, warnings).append(said)
+    for action, text in found:
+        texts_by_action.get(action, warnings).append(text)
     warnings.extend(_quarantine_warnings(measures, manifest.rows))
     is_unique = not table.is_fold or table.is_snapshot
     if table.columns.keys and is_unique and not refusals and not _is_filtered_by_key(table, sifted):
         action = key_ladder(table)[0].action
-        kept_by.get(action, warnings).extend(key_findings(spark, folder, manifest, table.columns.keys))
+        texts_by_action.get(action, warnings).extend(key_findings(spark, folder, manifest, table.columns.keys))
     return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
 
 
@@ -150,13 +150,13 @@ def refused_batch_error(table: Table, where: str, verdict: RuleVerdict) -> Water
 
 
 class HeldBackError(WaterclockError):
-    """The error for a batch that a rule holds. If its group has several, `labels` are the held ones."""
+    """The error for a batch that a rule holds. If its group has several batches, `labels` are those held."""
 
     labels: frozenset[datetime] = frozenset()
 
 
 def batch_hold_error(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[datetime] = ()) -> HeldBackError:
-    """Build the error for a batch, or a group's `labels`, held by its audit: sealed, but visible to no reader."""
+    """Build the error for a batch, or `labels` of a group, that a rule holds: sealed, but not visible to readers."""
     error = HeldBackError(
         HELD_BACK,
         f"{table.name} is held: {verdict.holds[0]}",
@@ -183,11 +183,11 @@ def not_null_columns(table: Table) -> list[str]:
 
 
 def never_null_columns(table: Table) -> list[str]:
-    """Return the columns without NULL in the table, because a NULL fails the batch or removes its row."""
-    said = {column.name: column for column in table.columns.named}
+    """Return the columns that are never NULL in the table, because a NULL fails the batch or removes its row."""
+    declared = {column.name: column for column in table.columns.named}
     found = []
     for name in not_null_columns(table):
-        column = said.get(name)
+        column = declared.get(name)
         ladder = (column.else_of_null or (key_ladder(table) if column.is_key else FAILS)) if column else FAILS
         if ladder[0].action not in {Action.WARN, Action.HOLD}:
             found.append(name)
@@ -195,9 +195,9 @@ def never_null_columns(table: Table) -> list[str]:
 
 
 def unproven_keys(table: Table, source: Table) -> tuple[str, ...]:
-    """Return the keys of a MERGE publish if several rows of a label may have the same ones. Otherwise empty.
+    """Return the keys of a MERGE publish if several rows of a label may have equal keys. Otherwise empty.
 
-    They are unique if they include the KEY of the published table, and its rule fails the batch or removes rows.
+    Keys are unique if they include the KEY of the published table, and its rule fails the batch or removes rows.
     """
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return ()
@@ -226,10 +226,10 @@ def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Itera
 
 
 def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
-    said = {column.name: column for column in table.columns.named}
+    declared = {column.name: column for column in table.columns.named}
     for name in not_null_columns(table):
         count = measures.get(f"null:{name}") or 0
-        column = said.get(name)
+        column = declared.get(name)
         own = column.else_of_null if column else ()
         of_key = key_ladder(table) if column and column.is_key else FAILS
         action = find_outcome(own or of_key, count, rows)
@@ -242,7 +242,7 @@ def _is_filtered_by_key(table: Table, sifted: FilterCounts | None) -> bool:
 
 
 def _quarantine_warnings(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
-    """Yield warnings with the number of rows without a key or a valid time, which are part of no version."""
+    """Yield warnings with the number of rows that a TEMPORAL table leaves out: without a key or a valid time."""
     for name, what in _ASIDE.items():
         if count := measures.get(f"aside:{name}") or 0:
             yield f"left out, {what}: {count} of {rows}"
@@ -255,7 +255,7 @@ def excluded_row_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SealedLabel:
-    """The sealed rows of one label, of which aggregates are evaluated to explain a broken rule."""
+    """The sealed rows of one label. Evaluates the aggregates of a broken rule on them, to explain it."""
 
     spark: SparkSession
     folder: str
@@ -266,12 +266,12 @@ class SealedLabel:
 
         An aggregate other than a count of all rows is included only if `by_job`, which costs a scan of the label.
         """
-        asked, said = aggregates_of(expression), dict[str, str]()
-        others = [text for text in asked if not counts_rows(text)]
+        aggregates, found = aggregates_of(expression), dict[str, str]()
+        others = [text for text in aggregates if not counts_rows(text)]
         if others and by_job:
-            said = self._evaluate(others)
-        said |= {text: str(self.manifest.rows) for text in asked if counts_rows(text)}
-        return [f"{text} is {said[text]}" for text in asked if text in said]
+            found = self._evaluate(others)
+        found |= {text: str(self.manifest.rows) for text in aggregates if counts_rows(text)}
+        return [f"{text} is {found[text]}" for text in aggregates if text in found]
 
     def _evaluate(self, texts: Sequence[str]) -> dict[str, str]:
         from pyspark.errors import PySparkException
@@ -289,9 +289,9 @@ def _batch_findings(
 ) -> Iterator[tuple[Action, str]]:
     rules = [rule for rule in list_batch_rules(table) if _is_of_batch(rule)]
     found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
-    asked = [rule for rule in rules if rule.name not in found]
-    if rows is not None and asked:
-        found |= evaluate_rules(rows, asked)
+    unmeasured = [rule for rule in rules if rule.name not in found]
+    if rows is not None and unmeasured:
+        found |= evaluate_rules(rows, unmeasured)
     for rule in rules:
         if found.get(rule.name) is not True:
             values = "; ".join(sealed.values(rule.expression, by_job=rule.action in {Action.FAIL, Action.HOLD}))
@@ -300,7 +300,7 @@ def _batch_findings(
 
 
 def evaluate_rules(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
-    """Evaluate rules with aggregates on `rows`. Returns their values by name. Cost: as `evaluate_aggregates`."""
+    """Evaluate rules with aggregates on `rows`. Return their values by name. Cost: see `evaluate_aggregates`."""
     values = evaluate_aggregates(rows, [rule.expression for rule in rules])
     return {rule.name: value for rule, value in zip(rules, values, strict=True)}
 
@@ -315,7 +315,7 @@ def _is_aggregated(rule: Rule) -> bool:
 
 
 def _is_observable(rule: Rule) -> bool:
-    """Return whether Spark can observe a batch rule during the write: plain aggregates, none of them DISTINCT."""
+    """Return whether Spark can evaluate a batch rule during the write: plain aggregates, none of them DISTINCT."""
     called = {name.lower() for name in _CALLED.findall(rule.expression)}
     is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES
     return _is_of_batch(rule) and is_plain and not _NOT_OBSERVED.search(rule.expression)

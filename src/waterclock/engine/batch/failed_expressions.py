@@ -15,7 +15,7 @@ from waterclock.flow.enums import ReadKind
 
 _CAST = re.compile(r"cast\s*\(", re.IGNORECASE)
 _QUALIFIER = re.compile(r"(?<![\w.'])([A-Za-z_]\w*)\.(?=[A-Za-z_`])")
-_OF_A_SHELL = frozenset('"$`\\!')
+_SHELL_CHARACTERS = frozenset('"$`\\!')
 _LONGEST = 160
 
 
@@ -33,22 +33,22 @@ def add_failed_expression(
     Spark does not name the row. So the fix is a query that finds it, or names the tables to search.
     """
     expression = failed_expression(raised) if error.code == "E730" else None
-    found = _find(table, expression) if expression is not None else None
+    found = _locate_expression(table, expression) if expression is not None else None
     if expression is None or found is None:
         return error
     written = " ".join(expression.text.split())
     if len(written) <= _LONGEST:
         error.why = f"{error.why} for {written}"
     error = _locate_error(project, found.place, expression.text, error)
-    search = _search(table, found.query, written)
+    search = _suggest_search(table, found.query, written)
     error.fix = f"{search}; {error.fix}" if error.fix else search
     return error
 
 
-def _find(table: Table, expression: FailedExpression) -> _FailedExpression | None:
+def _locate_expression(table: Table, expression: FailedExpression) -> _FailedExpression | None:
     """Find an expression in the queries of a table and in its column list. The line decides between several places."""
     places: list[_FailedExpression] = []
-    for query in _queries(table):
+    for query in _all_queries(table):
         source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
         for match in re.finditer(re.escape(expression.text), query.text):
             found = _FailedExpression(source.place(match.start()), query)
@@ -58,19 +58,19 @@ def _find(table: Table, expression: FailedExpression) -> _FailedExpression | Non
     places += [
         _FailedExpression(column.place, None)
         for column in table.columns.named
-        if expression.text in _find_expression(column)
+        if expression.text in _column_expression(column)
     ]
     return places[0] if places else None
 
 
-def _find_expression(column: Column) -> str:
+def _column_expression(column: Column) -> str:
     """Return the expression that computes a column, or an empty text."""
     if column.made_as is not None:
         return column.made_as.expression
     return (column.ends.made_as if column.ends is not None else None) or ""
 
 
-def _queries(table: Table) -> Iterator[Query]:
+def _all_queries(table: Table) -> Iterator[Query]:
     """Yield all queries of a table: its own or those of its function's arguments, with their branches and views."""
     pending = [table.query] if table.query is not None else []
     if table.function is not None:
@@ -91,12 +91,12 @@ def _locate_error(project: Project, place: Place, text: str, error: WaterclockEr
     return error
 
 
-def _search(table: Table, query: Query | None, written: str) -> str:
+def _suggest_search(table: Table, query: Query | None, written: str) -> str:
     """Return a fix that finds the rows: a query, if only one table is read and the expression is a CAST."""
     inputs = [reference.read for reference in query.tables if reference.read] if query is not None else []
     is_of_one = query is not None and len(query.tables) == len(inputs) == 1 and inputs[0].kind is ReadKind.PLAIN
     qualifiers = set(_QUALIFIER.findall(written))
-    if is_of_one and _CAST.match(written) and len(qualifiers) <= 1 and not _OF_A_SHELL & set(written):
+    if is_of_one and _CAST.match(written) and len(qualifiers) <= 1 and not _SHELL_CHARACTERS & set(written):
         alias = f" AS {qualifiers.pop()}" if qualifiers else ""
         return f'find the rows: waterclock query "SELECT * FROM {inputs[0].table}{alias} WHERE TRY_{written} IS NULL"'
     names = sorted({read.table for read in table.reads})

@@ -37,8 +37,8 @@ def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | 
     except Exception as unsettled:  # noqa: BLE001 - the claim stays open, and a takeover resolves it
         if claim is not None:
             work.leave(claim)
-            said = to_error(unsettled, where=attempt.where).what
-            work.listener.on_message(f"a claim of {table.name} stays open, its outcome is unknown: {said}")
+            reason = to_error(unsettled, where=attempt.where).what
+            work.listener.on_message(f"a claim of {table.name} stays open, its outcome is unknown: {reason}")
     return error
 
 

@@ -26,9 +26,9 @@ def gather_each(
     group: Group,
     pins: Mapping[datetime, Sequence[PinnedRead]],
 ) -> CollectResult:
-    """Query the source for each row of the read table in the group's windows. Earlier queries are not repeated.
+    """Query the source for each row of the table that FOR EACH names, in the group's windows.
 
-    If a user recollects a label, all of its queries are repeated.
+    Queries that an earlier batch made are not repeated, unless a user recollects the label.
     """
     each, source = table.each, table.source
     if each is None or source is None:
@@ -40,7 +40,7 @@ def gather_each(
     request = EachRequest(
         table.name,
         each.parameters,
-        {batch.window: _rows(work, spark, pins[batch.label]) for batch in group.batches},
+        {batch.window: _read_table_rows(work, spark, pins[batch.label]) for batch in group.batches},
         done=frozenset(batch.label for batch in group.batches if batch.is_revision),
         is_anew=group.verb == RECOLLECT,
     )
@@ -48,6 +48,6 @@ def gather_each(
     return CollectResult(collected, {batch.label: dict(collected.source) for batch in group.batches})
 
 
-def _rows(work: RunContext, spark: SparkSession, pinned: Sequence[PinnedRead]) -> DataFrame:
+def _read_table_rows(work: RunContext, spark: SparkSession, pinned: Sequence[PinnedRead]) -> DataFrame:
     frames = [frame_of(spark, work.lake, work.flow, each) for each in pinned]
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)

@@ -34,24 +34,24 @@ def build_stand_in_rows(
     """Return substitute rows for the group's labels, and notes on how many rows were lost.
 
     There are none, except for snapshots and states of REPLACE tables: there, no rows would mean that every row was
-    deleted. The rows of the next undamaged slice are used instead, or those of the one before if none is later.
+    deleted. They get the rows of the next undamaged slice, or of the previous one if none is later.
     """
     frames: list[DataFrame] = []
     notes: dict[datetime, dict[str, Any]] = {}
     for batch in group.batches:
         piece = current_slice(work, table.name, batch.label)
         stand_in = _find_stand_in(work, table, batch.label) if table.is_snapshot or table.mode is Mode.REPLACE else None
-        frames.append(set_label(_rows(work, spark, table, known, stand_in), batch.window.label))
+        frames.append(set_label(_substitute_rows(work, spark, table, known, stand_in), batch.window.label))
         lost = {} if piece is None else {"rows": piece.rows, "slice": piece.slice_path}
-        stands = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
-        notes[batch.label] = {"given_up": lost | stands}
+        stand_in_note = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
+        notes[batch.label] = {"given_up": lost | stand_in_note}
     return reduce(lambda left, right: left.unionByName(right), frames), Notes(notes)
 
 
 def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
     """Map those of `labels` that are done to their damaged slices. Cost: a scan of their rows.
 
-    Raises  E413 where one of them is not damaged
+    Raises E413 if one of them is not damaged.
     """
     found = {}
     for label in labels:
@@ -73,7 +73,7 @@ def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -
 def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: str) -> None:
     """Request that the next run gives up damaged labels, so that they no longer block readers.
 
-    Raises  E413 where a label is not done
+    Raises E413 if a label is not done
     """
     who = work.settings.who
     work.ledger.decisions.retry(table.name, labels, who=who)
@@ -82,7 +82,7 @@ def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: 
         work.ledger.past.add_event("given up", who=who, table=table.name, label=label, data={"why": why})
 
 
-def _rows(
+def _substitute_rows(
     work: RunContext, spark: SparkSession, table: Table, known: StructType | None, stand_in: Manifest | None
 ) -> DataFrame:
     if stand_in is not None:

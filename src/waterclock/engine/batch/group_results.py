@@ -19,10 +19,10 @@ from waterclock.storage.slices.manifest import Manifest
 def group_results(
     attempt: GroupAttempt, bound: BoundInputs, sealed: SealedGroup, audited: GroupAudit, version: int = -1
 ) -> list[BatchResult]:
-    """Return the result of each label. `version` is that of the commit; -1 before it."""
+    """Return the result of each label. `version` is the commit's Delta version, or -1 before the commit."""
     group, notes = attempt.group, sealed.notes
     ends = {it.label: it.end for it in bound.again} | {it.label: it.window.end for it in group.batches}
-    stands = {batch.label: batch.stands_from for batch in group.batches}
+    snapshot_starts = {batch.label: batch.stands_from for batch in group.batches}
     set_aside = {**notes.set_aside(), **({"left_out": list(notes.left_out)} if notes.left_out else {})}
     return [
         BatchResult(
@@ -33,7 +33,7 @@ def group_results(
             bytes=manifest.bytes,
             digest=manifest.digest,
             slice_path=manifest.slice_path,
-            stands_from=stands.get(manifest.label),
+            stands_from=snapshot_starts.get(manifest.label),
             measures={
                 **set_aside,
                 **_filter_counts(attempt, sealed, manifest),
@@ -52,7 +52,7 @@ def group_results(
 def build_hold_results(
     attempt: GroupAttempt, bound: BoundInputs, sealed: SealedGroup, audited: GroupAudit, verdict: RuleVerdict
 ) -> list[BatchResult]:
-    """Return the result of the batch that `verdict` holds, with the reasons of the hold as warnings."""
+    """Return the result of the batch that `verdict` holds. Its warnings include the reasons for the hold."""
     own = tuple(it for it in sealed.manifests if it.label == attempt.group.batches[0].label)
     of_own = replace(sealed, written=replace(sealed.written, manifests=own))
     verdict_of_own = RuleVerdict((*verdict.warnings, *verdict.holds))

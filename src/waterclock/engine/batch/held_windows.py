@@ -1,7 +1,7 @@
-"""Removes past windows that a rule holds from a batch whose LOOKBACK read them again. Each is then held by itself.
+"""Takes past windows that a rule holds out of a batch whose LOOKBACK read them again, so that each is held by itself.
 
 Such a window keeps its earlier slice, and is collected again by a batch of its own, which the same rule holds. The
-request for that precedes the commit: after it, a scan for changed windows would skip them.
+request for it is recorded before the commit: after it, a scan for changed windows would skip them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from waterclock.timelabel.label import label_of
 def leave_out_held_windows(
     attempt: GroupAttempt, claim: Claim, sealed: SealedGroup, past: Mapping[datetime, RuleVerdict]
 ) -> SealedGroup:
-    """Return the sealed slices without those of `past`, and request that these windows are collected again.
+    """Return the sealed slices without the held windows in `past`, and request that these are collected again.
 
     No request is made for a window that is held with the same rows already. A held slice with other rows is replaced,
-    and a request to release it ends. Cost: two ledger queries.
+    and a request to release the old one ends. Cost: two ledger queries.
     """
     work, table = attempt.work, attempt.table
     held, others = (
@@ -49,7 +49,7 @@ def leave_out_held_windows(
 
 
 def _is_held_already(attempt: GroupAttempt, manifest: Manifest, claim: int | None) -> bool:
-    """Return whether a window is held with the same rows. `claim` sealed its held slice; None if it is not held."""
+    """Return whether a window is already held with the same rows. `claim` sealed its held slice; None: not held."""
     if claim is None or manifest.digest is None:
         return False
     try:

@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InputFindings:
-    """The result of the rules on one batch's inputs: counts of rows by input table, and the rules that do not hold."""
+    """The result of the rules on one batch's inputs: row counts by input table, and the findings of broken rules."""
 
     counts: Mapping[str, InputCounts] = field(default_factory=dict)
     findings: tuple[tuple[Action, str], ...] = ()
 
     def of(self, action: Action) -> tuple[str, ...]:
         """Return the texts of the findings with this action."""
-        return tuple(said for called, said in self.findings if called is action)
+        return tuple(text for action_of_text, text in self.findings if action_of_text is action)
 
     def measures(self) -> dict[str, Any]:
-        """Return the measures to record with the batch: rows read by input, their fates and broken rules."""
+        """Return the measures to record with the batch: by input, rows read, rows removed, and rows by broken rule."""
         return (
             {INPUTS_FOUND: {name: measures_of(each.sifted) for name, each in self.counts.items()}}
             if self.counts
@@ -60,7 +60,7 @@ class InputFindings:
 
 @dataclass(frozen=True, slots=True)
 class InputRuleResult:
-    """The results of input rules by label, and the quarantined input rows (None if no rule quarantines any)."""
+    """The results of input rules by label, and the quarantined input rows (None if no rule can quarantine rows)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
     aside: SetAside | None = None
@@ -76,7 +76,7 @@ class InputRuleResult:
 
 
 def input_filters_of(table: Table) -> dict[str, InputFilter]:
-    """Map each input table to the row filter of its rules. Their bits follow those of the batch's own checks."""
+    """Map each input table to the row filter of its rules. Its bits are numbered after those of the batch's own."""
     own = row_filter_of(table)
     bit = 0 if own is None else len(own.row_rules)
     found = {}
@@ -88,17 +88,17 @@ def input_filters_of(table: Table) -> dict[str, InputFilter]:
 
 
 def filter_query_inputs(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
-    """Return the inputs of a batch without the rows that rules remove. FLATs and other special reads are unchanged."""
+    """Return a batch's inputs without the rows that input rules remove. FLATs and reads with options are unchanged."""
     input_filters = input_filters_of(table)
-    return {read: _filter_rows(input_filters.get(_plain(read)), frame) for read, frame in frames.items()}
+    return {read: _filter_rows(input_filters.get(_plain_table(read)), frame) for read, frame in frames.items()}
 
 
 def filter_shared_input(table: Table, read: Read, frame: DataFrame) -> DataFrame:
     """Return an input that several batches of `table` share, without the rows that the table's input rules remove."""
-    return _filter_rows(input_filters_of(table).get(_plain(read)), frame)
+    return _filter_rows(input_filters_of(table).get(_plain_table(read)), frame)
 
 
-def _plain(read: object) -> str:
+def _plain_table(read: object) -> str:
     """Return the table of a read that has no options such as HISTORY. Empty for all other reads."""
     return read.table if isinstance(read, Read) and read == Read(read.table) else ""
 
@@ -114,31 +114,34 @@ def evaluate_input_rules(
     pins: Mapping[datetime, Sequence[PinnedRead]],
     claim: int,
 ) -> InputRuleResult:
-    """Evaluate the rules on the inputs of some batches, each on the rows of its own reads.
+    """Evaluate the rules on the inputs of some batches, each on the rows that the batch reads.
 
-    Cost: one job for each table that has rules. It scans the columns that the rules name, or, if rows are quarantined,
-    all columns, and writes these rows. In the latter case the total costs one more job over the columns of rules on all
-    rows together; none if there are no such rules and the inputs are slices. The scans: `_read_labelled_inputs`. Raises
-    E740 where a rule fails its batch, E755 where a rule holds some of several batches
+    Cost: one job for each input table with rules. It scans the columns that the rules name. If rows are quarantined, it
+    scans all columns and writes these rows. Another job then counts all rows, unless no rule has an aggregate and the
+    ledger has the counts of the slices. See `_read_labelled_inputs` for the number of scans. Raises E740 if a rule
+    fails its batch, E755 if a rule holds one of several batches.
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
     input_filters = input_filters_of(table)
-    asked: dict[datetime, dict[str, InputCounts]] = {label: {} for label in pins}
+    counts_by_label: dict[datetime, dict[str, InputCounts]] = {label: {} for label in pins}
     scratch = scratch_of(claim)
     for name, of_input in input_filters.items():
-        read = {label: [each for each in own if _plain(each.read) == name] for label, own in pins.items()}
+        read = {label: [each for each in own if _plain_table(each.read) == name] for label, own in pins.items()}
         read = {label: own for label, own in read.items() if own}
         if not read:
             continue  # another query of the table reads it
         rules = input_rules_of(table)[name]
-        for label, counts in _counts(work, spark, table, of_input, rules, read, scratch).items():
-            asked[label][name] = counts
+        for label, counts in _count_inputs(work, spark, table, of_input, rules, read, scratch).items():
+            counts_by_label[label][name] = counts
     aside = [of_input for of_input in input_filters.values() if of_input.may_quarantine]
     rules_of_bits = tuple(
         row_rule.name for of_input in input_filters.values() for row_rule in of_input.row_filter.row_rules
     )
     found = InputRuleResult(
-        {label: InputFindings(counts, tuple(_list_findings(table, counts))) for label, counts in asked.items()},
+        {
+            label: InputFindings(counts, tuple(_list_findings(table, counts)))
+            for label, counts in counts_by_label.items()
+        },
         SetAside(scratch, tuple(of_input.input for of_input in aside), rules_of_bits) if aside else None,
     )
     where = {label: f"{table.name}@{label_of(label)}" for label in pins}
@@ -153,7 +156,7 @@ def evaluate_input_rules(
     return found
 
 
-def _counts(
+def _count_inputs(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -183,13 +186,13 @@ def _counts(
 
 
 def _list_aggregates(rule: Rule) -> Iterator[tuple[str, Column]]:
-    """Yield the name and the column of a rule over all rows, and of each aggregate in it."""
+    """Yield a rule's result over all rows, and each aggregate in it, as a name and a column."""
     yield rule.name, F.expr(expand_aggregates(rule.expression))
     for text in aggregates_of(rule.expression):
-        yield _value_of(rule, text), F.expr(expand_aggregates(text)).cast("string")
+        yield _aggregate_key(rule, text), F.expr(expand_aggregates(text)).cast("string")
 
 
-def _value_of(rule: Rule, aggregate: str) -> str:
+def _aggregate_key(rule: Rule, aggregate: str) -> str:
     return f"{rule.name}: {aggregate}"
 
 
@@ -267,6 +270,6 @@ def _list_findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[
         for rule in rules:
             if rule.scope is Scope.BATCH and answers.get(rule.name) is not True:
                 texts = aggregates_of(rule.expression)
-                values = "; ".join(f"{text} is {answers.get(_value_of(rule, text)) or 'NULL'}" for text in texts)
+                values = "; ".join(f"{text} is {answers.get(_aggregate_key(rule, text)) or 'NULL'}" for text in texts)
                 where = f", where {values}" if values else ""
                 yield rule.action, f"{rule.name}: the rows of {name} violate ({rule.expression}){where}"

@@ -19,19 +19,19 @@ def find_dropped_labels(work: RunContext, table: Table, before: datetime) -> tup
     The newest label is left out: the next delivery checks that its rows are there. Empty for other tables, or if the
     project does not publish.
     """
-    keeper = _keeper(work, table)
+    keeper = _label_table_keeper(work, table)
     there = keeper.labels(unit_of(work, table), work.flow.project, table.name) if keeper else ()
     return tuple(label for label in there[:-1] if label < label_of(before))
 
 
 def drop_label_tables(work: RunContext, table: Table, labels: Sequence[str]) -> None:
     """Drop the label tables of a publish at its destination, in one transaction."""
-    keeper = _keeper(work, table)
+    keeper = _label_table_keeper(work, table)
     if keeper is not None:
         keeper.drop(unit_of(work, table), work.flow.project, table.name, labels)
 
 
-def _keeper(work: RunContext, table: Table) -> PartKeeper | None:
+def _label_table_keeper(work: RunContext, table: Table) -> PartKeeper | None:
     unit = table.destination
     if unit is None or not is_behind(unit) or not table.is_partitioned or not work.project.publish:
         return None

@@ -38,14 +38,17 @@ _START, _END, _FOUND = "wc_start", "wc_end", "wc_found"
 def find_rejected_late_rows(
     work: RunContext, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame
 ) -> DataFrame:
-    """Return a slice's rows that belong to no window, with the reason. Cost: three ledger queries. Raises  E717."""
+    """Return a slice's rows that belong to no window, with the reason. Cost: three ledger queries.
+
+    Raises E717 if the time column is missing or no TIMESTAMP, or the rows have a column with the name of the reason.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    of, at = work.flow.tables[late_rows.of], _time(table, late_rows, rows)
+    of, at = work.flow.tables[late_rows.of], _time_column(table, late_rows, rows)
     since = _read_closed_windows(work, of, [batch.label])
     begins = batch.begins or BEGINNING
     closed = find_closed_windows(of, late_rows, since, batch.label, begins)
-    is_late = _any(F.lit(False), ((at >= F.lit(low)) & (at < F.lit(high)) for low, high in closed))  # noqa: FBT003
+    is_late = _any_of(F.lit(False), ((at >= F.lit(low)) & (at < F.lit(high)) for low, high in closed))  # noqa: FBT003
     is_early = at >= F.lit(first_window_after(of, late_rows, batch.label, begins))
     reason = F.when(at.isNull(), NO_TIME).when(is_late, CAME_LATE).when(is_early, CAME_EARLY)
     return rows.withColumn(REASON, reason).where(F.col(REASON).isNotNull())
@@ -60,8 +63,8 @@ def reopen_windows(
 ) -> None:
     """Reopen the closed windows for which the slices of `batches` have rows within MAX LATENESS.
 
-    This happens before late rows are separated: rows of a reopened window are late in no table. Cost: one Spark query
-    for each slice that has rows, if any window can be reopened, and some short ledger queries.
+    This happens before late rows are separated, because rows of a reopened window no longer count as late. Cost: one
+    Spark query for each slice that has rows, if any window can be reopened, and some short ledger queries.
     """
     late_rows = table.late_rows
     if late_rows is None or late_rows.within is None:
@@ -75,7 +78,7 @@ def reopen_windows(
         )
         if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
             rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
-            for label in _find_windows_with_rows(spark, rows, _time(table, late_rows, rows), windows):
+            for label in _find_windows_with_rows(spark, rows, _time_column(table, late_rows, rows), windows):
                 ticks[label] = max(batch.window.end, ticks.get(label, batch.window.end))
     if ticks:
         others = late_tables(work.flow, of.name)
@@ -96,7 +99,7 @@ def late_rows_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
 def newest_late(
     work: RunContext, spark: SparkSession, table: Table, labels: Iterable[datetime]
 ) -> dict[datetime, datetime]:
-    """Map the label of each window with late rows to the end of the newest slice that has some.
+    """Map the label of each window with late rows to the end of the newest slice that contains some of them.
 
     Windows that cannot be made again are left out. Cost: one Spark query for each table of late rows that has any.
     """
@@ -111,7 +114,7 @@ def newest_late(
         if late_rows is None or not slices:
             continue
         rows = _rows_of_slices(work, spark, kept, slices).where(F.col(REASON) == CAME_LATE).drop(REASON)
-        of_windows = _join_windows(spark, rows, _time(kept, late_rows, rows), windows)
+        of_windows = _join_windows(spark, rows, _time_column(kept, late_rows, rows), windows)
         for number, label in of_windows.groupBy(_FOUND).agg(F.max(TIMELABEL)).collect():
             tick = kept.cadence.window(label).end
             start = windows[number].start
@@ -167,7 +170,7 @@ def _find_dropped_spans(work: RunContext, of: Table) -> dict[str, tuple[datetime
     return dropped
 
 
-def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
+def _time_column(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
@@ -198,7 +201,7 @@ def _time(table: Table, late_rows: LateRows, rows: DataFrame) -> Column:
     )
 
 
-def _any(found: Column, others: Iterable[Column]) -> Column:
+def _any_of(found: Column, others: Iterable[Column]) -> Column:
     for other in others:
         found = found | other
     return found

@@ -38,7 +38,7 @@ def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
     """
     attempt = GroupAttempt(work, work.flow.tables[group.table], group, now)
     try:
-        _run(attempt)
+        _run_steps(attempt)
     except ClaimRefused as refused:
         return attempt.report(refused)
     except Exception as raised:  # noqa: BLE001 - any failure of a batch is in its report; the runner continues
@@ -48,7 +48,7 @@ def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
     return attempt.report(None)
 
 
-def _run(attempt: GroupAttempt) -> None:
+def _run_steps(attempt: GroupAttempt) -> None:
     """Run the steps of the lifecycle in the order that the commit protocol requires."""
     work, table, group = attempt.work, attempt.table, attempt.group
     bound = bind_inputs(attempt)
@@ -85,7 +85,7 @@ def _run(attempt: GroupAttempt) -> None:
     attempt.done = CommittedGroup(
         sum(manifest.rows for manifest in sealed.manifests),
         len({manifest.label for manifest in sealed.manifests} - {batch.label for batch in group.batches}),
-        tuple(said for verdict in audited.verdicts.values() for said in verdict.warnings),
+        tuple(warning for verdict in audited.verdicts.values() for warning in verdict.warnings),
     )
     if attempt.held is not None:
         record_release(work, group, claim, describe_release(attempt))
@@ -96,7 +96,7 @@ def _run(attempt: GroupAttempt) -> None:
 def create_if_missing(attempt: GroupAttempt, bound: BoundInputs) -> MadeSlices | None:
     """Create the table before any claim, so that a takeover has a table in which to kill the claim.
 
-    Returns the rows that were made to find its columns, or None if the table already exists.
+    Returns the rows that were built to find its columns, or None if the table already exists.
     """
     work, table = attempt.work, attempt.table
     if table.kind is Kind.PUBLISH:

@@ -42,7 +42,7 @@ def make(
     bound: BoundInputs,
     now: datetime,
 ) -> MadeSlices:
-    """Build the rows of all labels, with declared columns and types applied, and their schema. Nothing is evaluated.
+    """Build the rows of all labels, in their declared columns and types, and the table's schema. Nothing is evaluated.
 
     Rows of a MERGE or TEMPORAL table may be incomplete: a column missing from a change keeps its older value.
     """
@@ -106,7 +106,7 @@ def _make_slices(
     if table.kind is Kind.TRANSFORM:
         reopen_windows(work, spark, table, group.batches, bound.pins)
         return transform_slices(work, spark, table, group, bound, known, now)
-    # unlisted columns are already left out; the columns that mark rows to filter are in no list
+    # the column list was applied already, and does not name the columns that mark rows to filter
     columns = replace(table.columns, is_open=True)
     staged = publish_frame(work, spark, table, group, bound.pins)
     source = {label: {"is_whole": True} for label in staged.whole}
@@ -129,13 +129,13 @@ def _gather_rows(
 
 
 def _add_quarantined(table: Table, part: GroupPart, kept: ConformedRows, gathered: CollectResult) -> GroupPart:
-    """Add the quarantined rows of `gathered` to the rows of `part`, so that all pass the current row filter."""
+    """Add the quarantined rows of `gathered` to those of `part`, so that the current row filter checks all of them."""
     loose, declared = mismatch_columns_of(table), table.columns
     if gathered.aside is None:
         return part
-    came = conform(
+    conformed = conform(
         add_origins(table, gathered.aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
         values=gathered.collected.values,
     )  # fmt: skip
-    frame, through = union_shapes(part.through, [kept, came])
+    frame, through = union_shapes(part.through, [kept, conformed])
     return replace(part, frame=frame, through=through, of_nothing=False)

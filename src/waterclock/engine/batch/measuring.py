@@ -61,16 +61,16 @@ def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Col
     asked |= {of: of for rule in list_comparison_rules(table) if rule.comparison for of in rule.comparison.aggregates}
     found = [
         pair
-        for name, text in ((name, expand_aggregates(said)) for name, said in asked.items())
+        for name, text in ((name, expand_aggregates(expression)) for name, expression in asked.items())
         for pair in (
             (f"{_VALUE}{name}", F.expr(f"left(CAST(({text}) AS STRING), {_LONGEST})")),
             (f"{_TYPE}{name}", F.expr(f"typeof(({text}))")),
         )
     ]
-    return [*found, *(_profile(schema) if table.is_profiled else ())]
+    return [*found, *(_profile_columns(schema) if table.is_profiled else ())]
 
 
-def _profile(schema: StructType) -> Iterator[tuple[str, Column]]:
+def _profile_columns(schema: StructType) -> Iterator[tuple[str, Column]]:
     """Yield the profile of each column: the number of NULLs, the approximate number of distinct values, min and max."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -112,7 +112,7 @@ def build_measure_entries(values: Mapping[str, MeasuredValue], passed_over: Sequ
 
 @dataclass(slots=True)
 class MeasureHistory:
-    """The measured values of earlier batches, by label: from the ledger, and of this group's earlier labels."""
+    """The measured values of earlier batches by label: from the ledger, and of earlier labels of this group."""
 
     table: Table
     known: dict[datetime, tuple[int, Mapping[str, MeasuredValue]]] = field(default_factory=dict)
@@ -127,13 +127,13 @@ class MeasureHistory:
         return None if before is None else self._value(before, aggregate)
 
     def usual(self, label: datetime, asked: ComparedValue) -> MeasuredValue | None:
-        """Return the usual value at a label. None if there are too few earlier values, or no value is a number."""
+        """Return the usual value at a label (USUAL). None if there are too few earlier values, or none is a number."""
         cadence = self.table.cadence
         found = usual(self._numbers(label, asked.aggregate), label, step=cadence.next(label) - label, zone=cadence.zone)
         return None if found is None else MeasuredValue(repr(found.at(asked.scales)), "double")
 
     def trend(self, label: datetime, asked: ComparedValue) -> MeasuredValue | None:
-        """Return the ratio of the level just before a label to the level earlier. None if there are too few values."""
+        """Return TREND at a label: the recent level divided by the earlier one. None if there are too few values."""
         cadence = self.table.cadence
         step = cadence.next(label) - label
         values = self._numbers(label, asked.aggregate)
@@ -159,7 +159,10 @@ class MeasureHistory:
 
 
 def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> MeasureHistory | None:
-    """Read the values with which a table's rules compare a group, by one ledger query. None if no rule compares."""
+    """Read the earlier values that a table's comparison rules need for some labels. None if no rule compares.
+
+    Cost: one ledger query.
+    """
     compared = [value for rule in list_comparison_rules(table) if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
     if not asked or not labels:
@@ -227,11 +230,11 @@ def evaluate_comparisons(
     for rule in list_comparison_rules(history.table):
         if rule.comparison is None:
             continue
-        texts, lacks = {}, ""
+        texts, skip_reason = {}, ""
         for value in dict.fromkeys(rule.comparison.values):
             found = _find_value(label, value, own, history)
             if found is None or (value.source is not ComparedSource.OWN and found.value is None):
-                lacks = f"{rule.name}: {_LACKS[value.source]} for {value}"
+                skip_reason = f"{rule.name}: {_SKIP_REASONS[value.source]} for {value}"
                 break
             name = f"v{len(bound)}"
             bound[name] = found.value
@@ -239,8 +242,8 @@ def evaluate_comparisons(
             found_of[rule.name] = "; ".join(
                 filter(None, (found_of.get(rule.name), f"{value} is {_format_value(found)}"))
             )
-        if lacks:
-            passed.append(lacks)
+        if skip_reason:
+            passed.append(skip_reason)
         else:
             asked.append((rule, rule.comparison.render(texts)))
     if not asked:
@@ -257,7 +260,7 @@ def evaluate_comparisons(
 def _evaluate_expressions(
     spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]
 ) -> list[object]:
-    """Return the results of rules whose aggregates are replaced by literals. Raises  E757 for a rule that fails."""
+    """Return the results of rules whose aggregates are replaced by literals. Raises E757 for a rule that fails."""
     from pyspark.errors import PySparkException
 
     columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))
@@ -283,7 +286,7 @@ def _format_value(found: MeasuredValue) -> str:
     return f"{float(found.value):.6g}" if found.type == "double" else found.value
 
 
-_LACKS = {
+_SKIP_REASONS = {
     ComparedSource.OWN: "nothing was counted",
     ComparedSource.LAST_GOOD: "no batch before it",
     ComparedSource.USUAL: "too few batches before it",

@@ -1,7 +1,7 @@
 """Measures tables by jobs of their own, at each cadence of OFFLINE, independently of the batches.
 
-A round measures the labels that became visible since the previous round, including restated ones, and merges the labels
-of a span. A failed round is reported, and affects no batch.
+A round measures the labels that became visible since the previous round, including restated ones. It then merges the
+measures of all labels within each cadence (a span). A failed round is reported, and affects no batch.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SPAN = "wc_span"
 def measure_offline(
     work: RunContext, table: Table, look: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
 ) -> None:
-    """Measure the labels of a table whose current slice, in `current`, was not measured yet. Report the result.
+    """Measure the labels of a table whose current slice, in `current`, was not measured yet.
 
-    Never raises if it fails. `look` is the previous round. Cost: a job for some hundred files, and a small one if
-    labels are merged.
+    Success and failure are reported; a failure raises nothing. `look` is the previous round. Cost: a job for some
+    hundred files, and a small one if labels are merged.
     """
     offline, kept = _offline(table), work.ledger.offline
     claims = {label: piece.claim for label, piece in current.items()}
@@ -71,19 +71,21 @@ def measure_offline(
 def _measure_labels(
     work: RunContext, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
 ) -> list[SpanMeasures]:
-    """Measure labels, by a job for each few hundred of their files, and return the spans that contain them."""
+    """Measure labels, by a job for each few hundred of their files. Return the merged measures of their spans."""
     spark = work.sessions.own()
     try:
         work.record_spark_page()
         register_functions(spark, work.root, work.flow, table.expressions, work.keys)
         counts: list[Count] = []
         for manifests, gone in _split_into_jobs(work.folder(table), pieces):
-            rows = _rows(spark, work.folder(table), manifests) if manifests else None
+            rows = _read_slices(spark, work.folder(table), manifests) if manifests else None
             own = [] if rows is None else counts_of(_offline(table), rows, is_merging=merges(table))
             found = [*_count_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
             work.ledger.offline.record_measurements(table.name, _offline(table).code, found)
             counts = counts or own
-        return list(_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
+        return (
+            list(_merge_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
+        )
     finally:
         work.sessions.release(spark)
 
@@ -107,7 +109,7 @@ def _split_into_jobs(folder: str, pieces: Iterable[Slice]) -> Iterator[tuple[lis
         yield manifests, gone
 
 
-def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+def _read_slices(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     newest, *others = sorted(manifests, key=lambda each: each.label, reverse=True)
     schema = newest.schema
     for other in others:
@@ -135,11 +137,11 @@ def _count_labels(
                 empty = no_rows(spark, rows.schema).agg(*columns).collect()[0].asDict()
             row = empty
         yield LabelMeasures(
-            manifest.label, claims[manifest.label], _values(counts, row), states_in(counts, row) or None
+            manifest.label, claims[manifest.label], _measured_values(counts, row), states_in(counts, row) or None
         )
 
 
-def _values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, MeasuredValue]:
+def _measured_values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, MeasuredValue]:
     return {count.name: MeasuredValue(row[f"v{at}"], row[f"t{at}"]) for at, count in enumerate(counts)}
 
 
@@ -148,7 +150,7 @@ def _build_empty_results(gone: Iterable[Slice]) -> Iterator[LabelMeasures]:
     return (LabelMeasures(piece.label, piece.claim, {}) for piece in gone)
 
 
-def _spans(
+def _merge_spans(
     work: RunContext,
     spark: SparkSession,
     table: Table,

@@ -85,8 +85,8 @@ def query_windows(
 ) -> DataFrame | None:
     """Return the rows of all windows, with their labels in `timelabel`, or None if one query cannot make them.
 
-    `seen` filters the rows of an input to those that the query may see. Cost: no job here. The query has a scan for
-    each read, and as many exchanges as the query of one window.
+    `seen` removes the rows of an input that the table's input rules exclude. Cost: no job here. The query has a scan
+    for each read, and as many exchanges as the query of one window.
     """
     frames: dict[Read, DataFrame] = {}
     for read in list_reads(query):
@@ -102,7 +102,7 @@ def query_windows(
     )
     for read, frame in frames.items():
         frame.createOrReplaceTempView(ways.reads[read][0])
-    _windows(spark, batches).createOrReplaceTempView(_WINDOWS)
+    _windows_frame(spark, batches).createOrReplaceTempView(_WINDOWS)
     spliced = splice_with(query, ways)
     try:
         return _query_all_windows(work, spark, spliced, ways.columns())
@@ -112,7 +112,7 @@ def query_windows(
 
 @dataclass(frozen=True, slots=True)
 class _WindowReplacements:
-    """The replacements in a query of many windows. `reads` maps each read to its view and the view's columns."""
+    """Writes the replacements in a query of many windows. `reads` maps each read to its view and the view's columns."""
 
     query: Query
     reads: Mapping[Read, tuple[str, Sequence[str]]]
@@ -145,7 +145,7 @@ class _WindowReplacements:
         }
 
     def columns(self) -> dict[str, str]:
-        """Return the columns to add to the query's result, each with the window column that is its value."""
+        """Map each column to add to the query's result to the window value that it contains."""
         names = {value.start: MARKERS[value.name] for value in self.query.values}
         return {name: names[start] for start, name in self._analyse_query(self.query).columns.items()}
 
@@ -173,7 +173,7 @@ def _query_all_windows(
     return rows
 
 
-def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
+def _windows_frame(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
     times = pa.timestamp("us", "UTC")
     columns = {
         WINDOW: pa.array(range(len(batches)), pa.int32()),

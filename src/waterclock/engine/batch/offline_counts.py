@@ -30,7 +30,7 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 class OfflineState:
     """One aggregate of a measure, with the SQL of its partial aggregates.
 
-    `type` is the type of its result, `of` that of its argument.
+    `call` is the aggregate, `type` the type of its result, `of` that of its argument.
     """
 
     call: AggregateCall
@@ -63,7 +63,7 @@ class OfflineState:
 
     @property
     def own(self) -> str:
-        """The SQL of the aggregate's value in one label."""
+        """The SQL of the aggregate's value over the rows of one label."""
         if self.call.merge_aggregate == "hll":
             return f"hll_sketch_estimate({self._sketch_sql})"
         if self.call.merge_aggregate == "kll":
@@ -71,7 +71,7 @@ class OfflineState:
         return self.call.text
 
     def merged_sql(self, names: Sequence[str]) -> str:
-        """Return the SQL of the value of all labels together, from the columns with their partial aggregates."""
+        """Return the SQL of the value over all labels, from the columns `names` with their partial aggregates."""
         by, first = self.call.merge_aggregate, names[0]
         if by == "mean":
             kind = "double" if self.type == "double" else "decimal(38,10)"
@@ -109,7 +109,7 @@ class OfflineState:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A named measure: an expression and, if it can be merged, the aggregates in it."""
+    """A named measure of a table: an expression and, if its values can be merged, the aggregates in it."""
 
     name: str
     text: str
@@ -129,7 +129,7 @@ class Count:
 
     @property
     def own(self) -> str:
-        """The SQL of the measure's value in one label."""
+        """The SQL of the measure's value over the rows of one label."""
         if self.parts is None:
             return expand_aggregates(self.text)
         return self.parts.render(lambda at: f"({self.states[at].own})")
@@ -148,8 +148,8 @@ class Count:
 def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Count]:
     """Return the measures of a table: those it declares, then the profile of each column. Cost: no job."""
     plain = [Count(measure.name, measure.expression) for measure in offline.measures]
-    plain += _profile(rows) if offline.is_profiled else []
-    return [_add_states(count, rows) for count in plain] if is_merging else plain
+    plain += _profile_measures(rows) if offline.is_profiled else []
+    return [_add_partial_aggregates(count, rows) for count in plain] if is_merging else plain
 
 
 def aggregate_columns(counts: Sequence[Count]) -> list[Column]:
@@ -158,23 +158,23 @@ def aggregate_columns(counts: Sequence[Count]) -> list[Column]:
 
     found = []
     for at, count in enumerate(counts):
-        found += _value(f"v{at}", count.own, count.longest)
+        found += _value_columns(f"v{at}", count.own, count.longest)
         found += [F.expr(text).alias(f"s{at}_{number}") for number, text in enumerate(count.columns)]
     return found
 
 
 def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
-    """Return the columns to aggregate from the partial aggregates of several labels, for measures by their number."""
+    """Return the columns to aggregate from the partial aggregates of several labels. `counts` are by number."""
     found: list[Column] = []
     for at, count in counts.items():
-        found += _value(
+        found += _value_columns(
             f"v{at}", count.merged_sql([f"s{at}_{number}" for number in range(len(count.columns))]), count.longest
         )
     return found
 
 
 def states_in(counts: Sequence[Count], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Map each measure to its partial aggregates to store, from a label's row of `aggregate_columns`."""
+    """Map each measure to its partial aggregates, for the ledger, from a label's row of `aggregate_columns`."""
     return {
         count.name: [count.signature, *(row[f"s{at}_{number}"] for number in range(len(count.columns)))]
         for at, count in enumerate(counts)
@@ -182,14 +182,14 @@ def states_in(counts: Sequence[Count], row: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _value(name: str, text: str, longest: int) -> list[Column]:
+def _value_columns(name: str, text: str, longest: int) -> list[Column]:
     from pyspark.sql import functions as F  # noqa: N812
 
     value = F.expr(f"left(CAST(({text}) AS STRING), {longest})").alias(name)
     return [value, F.expr(f"typeof(({text}))").alias(name.replace("v", "t", 1))]
 
 
-def _add_states(count: Count, rows: DataFrame) -> Count:
+def _add_partial_aggregates(count: Count, rows: DataFrame) -> Count:
     from pyspark.sql import functions as F  # noqa: N812
 
     found = count.parts or split_at_aggregates(count.text)
@@ -212,7 +212,7 @@ def _argument(call: AggregateCall) -> str:
     return "1" if call.arguments[0] == "*" else f"({call.arguments[0]})"
 
 
-def _profile(rows: DataFrame) -> Iterator[Count]:
+def _profile_measures(rows: DataFrame) -> Iterator[Count]:
     """Yield the profile of each column: the number of NULLs, the approximate number of distinct values, min and max."""
     for field in rows.schema.fields:
         if field.name.lower() == TIMELABEL or field.name.startswith("_waterclock"):

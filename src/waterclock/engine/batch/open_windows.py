@@ -1,4 +1,4 @@
-"""Makes the rows of open windows, by the table's own query over the slices that exist so far."""
+"""Makes the rows of open windows, with the table's own query over the slices that exist so far."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def open_parts(table: Table, batches: Sequence[Batch], pins: Pins, making: Makin
 
     `making` runs the table's own query, if possible once for all windows.
     """
-    return [([batch], _state(table, batch, pins[batch.label], making)) for batch in batches]
+    return [([batch], _state_rows(table, batch, pins[batch.label], making)) for batch in batches]
 
 
-def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Making) -> DataFrame:
+def _state_rows(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Making) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     windows = [replace(batch, window=each.window, reads=each.reads, opened=()) for each in batch.opened]
@@ -57,7 +57,7 @@ def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Mak
 
 
 def _window_read(bound: BoundRead, pinned: Sequence[PinnedRead]) -> PinnedRead:
-    """Return the pinned read of one window, cut from the read that is pinned for all."""
+    """Return the pinned read of one window: the part of the read that is pinned for all open windows."""
     if bound.read.kind is not ReadKind.UNTIL:
         return next(each for each in pinned if each.bound == bound)
     whole = next(each for each in pinned if each.read == bound.read)

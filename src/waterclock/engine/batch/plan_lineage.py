@@ -1,7 +1,7 @@
 """Traces the columns of an analysed plan down to its inputs, by Spark's attribute ids. Pure functions.
 
-An input is recognised by the alias that it was given (`Sources`). If an operator is unknown, or runs code that the plan
-does not show, every column may be made from all its inputs. No input is ever left out.
+An input is recognised by the alias that it was given (`Sources`). Under an unknown operator, or one that runs code that
+the plan does not show, every column may depend on all its inputs. No input is ever left out.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from waterclock.flow.code_lineage import (
 Sources = Mapping[str, Callable[[str], Input]]
 """Maps the alias of an input to a function that converts its column names to table and column."""
 
-_LEFT_ALONE = ("LeftSemi", "LeftAnti")
+_LEFT_ONLY_JOINS = ("LeftSemi", "LeftAnti")
 _NOTHING = Origin(how=COMPUTED)
-_WORDS = {
+_OPERATOR_WORDS = {
     "Expand": "unpivot",
     "FlatMapCoGroupsInArrow": "applyInArrow",
     "FlatMapCoGroupsInPandas": "applyInPandas",
@@ -65,12 +65,12 @@ _Columns = tuple[_Column, ...]
 
 
 def lineage_of(plan: PlanNode, names: Sequence[str], sources: Sources, tables: Iterable[str]) -> CodeLineage:
-    """Return the lineage of a plan's columns, which must have the given `names`.
+    """Return the lineage of a plan's columns. It is unknown if their names are not `names`.
 
     `tables` are all input tables. Cost: some microseconds for each column of each operator
     """
     tables = tuple(tables)
-    follower = _Follower(sources, frozenset((table, "*") for table in tables))
+    follower = _PlanWalker(sources, frozenset((table, "*") for table in tables))
     columns = follower.follow(plan)
     if [each.name for each in columns] != list(names):
         return unknown_lineage(names, tables, ["its plan"])
@@ -80,8 +80,8 @@ def lineage_of(plan: PlanNode, names: Sequence[str], sources: Sources, tables: I
 
 
 @dataclass(slots=True)
-class _Follower:
-    """Walks a plan bottom-up. `outer` are the columns of the enclosing query, if there is one."""
+class _PlanWalker:
+    """Walks a plan bottom-up and finds the origin of each column. `outer`: the columns of an enclosing query."""
 
     sources: Sources
     everything: frozenset[Input]
@@ -116,12 +116,12 @@ class _Follower:
                 self._use(how, node.expressions(name))
         if node.kind in _USES_ALL:
             self._use_all(_USES_ALL[node.kind], children)
-        return _GIVES.get(node.kind, _Follower.unknown)(self, node, children)
+        return _VISITORS.get(node.kind, _PlanWalker.visit_unknown)(self, node, children)
 
-    def same(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
-        return children[0] if children else self.unknown(node, children)
+    def visit_unchanged(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+        return children[0] if children else self.visit_unknown(node, children)
 
-    def constant(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
+    def visit_constant(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
         return _output(node)
 
     def visit_project(self, node: PlanNode, _: Sequence[_Columns]) -> _Columns:
@@ -142,7 +142,7 @@ class _Follower:
     def visit_union(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         """Return the columns of a UNION: those of the first query, with the origins of the same position in each."""
         if len({len(columns) for columns in children}) != 1:
-            return self.unknown(node, children)
+            return self.visit_unknown(node, children)
         return tuple(
             replace(columns[0], origin=_unite_origins(each.origin for each in columns))
             for columns in zip(*children, strict=True)
@@ -152,13 +152,13 @@ class _Follower:
         self.ctes[node.fields.get("id", -1)] = children[0]
         return children[0]
 
-    def with_cte(self, _: PlanNode, children: Sequence[_Columns]) -> _Columns:
+    def visit_with_cte(self, _: PlanNode, children: Sequence[_Columns]) -> _Columns:
         return children[-1]
 
     def visit_cte_reference(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         output, columns = _output(node), self.ctes.get(node.fields.get("cteId", -1), ())
         if len(output) != len(columns):
-            return self.unknown(node, children)
+            return self.visit_unknown(node, children)
         return tuple(replace(each, origin=one.origin) for each, one in zip(output, columns, strict=True))
 
     def _use(self, how: str, expressions: Iterable[Parts]) -> None:
@@ -181,7 +181,7 @@ class _Follower:
 
     def _read(self, node: PlanNode, column_of: Callable[[str], Input]) -> _Columns:
         """Return the columns of an input. How the input itself computes them is not part of the lineage."""
-        below = _Follower({}, self.everything).follow(node.children[0])
+        below = _PlanWalker({}, self.everything).follow(node.children[0])
         return tuple(replace(each, origin=Origin(frozenset({column_of(each.name)}))) for each in below)
 
     def _resolve_columns(self, expressions: Iterable[Parts]) -> _Columns:
@@ -202,7 +202,7 @@ class _Follower:
         at = 0
         while at < len(parts):
             part, origin = parts[at], None
-            inner = [said for name, said in trees_in_fields(part) if name == "plan"]
+            inner = [inner_tree for name, inner_tree in trees_in_fields(part) if name == "plan"]
             if inner:  # a subquery: its children are outer columns to which its rows are compared
                 origin, at = self._follow_subquery(kind_of(part), inner[0]), skip_subtree(parts, at)
             else:
@@ -211,11 +211,13 @@ class _Follower:
                     origin = self._find_origin(id_of(part))
                 elif kind_of(part) == "OuterReference":
                     origin = _unite_origins(
-                        self._find_origin(id_of(e), self.outer) for _, said in trees_in_fields(part) for e in said
+                        self._find_origin(id_of(e), self.outer)
+                        for _, inner_tree in trees_in_fields(part)
+                        for e in inner_tree
                     )
                 else:
-                    for _, said in trees_in_fields(part):
-                        origin = self._value(said) if origin is None else origin | self._value(said)
+                    for _, inner_tree in trees_in_fields(part):
+                        origin = self._value(inner_tree) if origin is None else origin | self._value(inner_tree)
             if origin is not None:
                 found = origin if found is None else found | origin
         return _NOTHING if found is None else found
@@ -228,7 +230,7 @@ class _Follower:
 
     def _follow_subquery(self, kind: str, plan: Parts) -> Origin:
         """Return the origin of a subquery's value, for a subquery in an expression."""
-        inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes)
+        inner = _PlanWalker(self.sources, self.everything, {**self.outer, **self._env}, self.ctes)
         columns = inner.follow(tree(plan))
         for how, of in inner.uses.items():
             self.uses.setdefault(how, set()).update(of)
@@ -240,41 +242,45 @@ class _Follower:
 
     def visit_join(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         kind = str(node.fields.get("joinType"))
-        if any(word in kind for word in _LEFT_ALONE):
+        if any(word in kind for word in _LEFT_ONLY_JOINS):
             return children[0]
         if "Existence" in kind:
-            return self.unknown(node, children)
+            return self.visit_unknown(node, children)
         return tuple(each for columns in children for each in columns)
 
-    def lateral(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+    def visit_lateral_join(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         plans = [
-            said for parts in node.expressions("right") for name, said in trees_in_fields(parts[0]) if name == "plan"
+            value for parts in node.expressions("right") for name, value in trees_in_fields(parts[0]) if name == "plan"
         ]
         if len(plans) != 1:
-            return self.unknown(node, children)
-        inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes, self.uses)
+            return self.visit_unknown(node, children)
+        inner = _PlanWalker(self.sources, self.everything, {**self.outer, **self._env}, self.ctes, self.uses)
         return (*children[0], *inner.follow(tree(plans[0])))
 
     def visit_expand(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         """Return the columns of rows that are repeated: for each grouping set, or for each unpivoted column."""
         output = _output(node)
-        said = node.fields.get("projections")
-        if not isinstance(said, list):  # an unpivot has no projections in the JSON; unchanged columns keep their ids
-            new = self.unknown(node, children)
+        projections = node.fields.get("projections")
+        if not isinstance(
+            projections, list
+        ):  # an unpivot has no projections in the JSON; unchanged columns keep their ids
+            new = self.visit_unknown(node, children)
             return tuple(replace(each, origin=self._env.get(each.id, each.origin)) for each in new)
-        rows = [[self._column(each) for each in row if is_tree(each)] for row in said]
+        rows = [[self._column(each) for each in row if is_tree(each)] for row in projections]
         if any(len(row) != len(output) for row in rows):
-            return self.unknown(node, children)
+            return self.visit_unknown(node, children)
         return tuple(
             replace(each, origin=_unite_origins(row[at].origin for row in rows)) for at, each in enumerate(output)
         )
 
-    def unknown(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
-        """Return columns that may be made from all columns of the children, or without children from all inputs."""
+    def visit_unknown(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
+        """Return columns of an unknown operator: each may depend on all columns of its children, or on all inputs."""
         come = _unite_origins(each.origin for columns in children for each in columns)
         maybe = (come.inputs | come.maybe) if children else self.everything
         self.uses.setdefault(MAY_READ, set()).update(maybe)
-        origin = Origin(maybe=maybe, how=COMPUTED, why=come.why | {_WORDS.get(node.kind, f"Spark's {node.kind}")})
+        origin = Origin(
+            maybe=maybe, how=COMPUTED, why=come.why | {_OPERATOR_WORDS.get(node.kind, f"Spark's {node.kind}")}
+        )
         made = _output(node) or _output(node, "outputAttrs")
         if made:
             return tuple(replace(each, origin=origin) for each in made)
@@ -309,7 +315,7 @@ def _aggregates(part: Mapping[str, object]) -> bool:
     return ".aggregate." in str(part["class"])
 
 
-_SAME = (
+_UNCHANGED = (
     "CollectMetrics", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "EventTimeWatermark", "Except", "Filter",
     "GlobalLimit", "Intersect", "LocalLimit", "Offset", "PipeOperator",
     "RebalancePartitions", "Repartition", "RepartitionByExpression",
@@ -326,18 +332,18 @@ _USES: Mapping[str, Sequence[tuple[str, Sequence[str]]]] = {
     "Window": [(WINDOW, ["partitionSpec", "orderSpec"])],
 }
 _USES_ALL: Mapping[str, str] = {"Distinct": GROUP, "Except": FILTER, "Intersect": FILTER}
-_GIVES: Mapping[str, Callable[[_Follower, PlanNode, Sequence[_Columns]], _Columns]] = {
-    **dict.fromkeys(_SAME, _Follower.same),
-    **dict.fromkeys(("LocalRelation", "OneRowRelation", "Range"), _Follower.constant),
-    "Aggregate": _Follower.visit_aggregate,
-    "CTERelationDef": _Follower.visit_cte_definition,
-    "CTERelationRef": _Follower.visit_cte_reference,
-    "Expand": _Follower.visit_expand,
-    "Generate": _Follower.visit_generate,
-    "Join": _Follower.visit_join,
-    "LateralJoin": _Follower.lateral,
-    "Project": _Follower.visit_project,
-    "Union": _Follower.visit_union,
-    "Window": _Follower.visit_window,
-    "WithCTE": _Follower.with_cte,
+_VISITORS: Mapping[str, Callable[[_PlanWalker, PlanNode, Sequence[_Columns]], _Columns]] = {
+    **dict.fromkeys(_UNCHANGED, _PlanWalker.visit_unchanged),
+    **dict.fromkeys(("LocalRelation", "OneRowRelation", "Range"), _PlanWalker.visit_constant),
+    "Aggregate": _PlanWalker.visit_aggregate,
+    "CTERelationDef": _PlanWalker.visit_cte_definition,
+    "CTERelationRef": _PlanWalker.visit_cte_reference,
+    "Expand": _PlanWalker.visit_expand,
+    "Generate": _PlanWalker.visit_generate,
+    "Join": _PlanWalker.visit_join,
+    "LateralJoin": _PlanWalker.visit_lateral_join,
+    "Project": _PlanWalker.visit_project,
+    "Union": _PlanWalker.visit_union,
+    "Window": _PlanWalker.visit_window,
+    "WithCTE": _PlanWalker.visit_with_cte,
 }

@@ -26,22 +26,22 @@ class PlanNode:
 
     def expressions(self, name: str) -> tuple[Parts, ...]:
         """Return the expressions in a field that contains one or several. Empty for any other field."""
-        said = self.fields.get(name)
-        if is_tree(said):
-            return (said,)
-        return tuple(each for each in said if is_tree(each)) if isinstance(said, list) else ()
+        value = self.fields.get(name)
+        if is_tree(value):
+            return (value,)
+        return tuple(each for each in value if is_tree(each)) if isinstance(value, list) else ()
 
 
 def plan_of(text: str) -> PlanNode:
-    """Parse a plan. Raises  ValueError where the text is no plan."""
-    said = json.loads(text)
-    if not is_tree(said):
+    """Parse a plan. Raises ValueError if the text is no plan."""
+    nodes = json.loads(text)
+    if not is_tree(nodes):
         raise ValueError("no nodes of a plan")
-    return tree(said)
+    return tree(nodes)
 
 
 def tree(parts: Parts) -> PlanNode:
-    """Build the tree from a list of nodes. Raises  ValueError where a node has fewer or more children than declared."""
+    """Build the tree from a list of nodes. Raises ValueError if a node's number of children is not the declared one."""
     ready: list[PlanNode] = []
     for part in reversed(parts):  # in reverse, children come first, and the first child last
         count = part[_CHILDREN]
@@ -68,21 +68,21 @@ def kind_of(part: Mapping[str, Any]) -> str:
     return str(part[_CLASS]).rpartition(".")[2]
 
 
-def is_tree(said: object) -> TypeGuard[list[Mapping[str, Any]]]:
+def is_tree(value: object) -> TypeGuard[list[Mapping[str, Any]]]:
     """Return whether a field's value is an expression or a plan."""
-    return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and _CHILDREN in said[0]
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and _CHILDREN in value[0]
 
 
 def id_of(part: Mapping[str, Any]) -> int | None:
     """Return the id of an attribute in Spark's plan, or None if the node is no attribute."""
-    said = part.get("exprId")
-    return said.get("id") if isinstance(said, dict) else None
+    expression_id = part.get("exprId")
+    return expression_id.get("id") if isinstance(expression_id, dict) else None
 
 
 def trees_in_fields(part: Mapping[str, Any]) -> Iterator[tuple[str, Parts]]:
     """Yield the name and the tree of each field of a node that has one. The node's children are not included."""
-    for name, said in part.items():
-        if is_tree(said):
-            yield name, said
-        elif isinstance(said, list):
-            yield from ((name, each) for each in said if is_tree(each))
+    for name, value in part.items():
+        if is_tree(value):
+            yield name, value
+        elif isinstance(value, list):
+            yield from ((name, each) for each in value if is_tree(each))

@@ -1,4 +1,4 @@
-"""Seals the rows to publish as a slice, and delivers it to the destination under the slice's claim."""
+"""Seals the rows to publish as slices, and delivers them to the destination under the claim that sealed them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_OURS = frozenset({TIMELABEL, DELETED, ROW_LABEL})
+_INTERNAL_COLUMNS = frozenset({TIMELABEL, DELETED, ROW_LABEL})
 Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 
@@ -54,11 +54,12 @@ def publish_frame(
     group: Group,
     pins: Pins,
 ) -> StagedDelivery:
-    """Return the rows to deliver: slices if each label is delivered; else the state, or for MERGE its changes.
+    """Return the rows to deliver: the slice of each label, or the whole state, or for MERGE the changes of the state.
 
-    Cost: none for REPLACE and APPEND; MERGE from a regular table as `publish_changes.changed_rows`.
+    Slices are sent if labels are delivered one by one. Cost: no job for REPLACE and APPEND; for MERGE from a regular
+    table, see `publish_changes.changed_rows`.
     """
-    found = [_one_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
+    found = [_rows_of_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
     frame = reduce(lambda left, right: left.unionByName(right), (rows for rows, _ in found))
     whole = frozenset(batch.label for batch, (_, is_whole) in zip(group.batches, found, strict=True) if is_whole)
     return StagedDelivery(frame, whole)
@@ -67,7 +68,7 @@ def publish_frame(
 def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, claim: Claim) -> WrittenSlices | None:
     """Seal the slices of a publish by links to those of its table, without a job or a copy. None if that is impossible.
 
-    It is impossible if columns are chosen, if only changes since the last delivery are delivered, if rows of older
+    It is impossible if the publish chooses columns or sends only changes since its last delivery, if rows of older
     labels may become visible again, or if a label's rows are not one sealed slice.
     """
     if any(can_restore_rows(work, table, batch) for batch in group.batches):
@@ -98,16 +99,18 @@ def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, clai
 def _whole_slice(work: RunContext, table: Table, pinned: PinnedRead) -> Slice | None:
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
-    held = {name.lower() for name in never_null_columns(source)}  # these columns were checked when the slice was sealed
+    checked_before = {
+        name.lower() for name in never_null_columns(source)
+    }  # these columns were checked when the slice was sealed
     is_measured = asks_rows(table) or bool(table.measures or table.is_profiled)
-    has_measures = is_measured or any(name.lower() not in held for name in not_null_columns(table))
+    has_measures = is_measured or any(name.lower() not in checked_before for name in not_null_columns(table))
     are_all = table.columns.is_open and not table.columns.left_out
     if not is_by_slice or not are_all or has_measures or unproven_keys(table, source) or len(pinned.slices) != 1:
         return None
     return pinned.slices[0] if pinned.slices[0].slice_path else None
 
 
-def _one_label(
+def _rows_of_label(
     work: RunContext, spark: SparkSession, table: Table, batch: Batch, pinned: PinnedRead
 ) -> tuple[DataFrame, bool]:
     rows = published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
@@ -119,18 +122,18 @@ def _one_label(
 
 
 def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
-    """Deliver the sealed slices to the destination, each once. Raises  E750 where the claim was killed there first."""
+    """Deliver the sealed slices to the destination, each once. Raises E750 if the claim was killed there first."""
     if not work.project.publish:
         work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
     unit = unit_of(work, table)
-    deliveries = [_delivery(work, table, claim, manifest) for manifest in manifests]
-    stands = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
-    if stands[-1].outcome is DeliveryOutcome.OLDER:
+    deliveries = [_build_delivery(work, table, claim, manifest) for manifest in manifests]
+    recorded = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
+    if recorded[-1].outcome is DeliveryOutcome.OLDER:
         newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
         label = newest.label_text if newest else "a newer label"
         work.report_once(f"{table.name}@{deliveries[-1].label_text}: skipped, {label} is delivered already")
-    if stands[-1].outcome is DeliveryOutcome.KILLED:
+    if recorded[-1].outcome is DeliveryOutcome.KILLED:
         raise WaterclockError(
             "E750",
             f"claim {claim.number} was taken over before its delivery",
@@ -141,7 +144,7 @@ def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Ma
 
 
 def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
-    """Kill the claim at the destination. Return True if it had been delivered before."""
+    """Kill the claim at the destination, so that it delivers nothing later. Return True if it was delivered before."""
     if not work.project.publish:
         return False
     unit = unit_of(work, table)
@@ -150,7 +153,7 @@ def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
 
 
 def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
-    """Return whether the destination has the claim's delivery. Always True if `publish` is false."""
+    """Return whether the destination has the claim's delivery. Always True if the project does not publish."""
     if not work.project.publish:
         return True
     unit = unit_of(work, table)
@@ -158,7 +161,7 @@ def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
     return found is not None and found.outcome is not DeliveryOutcome.KILLED
 
 
-def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
+def _build_delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
     folder = entry_path(work.folder(table))
     source = work.flow.tables[table.reads[0].table]
     columns = _columns_of(manifest)
@@ -170,7 +173,7 @@ def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) 
         label_text=label_of(manifest.label),
         mode=table.mode,
         is_from_partitioned=source.is_partitioned,
-        columns=tuple((name, kind) for name, kind in columns.items() if name not in _OURS),
+        columns=tuple((name, kind) for name, kind in columns.items() if name not in _INTERNAL_COLUMNS),
         files=tuple(folder / file.path for file in manifest.files),
         keys=table.keys or list_sent_keys(table.columns, source.keys),
         is_whole=bool(manifest.source.get("is_whole")),
@@ -180,11 +183,11 @@ def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) 
         order_by=table.order.by if table.order else (),
         per=table.order.per if table.order else (),
         note=BEHIND if table.destination and is_behind(table.destination) else condition_text(table.where),
-        places=partial(_places, work, source) if source.source is not None else None,
+        places=partial(_current_paths, work, source) if source.source is not None else None,
     )
 
 
-def _places(work: RunContext, collected: Table, names: Collection[str]) -> Mapping[str, str]:
+def _current_paths(work: RunContext, collected: Table, names: Collection[str]) -> Mapping[str, str]:
     """Map a collect's items in `names` to their current paths, archived or not. Cost: a walk of both folders."""
     if collected.source is None:
         return {}

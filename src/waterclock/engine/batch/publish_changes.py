@@ -38,8 +38,8 @@ _NOT_KEPT = frozenset({"E640", "E605"})
 
 
 @dataclass(frozen=True, slots=True)
-class _TouchedSlices:
-    """The sealed slices that contain all keys that may have changed, and whether any of these keys may be deleted."""
+class _ChangedSlices:
+    """The sealed slices with all keys that may have changed, and whether any of these keys may have been deleted."""
 
     manifests: tuple[Manifest, ...]
     may_be_gone: bool
@@ -48,7 +48,7 @@ class _TouchedSlices:
 def changed_rows(
     work: RunContext, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
 ) -> tuple[DataFrame, bool]:
-    """Return the rows to upsert and, marked by `_deleted`, to delete at the destination; and whether they are all rows.
+    """Return the rows to upsert and (marked by `_deleted`) to delete at the destination, and whether they are all rows.
 
     They are all rows at the first delivery, if the destination lost its newest delivery, and if the state of that
     delivery is not kept any more. Cost: the state is read once, and so are the slices committed since the last
@@ -107,7 +107,7 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
 
 
 def _find_delivered_input(work: RunContext, table: Table, batch: Batch) -> Input | None:
-    """Return the input of the newest delivery, or None if everything must be delivered."""
+    """Return the input of the newest delivery, or None if all rows must be delivered again."""
     last = find_last_delivery(work, table, batch)
     are_chosen = not table.columns.is_open or bool(table.columns.left_out)
     if last is not None and are_chosen and _has_other_code(work, table, last):
@@ -146,7 +146,7 @@ def newest_by_key(rows: DataFrame, keys: Sequence[str], *, keep_ties: bool = Fal
     return last_row_by_key(rows, keys, F.col(TIMELABEL))
 
 
-def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, read: Input) -> _TouchedSlices | None:
+def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, read: Input) -> _ChangedSlices | None:
     """Find the slices that the source committed since the version in `read`. They have all keys that changed.
 
     Both the old slice of a restated label and its new one are included. Extra slices do no harm. None if slices do not
@@ -170,11 +170,11 @@ def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, rea
     except WaterclockError:
         return None  # cleaned up: the stage keeps current slices, not all that ever existed
     may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)
-    return None if lost else _TouchedSlices(manifests, may_be_gone)
+    return None if lost else _ChangedSlices(manifests, may_be_gone)
 
 
 def _select_changed_rows(
-    work: RunContext, spark: SparkSession, table: Table, now: DataFrame, touching: _TouchedSlices
+    work: RunContext, spark: SparkSession, table: Table, now: DataFrame, touching: _ChangedSlices
 ) -> tuple[DataFrame, DataFrame]:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -212,7 +212,7 @@ def _compare_states(
 def _delivered_state(work: RunContext, spark: SparkSession, table: Table, read: Input) -> DataFrame:
     """Return the rows of the newest delivery, at the version to which its read was pinned.
 
-    If no version had them, or VACUUM has removed its files, they are made again as they were known at that time.
+    If that version does not exist, or VACUUM has removed its files, they are rebuilt from slices as of that delivery.
     """
     folder, source = work.lake.folder(read.table), work.flow.tables[read.table]
     # in a log that was recreated, a version of the same number has other rows

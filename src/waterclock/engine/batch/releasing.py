@@ -30,7 +30,7 @@ from waterclock.timelabel.label import label_of
 
 
 def group_to_release(work: RunContext, table: Table, label: datetime, now: datetime, why: str) -> Group:
-    """Return the group that releases a held label, for the reason `why`. Raises  E756 where its inputs changed."""
+    """Return the group that releases a held label, for the reason `why`. Raises E756 if its inputs changed."""
     snapshot = work.ledger.reads.snapshot(work.flow)
     facts = snapshot.of(table.name)
     others = {other: found for other, found in facts.troubles.items() if other != label}
@@ -49,7 +49,7 @@ def group_to_release(work: RunContext, table: Table, label: datetime, now: datet
 class HeldBatch:
     """A held batch to release: its sealed slice, the claim that sealed it, and the result to record.
 
-    `said`: who requested a runner to release it, and why; empty if the user of this run releases it.
+    `said`: who requested the release, and why. It is empty if the user of this run releases the batch.
     """
 
     manifest: Manifest
@@ -63,9 +63,8 @@ def find_held_batch(
 ) -> HeldBatch:
     """Return the held batch that a group releases. `pins` are the inputs that it would read now.
 
-    Raises  E756 where the slice is gone, where its inputs have changed since, where further late rows were found for
-            it, where it was compared with a delivery that another one followed, or where the request to release it was
-            withdrawn
+    Raises E756 if the slice is gone, its inputs have changed, further late rows were found for it, a later delivery
+    followed the one that it was compared with, or the request to release it was withdrawn.
     """
     [batch], label = group.batches, group.batches[0].label
     reads = pins[label]
@@ -81,19 +80,19 @@ def find_held_batch(
     if record is None or not is_sealed(folder, path):
         raise _release_error(table, label, "its sealed rows are gone")
     request, results = work.former.request(record[0], table.name, table.fingerprint), record[1]
-    if reads and _read(request.inputs.get(label, ())) != _read([it.input for it in reads]):
+    if reads and _input_identities(request.inputs.get(label, ())) != _input_identities([it.input for it in reads]):
         raise _release_error(table, label, "its inputs have changed since")
-    said = _read_request(audit) if is_asked else {}
+    release_request = _read_request(audit) if is_asked else {}
     manifest = read_manifest(folder, path)
-    if _is_difference(work, table, batch, manifest):
+    if _holds_changes_only(work, table, batch, manifest):
         earlier = work.ledger.reads.slices(table.name, BEGINNING, label)
         if since := next((piece for piece in earlier if piece.claim > manifest.claim), None):
             raise _release_error(table, label, f"{label_of(since.label)} was delivered since")
     manifest = replace(manifest, table=table.name, code=work.former.code(manifest.code, table.fingerprint))
-    return HeldBatch(manifest, request, results[0], said)
+    return HeldBatch(manifest, request, results[0], release_request)
 
 
-def _is_difference(work: RunContext, table: Table, batch: Batch, manifest: Manifest) -> bool:
+def _holds_changes_only(work: RunContext, table: Table, batch: Batch, manifest: Manifest) -> bool:
     """Return whether held rows are changes relative to earlier deliveries, so that later deliveries outdate them."""
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return False
@@ -130,7 +129,7 @@ def recollect_past(work: RunContext, table: Table, held: HeldBatch) -> None:
 
     The late rows of these windows are not released with the batch. Windows of a MERGE or TEMPORAL table keep their
     rows. Windows within the LOOKBACK of the next batch are left to that batch, unless it was made before. The request
-    precedes the release's commit: if the release then fails, it costs one scan of the source.
+    is recorded before the release is committed: if the release then fails, one scan of the source was in vain.
     """
     source, label = table.source, held.manifest.label
     past = [other for other in held.request.labels if other < label]
@@ -149,13 +148,15 @@ def recollect_past(work: RunContext, table: Table, held: HeldBatch) -> None:
         work.ledger.decisions.request_restate(table.name, wanted, verb, who=work.settings.who, why=why, is_retry=True)
 
 
-def record_release(work: RunContext, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
+def record_release(work: RunContext, group: Group, claim: Claim, release: Mapping[str, Any]) -> None:
     """Record in the audit trail that a held batch is released, and by whom."""
-    data = {"why": said["why"], "claim": claim.number}
-    work.ledger.past.add_event("released", who=said["by"], table=group.table, label=group.batches[0].label, data=data)
+    data = {"why": release["why"], "claim": claim.number}
+    work.ledger.past.add_event(
+        "released", who=release["by"], table=group.table, label=group.batches[0].label, data=data
+    )
 
 
-def _read(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
+def _input_identities(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
     return [(it.table, it.read, it.low, it.high, it.content) for it in inputs]
 
 

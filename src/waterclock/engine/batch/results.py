@@ -30,12 +30,12 @@ def _count_nothing(label: datetime, rows: int) -> Mapping[str, int]:  # noqa: AR
 class Notes:
     """Notes about a group's rows, and functions to call after they were written, recorded or failed.
 
-    `source` are positions in the source by label, for the manifest. `set_aside`, called after the rows were written,
+    `source` maps labels to positions in the source, for the manifest. `set_aside`, called after the rows were written,
     counts rows that belong to no window. `without_parent`, called then with a label and its number of rows, counts by
     reference the rows whose parent is missing. `left_out` are columns that a closed list does not name.
-    `before_commit`, called once the rows were written, raises if the source changed during the read. `after` is
-    called once the group is recorded (it archives files); `close` is called at the end, whatever the result. `holds`
-    has the labels that are held whatever their rows are, with the reason.
+    `before_commit`, called once the rows were written, raises if the source changed during the read. `after` is called
+    once the group is recorded (it archives files); `close` is called at the end, whatever the result. `holds` maps
+    labels that are held whatever their rows are to the reason.
     """
 
     source: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Notes:
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
     def parents_missing(self, manifest: Manifest, sifted: FilterCounts | None) -> Mapping[str, Any]:
-        """Return the measure of FLAT rows whose parent is missing. It is no warning, since rows may have no parent."""
+        """Return a measure: the number of FLAT rows without a parent, by reference. No warning: rows may have none."""
         found = self.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
         return {"without parent": dict(found)} if found else {}
 
@@ -57,7 +57,7 @@ class Notes:
 class GroupPart:
     """Rows of some labels of a group, written by one Spark job. The column `timelabel` separates the labels.
 
-    `of_nothing`: all inputs were empty, so that there may be no rows. `through`: the row filter to apply to them.
+    `of_nothing`: all inputs were empty, so there may be no rows. `through`: the row filter to apply to the rows.
     """
 
     labels: tuple[datetime, ...]
@@ -68,7 +68,7 @@ class GroupPart:
 
 @dataclass(frozen=True, slots=True)
 class MadeSlices:
-    """Rows of one group, with declared types, not evaluated yet. `schema` is the table's schema after it."""
+    """The rows of a group in their declared types, not evaluated yet. `schema`: the table's schema after the commit."""
 
     parts: Sequence[GroupPart]
     schema: StructType

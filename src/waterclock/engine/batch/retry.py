@@ -26,27 +26,26 @@ def carry_out_with_retries(work: RunContext, group: Group, now: datetime) -> tup
     Transient errors are retried with growing waits. Permanent errors are not, nor is a batch whose JVM has ended. A
     group of several labels that fails is split into halves, and these again, until each bad label is alone and blocks
     no others. Labels that a rule holds are known, and are separated at once. At the end, a claim of the group is open
-    only if its outcome is unknown. Raises  E701 to E704 where Spark does not start: before any claim, and the same for
-    every group of the run
+    only if its outcome is unknown. Raises E701 to E704 if Spark does not start, before anything is claimed.
     """
     work.sessions.root()
     return tuple(_make_in_parts(work, group, now))
 
 
 def _make_in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[GroupReport]:
-    report = _try(work, group, now)
+    report = _run_with_retries(work, group, now)
     count = len(group.batches)
     if report.error is None or _is_final(report) or count == 1:
         yield report
         return
-    parts, said = _split_group(group, report.error, in_order=work.flow.tables[group.table].is_in_label_order)
-    work.listener.on_message(f"{group.table}: {said}")
+    parts, message = _split_group(group, report.error, in_order=work.flow.tables[group.table].is_in_label_order)
+    work.listener.on_message(f"{group.table}: {message}")
     for batches in parts:
         yield from _make_in_parts(work, dataclasses.replace(group, batches=batches), now)
 
 
 def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tuple[list[tuple[Batch, ...]], str]:
-    """Split a failed group, and describe how: into halves, or into the labels that are not held and each held one.
+    """Split a failed group: into halves, or into the labels that are not held and each held one. Also describe how.
 
     `in_order`: each label waits for earlier ones, so that only halves in order are possible.
     """
@@ -59,13 +58,13 @@ def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tup
             parts = [*([others] if others else []), *((batch,) for batch in held)]
             return parts, f"{len(held)} of {count} labels are held; tried {how}"
     how = "one by one" if count == 2 else "in two parts"
-    said = f"{count} labels failed together ({_format_cause(error)}); tried again {how}"
-    return [batches[: count // 2], batches[count // 2 :]], said
+    message = f"{count} labels failed together ({_format_cause(error)}); tried again {how}"
+    return [batches[: count // 2], batches[count // 2 :]], message
 
 
-def _try(work: RunContext, group: Group, now: datetime) -> GroupReport:
+def _run_with_retries(work: RunContext, group: Group, now: datetime) -> GroupReport:
     retrying = Retrying(
-        retry=retry_if_result(_may_pass),
+        retry=retry_if_result(_is_retryable),
         stop=stop_after_attempt(work.settings.attempts),
         wait=wait_exponential(multiplier=work.settings.retry_wait, max=60),
         before_sleep=lambda state: _report_retry(work, group, state),
@@ -79,7 +78,7 @@ def _is_final(report: GroupReport) -> bool:
     return report.is_of_other_runner or lost_spark(report.error)
 
 
-def _may_pass(report: GroupReport) -> bool:
+def _is_retryable(report: GroupReport) -> bool:
     error = report.error
     return error is not None and error.transient and not _is_final(report)
 

@@ -33,12 +33,12 @@ ROW_LABEL = "_waterclock_label"
 
 
 def can_restore_rows(work: RunContext, table: Table, batch: Batch) -> bool:
-    """Return whether rows of older labels can become visible again: only if a MERGE delivered this label before."""
+    """Return whether rows of older labels can become visible again: if a MERGE has delivered this label before."""
     return has_keys_across_labels(table) and bool(work.ledger.reads.slices(table.name, batch.label, batch.window.end))
 
 
 def has_keys_across_labels(table: Table) -> bool:
-    """Return whether a MERGE delivers labels whose rows may replace rows of other labels."""
+    """Return whether a publish delivers labels one by one by a MERGE whose rows may replace rows of other labels."""
     is_keyed = table.is_delivered_by_label and table.mode is Mode.MERGE
     return is_keyed and TIMELABEL not in {key.lower() for key in table.keys}
 

@@ -38,13 +38,13 @@ FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 
 def row_filter_of(table: Table) -> RowFilter | None:
-    """Return the table's row filter, or None if no check removes rows, or counts bad keys, types or parents."""
+    """Return the table's row filter. None if no check removes rows, or counts broken keys, types or references."""
     if not marks_rows(table) and key_ladder(table)[0].most is None:
         return None
     checks = checks_of(table)
     by_key = next((check for check in checks if check.demand is Requirement.KEY), None)
     stays = key_stays(table)
-    # the last row in this order comes first; a row with NULL in it stays only if all have NULL
+    # DESC: the last row in the declared order stays; one with NULL in it stays only if all have NULL
     order = tuple(f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
     row_rules = tuple(_row_rule(table, check) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
@@ -54,7 +54,7 @@ def row_filter_of(table: Table) -> RowFilter | None:
 
 
 def written_filter_of(table: Table, shaped: ConformedRows, past: DataFrame | None = None) -> FilteredRows | None:
-    """Return the filter for rows that are already in their table's columns. `past`: rows of earlier labels."""
+    """Return the filter for rows in their table's columns, or None without one. `past`: rows of earlier labels."""
     row_filter = row_filter_of(table)
     return (
         None

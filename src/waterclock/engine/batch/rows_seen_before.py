@@ -47,9 +47,9 @@ def add_stored_rows(
 ) -> GroupPart:
     """Add the stored rows of windows that a MERGE or TEMPORAL table collects again to the rows read from the source.
 
-    `shaped`: the rows read, in the table's columns, these columns, and the source's conversions of texts. A window
-    whose slice has other columns than the source has now is not changed, and is reported: a column that is missing from
-    a slice keeps its older value. Cost: a scan of the slices of these windows, and one shuffle of all rows read.
+    `shaped`: the rows read, in the table's columns; these columns; and the SQL with which the source parses texts. If a
+    slice has other columns than the source has now, its window is reported and not changed: a column that is missing
+    from a slice keeps its older value. Cost: a scan of the slices of these windows, and one shuffle of all rows read.
     """
     asked = {batch.label: batch.window.end for batch in group.batches} if group.verb == LOOK_AGAIN else {}
     own = [it for label, end in asked.items() for it in work.ledger.reads.slices(table.name, label, end)]

@@ -24,7 +24,7 @@ _CASE = re.compile(
 def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
     """Build the error for a rule that fails on a row, such as by a division by zero. None for other errors.
 
-    If an expression is in the table's query too, the error is the query's.
+    Also None if the table's query contains the failed expression: the error is then reported as the query's.
     """
     from pyspark.errors import PySparkException
 
@@ -32,25 +32,25 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
         return None
     if (of_type := _not_boolean_error(table, str(raised))) is not None:
         return of_type
-    said = _fragment(raised)
+    fragment = _fragment(raised)
     query = table.query.text if table.query else ""
-    rule = next((each for each in every_rule(table) if said and said in each.expression), None)
-    if rule is None or said in query:
+    rule = next((each for each in every_rule(table) if fragment and fragment in each.expression), None)
+    if rule is None or fragment in query:
         return None
     if (routine := _ROUTINE.search(str(raised))) is not None:
         return _unknown_function_error(table, rule, routine[1])
     return WaterclockError(
         "E757",
-        f"rule {rule.name} of {table.name} has no answer: {said}",
+        f"rule {rule.name} of {table.name} has no answer: {fragment}",
         where=str(rule.place),
         why=first_line(str(raised)),
-        fix=_fix(rule),
+        fix=_suggest_fix(rule),
     )
 
 
-def _not_boolean_error(table: Table, said: str) -> WaterclockError | None:
+def _not_boolean_error(table: Table, message: str) -> WaterclockError | None:
     """Build the error for a rule that is not BOOLEAN, such as only a column of numbers. None for other errors."""
-    found = _CASE.search(said)
+    found = _CASE.search(message)
     if found is None:
         return None
     rule = next((each for each in every_rule(table) if _normalize(each.expression) == _normalize(found[1])), None)
@@ -92,10 +92,10 @@ def _fragment(raised: PySparkException) -> str:
 def first_line(text: str) -> str:
     """Return the first line of Spark's error about a rule, without Spark's advice."""
     # Spark's advice is to turn ANSI mode off, which users cannot and should not do here
-    said = text.strip().partition("\n")[0].partition(" SQLSTATE")[0].partition(" If necessary set ")[0]
-    return said.replace(f", `{READ_BY}`", "")  # a hidden column is no useful hint
+    line = text.strip().partition("\n")[0].partition(" SQLSTATE")[0].partition(" If necessary set ")[0]
+    return line.replace(f", `{READ_BY}`", "")  # a hidden column is no useful hint
 
 
-def _fix(rule: Rule) -> str:
+def _suggest_fix(rule: Rule) -> str:
     calm = "try_divide" if "/" in rule.expression or "%" in rule.expression else "try_cast"
     return f"make it NULL where there is no answer, with {calm} or a CASE; a value other than TRUE breaks the rule"

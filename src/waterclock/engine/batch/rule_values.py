@@ -1,4 +1,4 @@
-"""Evaluates expressions with aggregates over some rows, including k_anonymity() and l_diversity()."""
+"""Evaluates expressions with aggregates over given rows, including k_anonymity() and l_diversity()."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def evaluate_aggregates(rows: DataFrame, texts: Sequence[str], *, as_texts: bool = False) -> list[Any]:
     """Return the value of each expression over some rows, `as_texts` cast to STRING.
 
-    Cost: one job, which scans the rows if an expression has a plain aggregate; and a group-by for each set of columns
-    in measures of groups.
+    Cost: one job, which scans the rows if an expression has a plain aggregate. And a group-by for each set of columns
+    in k_anonymity() or l_diversity().
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
@@ -30,7 +30,7 @@ def evaluate_aggregates(rows: DataFrame, texts: Sequence[str], *, as_texts: bool
 
 
 def _smallest_groups(rows: DataFrame, measures: Sequence[GroupMeasure]) -> Mapping[GroupMeasure, int]:
-    """Return the value of each measure. Cost: one job with one shuffle for each set of columns."""
+    """Return each measure: the smallest group size, or number of distinct values. Cost: a job per set of columns."""
     from pyspark.sql import functions as F  # noqa: N812
 
     found: dict[GroupMeasure, int] = {}

@@ -39,7 +39,7 @@ class SealedGroup:
 
 
 def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlices | None) -> SealedGroup:
-    """Seal the group's slices: write its rows (`made`, or built now), or link those of a publish or a held batch."""
+    """Seal the group's slices: write its rows (`made`, or built here), or link those of a publish or a held batch."""
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.held is not None:
         with attempt.step("seal"):
@@ -57,7 +57,7 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
             asked = evaluate_input_rules(work, attempt.spark, table, pins, claim.number)
     made = made or attempt.make(bound)
     with attempt.step("seal"):
-        written = _write(attempt, claim, made, asked)
+        written = _write_slices(attempt, claim, made, asked)
         asked.clear(attempt.folder)
     manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.sifted else None)
     made.notes.before_commit()
@@ -65,11 +65,11 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
 
 
 def _group_of_links(written: WrittenSlices) -> SealedGroup:
-    """Return a group of slices that were sealed by links. Its source notes come from their manifests."""
+    """Return a group of slices that were sealed by links, with the source notes of their manifests."""
     return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
 
 
-def _write(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRuleResult) -> WrittenSlices:
+def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRuleResult) -> WrittenSlices:
     """Write and seal the slices, one part of the group after the other."""
     table = attempt.table
     manifests: list[Manifest] = []

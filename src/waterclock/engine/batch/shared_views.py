@@ -32,7 +32,7 @@ LABEL = "_waterclock_label"
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """The rows of a view by label, and the read that replaces the view in a query."""
+    """The rows of a SHARED view by label, and the read that stands for the view in a query."""
 
     read: Read
     rows: Mapping[datetime, DataFrame]
@@ -46,7 +46,7 @@ def shared_rows(
     pins: Mapping[Any, tuple[PinnedRead, ...]],
     rows_of: Callable[[Table, Batch, tuple[PinnedRead, ...]], DataFrame],
 ) -> dict[TableReference, SharedView]:
-    """Map the SHARED views that a table reads to their rows, if other tables still need them too.
+    """Map the SHARED views that a table reads to their rows, if other tables have yet to read the same rows.
 
     `rows_of` makes the rows of one window. Views that fail, or cannot be written, are left out.
     """
@@ -56,14 +56,14 @@ def shared_rows(
     for reference in references:
         others = [name for name in readers.get(reference.shared or "", ()) if name != table.name]
         if any(_needs_windows(work, other, batches) for other in others):
-            rows = _rows(work, spark, table, rows_of_view(reference), batches, pins, rows_of)
+            rows = _compute_view_rows(work, spark, table, rows_of_view(reference), batches, pins, rows_of)
             if rows is not None:
                 found[reference] = SharedView(Read(f"{reference.shared}@{len(found)}"), rows)
     return found
 
 
 def _needs_windows(work: RunContext, name: str, batches: Sequence[Batch]) -> bool:
-    """Return whether the table `name` also makes one of these windows, and has not made it yet."""
+    """Return whether the table `name` has one of these windows as well, and has yet to make it."""
     cadence = work.flow.tables[name].cadence
     alike = [batch.label for batch in batches if cadence.window_of(batch.label) == batch.window]
     if not alike:
@@ -74,7 +74,7 @@ def _needs_windows(work: RunContext, name: str, batches: Sequence[Batch]) -> boo
     return any(label in again or not facts.covered.covers_instant(label) for label in alike)
 
 
-def _rows(
+def _compute_view_rows(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -88,7 +88,7 @@ def _rows(
     read = set(list_reads(query))
     own = {batch.label: tuple(each for each in pins[batch.label] if each.read in read) for batch in batches}
     view = replace(table, query=query, function=None, choices=(), fold=None, reads=tuple(read))
-    by_key = {_key(work, query, batch, own[batch.label]): batch for batch in batches}
+    by_key = {_rows_key(work, query, batch, own[batch.label]): batch for batch in batches}
 
     def make(folder: str, keys: Sequence[str]) -> str:
         frames = [
@@ -102,14 +102,14 @@ def _rows(
     found = work.shared.find_or_make(tuple(by_key), make)
     if found is None:
         return None
-    frames = {place: _frame(spark, *place) for place in dict.fromkeys(found)}
+    frames = {place: _read_view_rows(spark, *place) for place in dict.fromkeys(found)}
     return {
         batch.label: frames[place].where(F.col(LABEL) == batch.window.label).drop(LABEL)
         for batch, place in zip(by_key.values(), found, strict=True)
     }
 
 
-def _frame(spark: SparkSession, folder: str, schema: str) -> DataFrame:
+def _read_view_rows(spark: SparkSession, folder: str, schema: str) -> DataFrame:
     from pyspark.sql.types import StringType, StructType
 
     # Spark puts the partition column last, and makes all columns nullable
@@ -117,12 +117,12 @@ def _frame(spark: SparkSession, folder: str, schema: str) -> DataFrame:
     return spark.read.schema(StructType(fields).add(LABEL, StringType())).parquet(folder)
 
 
-def _key(work: RunContext, query: Query, batch: Batch, pins: tuple[PinnedRead, ...]) -> str:
+def _rows_key(work: RunContext, query: Query, batch: Batch, pins: tuple[PinnedRead, ...]) -> str:
     """Return the key of a label's rows: a hash of the view's text, functions, variables, window and inputs."""
     text = "\x1e".join(splice(part, lambda read: f"<{read}>").text for part in query.branches or (query,))
     functions = [
         (each.name, each.parameters, each.returns, each.body, each.python) for each in work.flow.functions.values()
     ]
     read = [(str(each.read), each.input.low, each.input.high, each.input.content) for each in pins]
-    said = repr((text, functions, sorted(work.project.variables.items()), batch.window, read))
-    return blake2b(said.encode(), digest_size=12).hexdigest()
+    text_of_key = repr((text, functions, sorted(work.project.variables.items()), batch.window, read))
+    return blake2b(text_of_key.encode(), digest_size=12).hexdigest()

@@ -36,7 +36,7 @@ def state_delivered(
     state, or of all sealed slices, with a shuffle for a MERGE.
 
     Raises:
-        WaterclockError: E387 where the sealed slice of a delivered label is gone.
+        WaterclockError: E387 if the sealed slice of a delivered label is gone.
     """
     if not table.is_delivered_by_label:
         if table.mode is not Mode.MERGE:
@@ -62,19 +62,19 @@ def _read_staged_manifests(work: RunContext, table: Table, sealed: Sequence[Mani
         if piece.label in replaced or not piece.slice_path or (dropped is not None and piece.label < dropped):
             continue
         if not is_sealed(folder, piece.slice_path):
-            raise _unknown(table, piece, sealed[-1])
+            raise _missing_slice_error(table, piece, sealed[-1])
         found.append(read_manifest(folder, piece.slice_path))
     return found
 
 
 def _find_drop_boundary(work: RunContext, table: Table) -> datetime | None:
-    """Return the instant before which RETAIN dropped a destination's label tables, or None."""
+    """Return the instant before which RETAIN dropped the destination's label tables. None if it dropped none."""
     if table.destination is None or not is_behind(table.destination):
         return None
     return work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
 
 
-def _unknown(table: Table, piece: Slice, new: Manifest) -> WaterclockError:
+def _missing_slice_error(table: Table, piece: Slice, new: Manifest) -> WaterclockError:
     return WaterclockError(
         "E387",
         f"the rows of {label_of(piece.label)} in {table.name} are not known",

@@ -50,8 +50,8 @@ def step_rows(
         start=window.start,
         end=window.end,
         label=window.label,
-        watermark=_mark(reads.get(BEFORE)),
-        next_watermark=_mark(reads.get(AFTER)),
+        watermark=_newest_watermark(reads.get(BEFORE)),
+        next_watermark=_newest_watermark(reads.get(AFTER)),
     )
     columns = ", ".join(f"{quote_name(column.name)} {column.type}" for column in table.columns.named)
     schema = spark.createDataFrame([], columns).toArrow().schema
@@ -60,7 +60,7 @@ def step_rows(
     return state.groupBy(*keys).cogroup(rows.groupBy(*keys)).applyInArrow(call, columns)
 
 
-def _mark(frame: DataFrame | None) -> Any:
+def _newest_watermark(frame: DataFrame | None) -> Any:
     """Return the newest watermark, in UTC. None without a frame or without rows. Cost: a job over a small table."""
     return None if frame is None else frame.selectExpr("max(watermark) AS at").toArrow().column("at")[0].as_py()
 
@@ -103,7 +103,7 @@ def _wrap_per_key(  # self-contained: Spark's workers may not have waterclock in
         try:
             return pa.Table.from_pylist(given, schema=schema)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            said = str(error).replace("|", " ").replace("\n", " ")
-            raise ValueError(f"wc.stateful: {name} returned a value of another type | {said} |") from error
+            message = str(error).replace("|", " ").replace("\n", " ")
+            raise ValueError(f"wc.stateful: {name} returned a value of another type | {message} |") from error
 
     return by_key

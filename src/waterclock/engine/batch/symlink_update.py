@@ -15,7 +15,7 @@ def keep_manifest(work: RunContext, table: Table) -> None:
     try:
         symlinks.follow(work.folder(table))
     except Exception as raised:  # noqa: BLE001 - the rows are committed; the manifest is updated later
-        said = to_error(raised, where=table.name).what
+        cause = to_error(raised, where=table.name).what
         work.listener.on_message(
-            f"{table.name}: its symlink manifest is out of date until the next commit or `waterclock maintain`: {said}"
+            f"{table.name}: its symlink manifest is out of date until the next commit or `waterclock maintain`: {cause}"
         )

@@ -42,14 +42,14 @@ def table_findings(
     rules = [rule for rule in list_batch_rules(table) if rule.scope is Scope.TABLE]
     if not rules:
         return
-    found = _answers(work, spark, table, sealed, pinned, rules)
+    found = _evaluate_table_rules(work, spark, table, sealed, pinned, rules)
     what = "the destination" if table.kind is Kind.PUBLISH else "the table"
     for rule in rules:
         if found.get(rule.name) is not True:
             yield rule.action, f"{rule.name}: {what} would not be ({rule.expression})"
 
 
-def _answers(
+def _evaluate_table_rules(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -84,7 +84,7 @@ def _frame_with_slices(work: RunContext, spark: SparkSession, table: Table, seal
 
 
 def _find_kept_start(work: RunContext, table: Table, sealed: Sequence[Manifest]) -> datetime:
-    """Return the first window that readers see once the slices are committed, given drops and RETAIN."""
+    """Return the first window that readers see once the slices are committed: neither dropped nor beyond RETAIN."""
     dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
     newest = work.ledger.reads.newest(table.name)
     ends = [*(table.cadence.next(each.label) for each in sealed), *([newest.end] if newest else [])]

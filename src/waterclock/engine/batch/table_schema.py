@@ -1,4 +1,4 @@
-"""Finds the schema of a table: that of its existing rows, and that after a batch."""
+"""Finds the schema of a table: the current one, and the one after a batch."""
 
 from __future__ import annotations
 

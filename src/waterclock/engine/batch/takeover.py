@@ -1,4 +1,4 @@
-"""Resolves claims of unknown outcome: a kill is committed, then the log shows whether the claim's data came first."""
+"""Resolves claims of unknown outcome by a kill: a log entry that prevents their commit, unless that came first."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def _close_undeclared(work: RunContext, claim: Claim) -> bool:
 def _unsettled_claim_error(table: Table, claim: Claim, raised: Exception) -> WaterclockError:
     """Build the error for a claim of unknown outcome, with the reason why the outcome could not be determined."""
     where = f"{table.name}@{label_of(claim.request.labels[0])}"
-    said = to_error(raised, where=where)
+    cause = to_error(raised, where=where)
     return WaterclockError(
-        said.code,
-        f"claim {claim.number} of {table.name} cannot be resolved yet: {said.what}",
+        cause.code,
+        f"claim {claim.number} of {table.name} cannot be resolved yet: {cause.what}",
         where=where,
-        why=": ".join(part for part in (said.where if said.where != where else None, said.why) if part) or None,
-        fix=said.fix,
-        transient=said.transient,
+        why=": ".join(part for part in (cause.where if cause.where != where else None, cause.why) if part) or None,
+        fix=cause.fix,
+        transient=cause.transient,
     )
 
 
@@ -112,7 +112,7 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     version, labels = committed
     folder = work.folder(table)
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
-    results = _results(table, folder, manifests, version)
+    results = _build_results(table, folder, manifests, version)
     work.ledger.claims.record_done(claim, results)
     _record_releases(work, table, claim, results)
     if table.kind is not Kind.PUBLISH:
@@ -140,10 +140,10 @@ def _kill_or_find_commit(work: RunContext, table: Table, claim: Claim) -> tuple[
     return found.version, [instant_of(label) for label in named] or claim.request.labels
 
 
-def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
+def _build_results(table: Table, folder: str, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
     """Build the results to record for a claim's labels, from its claim record.
 
-    If there is none, they are built from the manifests: without warnings, measures and the author of a release.
+    Without a record they are built from the manifests, and have no warnings, measures or author of a release.
     """
     left = next((found for it in manifests if (found := read_claim_record(folder, it.slice_path)) is not None), None)
     known = {result.label: result for result in (left[1] if left else ())}
@@ -175,11 +175,13 @@ def _build_result(table: Table, manifest: Manifest) -> BatchResult:
 
 
 def _record_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
-    """Record in the audit trail who released a held batch, and why, as its runner no longer can."""
+    """Record in the audit trail who released a held batch, and why, since its own runner has ended."""
     for result in results:
-        if said := result.measures.get("released"):
-            release = {"why": said["why"], "claim": claim.number}
-            work.ledger.past.add_event("released", who=said["by"], table=table.name, label=result.label, data=release)
+        if released := result.measures.get("released"):
+            release = {"why": released["why"], "claim": claim.number}
+            work.ledger.past.add_event(
+                "released", who=released["by"], table=table.name, label=result.label, data=release
+            )
 
 
 def parse_snapshot_start(manifest: Manifest) -> datetime | None:

@@ -59,8 +59,8 @@ def transform_parts(
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
     # not shared: views of partial batches, of open windows, and of batches whose rules filter their inputs
     if not batches[0].missing and table.open_of is None and not table.input_rules:
-        shared = shared_rows(work, spark, table, batches, pins, partial(_rows_of, work, spark))
-    if shared or len(batches) == 1 or table.query is None or table.late_rows or _flats(table):
+        shared = shared_rows(work, spark, table, batches, pins, partial(_window_rows, work, spark))
+    if shared or len(batches) == 1 or table.query is None or table.late_rows or _flat_reads(table):
         return _query_one_by_one(work, spark, table, batches, pins, shared, absent)
     for share in split_batches(work, batches, pins):
         rows = _query_at_once(work, spark, table, share, pins) if len(share) > 1 else None
@@ -98,14 +98,14 @@ def _query_one_by_one(
     for start in range(0, len(batches), MOST_WINDOWS_OF_A_UNION):
         share = batches[start : start + MOST_WINDOWS_OF_A_UNION]
         frames = [
-            set_label(_rows_of(work, spark, table, batch, pins[batch.label], shared, absent), batch.window.label)
+            set_label(_window_rows(work, spark, table, batch, pins[batch.label], shared, absent), batch.window.label)
             for batch in share
         ]
         parts.append((share, reduce(lambda left, right: left.unionByName(right), frames)))
     return parts
 
 
-def _rows_of(
+def _window_rows(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -125,7 +125,7 @@ def _rows_of(
     counted = None
     if absent is not None and own.query is not None and find_single_flat(own.query) is not None:
         counted = partial(absent.observe, batch.label)
-    frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
+    frames |= flat_frames(work, spark, _flat_reads(own), reads, frames, counted)
     frames = filter_query_inputs(table, frames) if table.input_rules else frames
     if table.late_rows is not None:
         return find_rejected_late_rows(work, table, table.late_rows, batch, frames[table.reads[0]])
@@ -137,7 +137,7 @@ def _rows_of(
     return rows
 
 
-def _flats(table: Table) -> tuple[Flat, ...]:
+def _flat_reads(table: Table) -> tuple[Flat, ...]:
     """Return the FLAT reads of a transform."""
     if table.function is None:
         return flats_of(table.query) if table.query is not None else ()

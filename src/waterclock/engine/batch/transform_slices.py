@@ -69,7 +69,7 @@ def transform_slices(
 def _read_own_past(
     work: RunContext, spark: SparkSession, table: Table, bound: BoundInputs, batches: Sequence[Batch]
 ) -> DataFrame | None:
-    """Return the table's own rows of the earlier labels that its KEY covers, or None if there are none."""
+    """Return the table's own rows of earlier labels in which its KEY must not repeat, or None if there are none."""
     found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
     if not found or not any(each.rows for each in found[0].slices):
         return None

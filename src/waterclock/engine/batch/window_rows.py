@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The window of some rows, and whether they are made without some of its inputs (PARTIAL)."""
+    """The window for which rows are made, and whether some of its inputs are missing (PARTIAL)."""
 
     window: Window
     is_partial: bool
@@ -66,7 +66,7 @@ def compute_rows(
 def union_by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
     """Combine the branches of a UNION ALL BY NAME.
 
-    If a TEMPORAL table needs it, a column lists the columns that a row's branch does not have.
+    For a TEMPORAL table with value columns, an extra column lists the columns that a row's branch is missing.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -96,12 +96,12 @@ def _sql_rows(
     spliced = splice(query, names.__getitem__)
     register_functions(spark, work.root, work.flow, [spliced.text], work.keys)
     try:
-        return build_query_frame(spark, spliced.text, _arguments(work, spliced.text, of))
+        return build_query_frame(spark, spliced.text, _query_arguments(work, spliced.text, of))
     except Exception as raised:
         raise to_error(raised, where=where, spliced=spliced) from raised
 
 
-def _arguments(work: RunContext, text: str, of: _Window) -> dict[str, Any]:
+def _query_arguments(work: RunContext, text: str, of: _Window) -> dict[str, Any]:
     values = {
         "wc_window_start": of.window.start,
         "wc_window_end": of.window.end,
@@ -150,20 +150,21 @@ def _python_rows(
     return result
 
 
-def require_time(table: Table, said: Watermark, frames: Mapping[Any, DataFrame]) -> None:
+def require_time(table: Table, watermark: Watermark, frames: Mapping[Any, DataFrame]) -> None:
     """Raise E715 if the rows have no column of the watermark, or its time column is no TIMESTAMP."""
     read, rows = next((read, frame) for read, frame in frames.items() if read.kind is ReadKind.PLAIN)
     types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
-    absent = [name for name in (said.column, *said.per) if name.lower() not in types]
-    found = types.get(said.column.lower())
+    absent = [name for name in (watermark.column, *watermark.per) if name.lower() not in types]
+    found = types.get(watermark.column.lower())
     if not absent and found == "timestamp":
         return
-    what = f"{read.table} has no column {absent[0]}" if absent else f"{said.column} of {read.table} is {found}"
+    what = f"{read.table} has no column {absent[0]}" if absent else f"{watermark.column} of {read.table} is {found}"
     near = did_you_mean(absent[0], rows.columns) if absent else None
     raise WaterclockError(
         "E715",
         what if absent else f"{what}, not TIMESTAMP",
         where=str(table.place),
-        why=f"WATERMARK measures the progress of {read.table} by {said.column}",
-        fix=near or f"declare {said.column} TIMESTAMP in the columns of {read.table}, then `waterclock rebuild --all`",
+        why=f"WATERMARK measures the progress of {read.table} by {watermark.column}",
+        fix=near
+        or f"declare {watermark.column} TIMESTAMP in the columns of {read.table}, then `waterclock rebuild --all`",
     )

@@ -16,7 +16,7 @@ STAMP_RESOLUTION = timedelta(seconds=1)
 def assign_items(
     items: Iterable[Item], windows: Sequence[Window], sealed: IntervalSet, *, others_open: Sequence[Window] = ()
 ) -> Mapping[datetime, tuple[Item, ...]]:
-    """Map the label of each of `windows` (oldest first) to its items; an empty tuple if it has none.
+    """Map the label of each of `windows` (oldest first) to its items. A window without items gets an empty tuple.
 
     An item belongs to the window of its stamp. If that window is sealed, or is before the oldest open one, the item
     goes into the oldest open window, so that no late item is lost. `others_open` are open windows that are not being

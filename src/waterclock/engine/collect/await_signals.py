@@ -36,7 +36,7 @@ def is_given_up(table: Table, window: Window, now: datetime) -> bool:
 
 
 def require_signs(work: RunContext, table: Table, windows: Iterable[Window]) -> None:
-    """Raise an error for windows whose awaited sign has not arrived. Raises  E826."""
+    """Raise E826 if the sign that AWAIT waits for has not arrived for one of `windows`."""
     awaits = None if table.source is None else table.source.awaits
     if awaits is None or (missing := next((each for each in windows if not has_sign(work, table, each)), None)) is None:
         return

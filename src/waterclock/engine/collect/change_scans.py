@@ -1,8 +1,8 @@
 """Scans a source for past windows that changed, and stores the position of the scan with its batch.
 
-The notes of a scan cover the windows that are unchanged or that its own claim collects. They are in the manifest of the
-batch's slices, so they become valid together with these, or never. If several scans cover a window, the newest counts.
-An older one would only report changes that are already collected.
+A scan's notes say which windows it found unchanged or collects itself. They are in the manifest of the batch's slices,
+so they become valid together with these, or never. If several scans cover a window, the newest counts: an older one
+would only report changes that are already collected.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ChangeScan:
 
     @property
     def scanned_claims(self) -> Mapping[datetime, int]:
-        """The claims of the windows to collect again, by label, as of the scan; the new claim checks them.
+        """Maps each window to collect again to its claim at the scan. The new claim fails if that has changed.
 
         Empty if another runner may change these windows meanwhile.
         """
@@ -64,7 +64,8 @@ class ChangeScan:
 class ScanNotes:
     """The scan notes of one batch: for its own window and, with the first batch of a group, for past windows.
 
-    `at` is the time of the scan. If `of_all` is None, there are no notes.
+    `at` is the time of the scan. `of_all`, `of_own` and `of_past` are the source's marks: of the scan as a whole, of
+    the own window and of each past window. If `of_all` is None, there are no notes.
     """
 
     at: datetime
@@ -111,12 +112,12 @@ def _query_changes(
 def compute_scan_key(table: Table, source: Source) -> str:
     """Return a hash of a source's declaration. The notes of scans with another hash are ignored."""
     options = sorted((name, str(value)) for name, value in source.unit.options.items())
-    said = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
-    return blake2b(said.encode(), digest_size=8).hexdigest()
+    text = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str) -> dict[datetime, Mark]:
-    """Map each window's start to the newest scan's notes on it. Windows that were never scanned are left out.
+    """Map each window's start to the mark that the newest scan stored for it. Windows never scanned are left out.
 
     `by` is the key of the current declaration (`compute_scan_key`).
     """
@@ -152,17 +153,17 @@ def read_note(label: datetime, source: Mapping[str, Any], by: str) -> ScanNotes:
 
 
 def marks_of(windows: Sequence[Window], noted: Iterable[ScanNotes]) -> dict[datetime, Mark]:
-    """Map each window's start to the notes of the newest scan that covers it. `windows` are in ascending order."""
+    """Map each window's start to the mark of the newest scan that covers it. `windows` are in ascending order."""
     left = [window.start for window in windows]
     marks: dict[datetime, Mark] = {}
-    for look in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
-        at = bisect_left(left, look.label)
-        if at < len(left) and left[at] == look.label:
-            marks[left.pop(at)] = Mark(look.of_all, look.of_own)
-        for low, high in look.past:
+    for notes in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
+        at = bisect_left(left, notes.label)
+        if at < len(left) and left[at] == notes.label:
+            marks[left.pop(at)] = Mark(notes.of_all, notes.of_own)
+        for low, high in notes.past:
             first, end = bisect_left(left, low), bisect_left(left, high)
             for start in left[first:end]:
-                marks[start] = Mark(look.of_all, look.of_past.get(label_of(start)))
+                marks[start] = Mark(notes.of_all, notes.of_past.get(label_of(start)))
             del left[first:end]
         if not left:
             break
@@ -177,7 +178,7 @@ def notes_of(
     past: Sequence[Slice],
     changed: Mapping[datetime, str],
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Build the notes by label: the position of the scan for the group's labels, the reason for changed past ones.
+    """Build scan notes by label: the scan's position for the group's labels, and the reason for changed past labels.
 
     The notes on all past windows are stored with the first of the group's labels.
     """

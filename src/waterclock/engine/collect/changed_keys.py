@@ -1,4 +1,4 @@
-"""Completes rows of a change log whose key was changed: large unchanged values are copied from the old key's row."""
+"""Completes rows of a change log whose key changed: large unchanged values are copied from the row of the old key."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def complete_moved_rows(rows: DataFrame, own: DataFrame | None, keys: Sequence[s
     spark = rows.sparkSession
     by_name = {field.name.lower(): field for field in rows.schema.fields}
     key_fields = [by_name[key.lower()] for key in keys]
-    given_up = {_key(row, [f"{_WAS}{at}" for at, _ in enumerate(keys)]) for row in asked.values()}
+    given_up = {_key_values(row, [f"{_WAS}{at}" for at, _ in enumerate(keys)]) for row in asked.values()}
     known = F.broadcast(spark.createDataFrame(list(given_up), StructType(key_fields)))
     there = rows.join(known, list(keys), "left_semi").select(LSN, SEQ, OP, MISSING, *map(quote_name, [*keys, *names]))
-    found = _values(asked, there.collect(), _own_values(own, known, keys, names), keys, names)
+    found = _moved_values(asked, there.collect(), _own_values(own, known, keys, names), keys, names)
     fields = [by_name[LSN], by_name[SEQ], *(StructField(f"{_MOVED}{at}", by_name[name.lower()].dataType)
               for at, name in enumerate(names))]  # fmt: skip
     values = spark.createDataFrame(
@@ -63,10 +63,10 @@ def _own_values(
     there = {name.lower(): name for name in own.columns}
     present = [name for name in names if name.lower() in there]
     rows = own.join(known, list(keys), "left_semi").select(*map(quote_name, [*keys, *present])).collect()
-    return {_key(row, keys): {name: row[there[name.lower()]] for name in present} for row in rows}
+    return {_key_values(row, keys): {name: row[there[name.lower()]] for name in present} for row in rows}
 
 
-def _values(
+def _moved_values(
     asked: Mapping[_Place, Row],
     rows: Sequence[Row],
     held: dict[_Key, dict[str, Any]],
@@ -82,15 +82,15 @@ def _values(
     for place in sorted({*asked, *by_place}):
         row, moved = by_place.get(place), asked.get(place)
         if moved is not None:
-            before = held.get(_key(moved, [f"{_WAS}{at}" for at, _ in enumerate(keys)]), {})
+            before = held.get(_key_values(moved, [f"{_WAS}{at}" for at, _ in enumerate(keys)]), {})
             found[place] = {name: before.get(name) for name in moved[MISSING]}
         if row is None or row[OP] in {"delete", "truncate"}:
             continue
         lacks = set(row[MISSING])
         own = {name: row[name] for name in names if name not in lacks}
-        held[_key(row, keys)] = {**held.get(_key(row, keys), {}), **own, **found.get(place, {})}
+        held[_key_values(row, keys)] = {**held.get(_key_values(row, keys), {}), **own, **found.get(place, {})}
     return found
 
 
-def _key(row: Row, names: Sequence[str]) -> _Key:
+def _key_values(row: Row, names: Sequence[str]) -> _Key:
     return tuple(bytes(value) if isinstance(value := row[name], bytearray) else value for name in names)

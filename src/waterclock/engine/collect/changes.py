@@ -1,7 +1,7 @@
 """Builds complete rows from a source's change log, one for each key and time.
 
-The log omits values. A large value that an update did not change is that of the previous change, or of the table. So
-are the values of a deleted row. A truncate deletes every key that exists.
+The log omits large values that an update did not change, and the values of deleted rows. They are filled from the key's
+previous change, or from the table. A truncate deletes every key that exists.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def gather_changes(
     read = collector.read_changes(spark, unit, request, columns_to_request(table), table.cadence.zone)
     read = replace(read, noted={**read.noted, READ_AT: work.real_now().isoformat()})
     try:
-        for said in read.said:
-            work.report_once(said)
+        for message in read.said:
+            work.report_once(message)
         rows = _complete_rows(table, read, _read_own_rows(work, spark, table))
     except BaseException:
         read.collected.close()
@@ -79,7 +79,7 @@ def may_be_committed(work: RunContext, table: str) -> bool:
 
 
 def newest_notes(work: RunContext, table: Table) -> Mapping[str, Any] | None:
-    """Return the notes of the last read of the change log, even if its batch failed. None before the first read.
+    """Return the notes of the newest committed read of the change log. None before the first one.
 
     A label that was made again from stored rows, or a released held one, has the position of its original read. Other
     batches may have read further since.
@@ -102,7 +102,7 @@ def _last_read(noted: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 
 def _generate_name(work: RunContext, table: Table) -> str:
-    """Generate the name of an object to create at the source, and record it first, to find it after a crash."""
+    """Generate the name of an object to create at the source. Record it first, so that it is found after a crash."""
     name = f"waterclock_{''.join(sign for sign in table.name.lower() if sign.isascii() and sign.isalnum())[:32]}"
     name = f"{name}_{secrets.token_hex(6)}"
     unit = table.source.unit if table.source else None
@@ -129,7 +129,7 @@ def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read:
 
 
 def _close_read(work: RunContext, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
-    """Close a read. The source's object for a snapshot of a failed batch is removed, unless a commit may follow."""
+    """Close a read. If its batch failed and no commit may follow, remove the source's object that it created."""
     read.collected.close()
     if read.whole_at is None or may_be_committed(work, table.name):
         return
@@ -171,7 +171,7 @@ def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> Da
 
 
 def has_row_rules(table: Table) -> bool:
-    """Return whether a rule applies to single rows. If so, deleted rows need all their values."""
+    """Return whether a rule of the table applies to single rows. If so, deleted rows need all their values."""
     of_columns = any(column.is_not_null or column.rules for column in table.columns.named)
     return of_columns or any(rule.scope is Scope.ROW for rule in table.rules)
 

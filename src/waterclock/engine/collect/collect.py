@@ -50,17 +50,17 @@ def read_source_windows(
     now: datetime,
     owned: Owned | None = None,
 ) -> CollectResult:
-    """Read the group's windows from the table's source. Nothing is evaluated yet unless the source is small.
+    """Read the group's windows from the table's source. The rows are evaluated later, unless the source is small.
 
     `again` are done windows that LOOKBACK reads again. `owned` maps labels to their ranges of a log (see `positions`).
     """
     gathered = _gather_rows(work, spark, table, group, again, now, owned)
     for note in gathered.collected.notes:
         work.report_once(f"{table.name}: {note}")
-    return replace(gathered, collected=replace(gathered.collected, values=_values(work, table)))
+    return replace(gathered, collected=replace(gathered.collected, values=_text_parsers(work, table)))
 
 
-def _values(work: RunContext, table: Table) -> dict[str, str]:
+def _text_parsers(work: RunContext, table: Table) -> dict[str, str]:
     """Map typed columns to the SQL with which the source parses their text, if an invalid value quarantines its row."""
     loose = loose_types(table)
     if table.source is None or not loose:
@@ -94,15 +94,15 @@ def _gather_rows(
         return reread_labels(work, spark, table, group, unit, collector)
     require_signs(work, table, (batch.window for batch in group.batches))
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
-        return _arrivals(work, spark, table, group, now, unit, collector)
+        return _read_arrivals(work, spark, table, group, now, unit, collector)
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, PositionCollector):
-        return _ranges(spark, table, group, owned or {}, unit, collector)
+        return _read_ranges(spark, table, group, owned or {}, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
-        return _windows(spark, table, group, again, unit, collector)
+        return _read_windows(spark, table, group, again, unit, collector)
     if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
         return gather_changes(work, spark, table, group, unit, collector)
     if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
-        return _snapshot(spark, table, group, now, unit, collector)
+        return _read_snapshot(spark, table, group, now, unit, collector)
     raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")
 
 
@@ -115,7 +115,7 @@ def explain_source_error(work: RunContext, table: Table, error: BaseException) -
     return collector.explain(unit, columns_to_request(table), error) or error
 
 
-def _windows(
+def _read_windows(
     spark: SparkSession,
     table: Table,
     group: Group,
@@ -126,22 +126,22 @@ def _windows(
     windows, time = windows_read(group, again), None if table.source is None else table.source.time_column
     request = WindowRequest(time or "", windows, slack=slack_of(table, windows[-1].end))
     collected = collector.read_windows(spark, unit, request, columns_to_request(table), table.cadence.zone)
-    noted = {window.start: _read(collected.source) for window in windows}
+    noted = {window.start: _rename_items(collected.source) for window in windows}
     return CollectResult(collected, noted)
 
 
-def _snapshot(
+def _read_snapshot(
     spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
 ) -> CollectResult:
     collected = collector.read_snapshot(spark, unit, columns_to_request(table), table.cadence.zone, now=now)
-    stands = group.batches[-1].stands_from
-    noted = {**_read(collected.source), "looked_at": now.isoformat()}
-    if stands is not None:
-        noted["stands_from"] = stands.isoformat()
+    stands_from = group.batches[-1].stands_from
+    noted = {**_rename_items(collected.source), "looked_at": now.isoformat()}
+    if stands_from is not None:
+        noted["stands_from"] = stands_from.isoformat()
     return CollectResult(collected, {batch.label: noted for batch in group.batches})
 
 
-def _arrivals(
+def _read_arrivals(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -173,7 +173,7 @@ def _arrivals(
     return CollectResult(collected, source, partial(_archive, table, collector, unit, to_archive))
 
 
-def _ranges(
+def _read_ranges(
     spark: SparkSession, table: Table, group: Group, owned: Owned, unit: Unit, collector: PositionCollector
 ) -> CollectResult:
     by_label = {batch.label: owned.get(batch.label, ()) for batch in group.batches}
@@ -198,8 +198,8 @@ def _item_to_dict(item: Item) -> dict[str, Any]:
     return {"name": item.name, "size": item.size, "stamp": item.stamp.isoformat()}
 
 
-def _read(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a read's notes with `items` renamed to `read`, since other labels may read the same items."""
+def _rename_items(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a read's notes with `items` renamed to `read`: other labels may read the same items."""
     return {"read" if name == "items" else name: value for name, value in source.items()}
 
 

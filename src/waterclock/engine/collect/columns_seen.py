@@ -41,7 +41,7 @@ class FittedRows:
 
 @dataclass(frozen=True, slots=True)
 class SourceChanges:
-    """Changes of a source's columns: `new` has the columns of each label with a change, `holds` why a label is held."""
+    """Changes of a source's columns: `new` maps changed labels to columns, `holds` maps held labels to reasons."""
 
     new: Mapping[datetime, Mapping[str, Any]]
     holds: Mapping[datetime, str]
@@ -53,8 +53,8 @@ def find_source_changes(
     """Find columns of the source that are in no recorded schema version, and report the changes.
 
     `labels` are those of the group, without the past windows that LOOKBACK reads again. Unless the source reports the
-    columns of each label, a change is recorded for the first label. Raises  E770 where ON SCHEMA CHANGE says FAIL,
-    naming the first label with a change
+    columns of each label, a change is recorded for the first label. Raises E770 with the first changed label if ON
+    SCHEMA CHANGE is FAIL.
     """
     seen = {label: columns for label, columns in _list_seen_columns(collected, labels).items() if columns}
     if not seen:
@@ -88,7 +88,7 @@ def _is_known(versions: Sequence[SchemaVersion], label: datetime, columns: Mappi
 def add_columns_to_notes(
     source: Mapping[datetime, Mapping[str, Any]], new: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Return the source notes of each label, with its new columns added."""
+    """Return the source notes of each label, extended by its new columns."""
     noted: dict[datetime, Mapping[str, Any]] = dict(source)
     for label, sides in new.items():
         noted[label] = {**noted.get(label, {}), SCHEMA: {**noted.get(label, {}).get(SCHEMA, {}), **sides}}
@@ -98,10 +98,9 @@ def add_columns_to_notes(
 def fit_columns(table: Table, collected: Collected, known: StructType | None) -> FittedRows:
     """Remove new columns and fill missing ones with NULL, as ON SCHEMA CHANGE declares. `known` is the table's schema.
 
-    Columns that are optional in the source are filled in any case.
-    Columns missing from rows of MERGE and TEMPORAL tables stay missing: the older value is kept.
-    Raises  E771 for a missing column that the table requires
-            E890 where an open list would add too many columns to the table
+    Columns that are optional in the source are filled in any case. Columns missing from rows of MERGE and TEMPORAL
+    tables stay missing: the older value is kept. Raises E771 for a missing column that the table requires, E890 if an
+    open list would add too many columns to the table.
     """
     columns, frame = table.columns, collected.frame
     if columns.is_open and columns.on_change is not OnSchemaChange.IGNORE:
@@ -109,14 +108,14 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     if columns.on_change not in _FILLS and not collected.may_lack:
         return FittedRows(frame, columns)
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
-    there, said = {name.lower() for name in frame.columns}, {column.name.lower() for column in columns.named}
+    there, declared = {name.lower() for name in frame.columns}, {column.name.lower() for column in columns.named}
     gone = {
         column.name: column.type for column in columns.named if not column.ends and column.name.lower() not in there
     }
     if columns.is_open:
-        gone |= {field.name: None for name, field in stored.items() if name not in there | said}
+        gone |= {field.name: None for name, field in stored.items() if name not in there | declared}
     _refuse_missing_columns(table, gone)
-    left_out = _find_ignored_columns(frame, columns, (stored.keys() or _initial_columns(collected)) | said)
+    left_out = _find_ignored_columns(frame, columns, (stored.keys() or _initial_columns(collected)) | declared)
     if left_out:
         frame = frame.drop(*left_out)
     if table.is_fold:
@@ -133,7 +132,7 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
 
 
 def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType | None) -> None:
-    """Raise E890 if the new columns and those of earlier batches exceed the limit."""
+    """Raise E890 if the table would have too many columns, counting those of earlier batches."""
     stored = {field.name.lower() for field in known.fields} if known else set()
     names = stored | {name.lower() for name in frame.columns}
     if len(names) > MOST_COLUMNS and not names <= stored:
@@ -141,7 +140,7 @@ def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType |
 
 
 def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:
-    """Return the columns to remove under IGNORE: those that an open list would add to a table that has columns."""
+    """Return the new columns to remove under IGNORE, which an open list would otherwise add to the table."""
     if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
         return ()
     return tuple(

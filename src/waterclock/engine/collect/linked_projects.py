@@ -22,9 +22,10 @@ LinkedPin = tuple[Window, Pin]
 
 
 def pin_link(work: RunContext, table: Table, group: Group) -> tuple[LinkedPin, ...]:
-    """Return each window of a group with the version of the other project to read for it. Raises  E833 to E838.
+    """Return each window of a group with the version of the other project to read for it.
 
-    Empty if the table collects from no other project, or the group is made from stored rows.
+    Empty if the table collects from no other project, or the group is made from stored rows. Raises E833 to E838 if the
+    other project has no such version.
     """
     if upstream_of(table) is None or group.is_made_of_kept:
         return ()

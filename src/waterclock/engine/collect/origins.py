@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_TOLD = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
+_ORIGIN_COLUMNS = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
     format_change_mark(what): (CHANGE_IN_ROWS[what], kind) for what, kind in CHANGE_TYPES.items()
 }
 
@@ -23,15 +23,14 @@ _TOLD = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
 def add_origins(table: Table, frame: DataFrame) -> DataFrame:
     """Add the columns with the origin of rows, and hidden copies of them for quarantined rows.
 
-    Rows that are read from the stage have these columns already. They are NULL if neither the rows nor the source have
-    a value.
+    Stored rows have these columns already. A column is NULL if neither the rows nor the source have a value for it.
     """
     there = {name.lower(): name for name in frame.columns}
     values: dict[str, str] = {}
     for column in table.columns.named:
         if column.tells is None:
             continue
-        in_rows, type_name = _TOLD[column.tells]
+        in_rows, type_name = _ORIGIN_COLUMNS[column.tells]
         if in_rows in frame.columns:
             kept = f", {quote_name(there[column.name.lower()])}" if column.name.lower() in there else ""
             values[column.name] = f"coalesce({quote_name(in_rows)}{kept})"

@@ -2,7 +2,7 @@
 
 Ranges are recorded with the claim. A label keeps its range even if its claim fails: every retry reads the same range.
 The next range goes to the oldest label of a group that is after all labels with a range or with rows. All other labels
-are empty. So ranges ascend with labels. If windows were missed, the oldest of them gets all messages since. At every
+are empty, so ranges ascend with labels. If windows were missed, the oldest of them gets all messages since. At every
 boundary, all messages that had arrived by then are in earlier labels. An earlier window, such as one of a START that
 was moved back, is empty.
 """
@@ -31,8 +31,8 @@ Owned = Mapping[datetime, tuple[Item, ...]]
 def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     """Map each label of a group to its ranges of the log: its recorded one, or the next one. Empty for other tables.
 
-    Cost: one ledger query, and a query of the source's end. Raises  E851 where the next range does not start at the end
-    of the last one
+    Cost: one ledger query, and a query of the source's end. Raises E851 if the next range does not start at the end of
+    the last one.
     """
     source = table.source
     if source is None or source.batching is not Batching.ARRIVAL_TIME or group.is_made_of_kept:
@@ -51,27 +51,27 @@ def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     reached = None if last is None else Positions.of_dict(last[1]["positions"])
     # not the first of `labels`: windows before it may be skipped, or not selected for this run
     start = work.ledger.reads.table(table.name).start or labels[0]
-    came = collector.next_range(work.connections.resolve_unit(source.unit), reached, table.cadence.floor(start))
-    if came is None:
+    next_range = collector.next_range(work.connections.resolve_unit(source.unit), reached, table.cadence.floor(start))
+    if next_range is None:
         return owned
-    require_contiguous(reached, came, where=f"{table.name}@{label_of(free)}")
+    require_contiguous(reached, next_range, where=f"{table.name}@{label_of(free)}")
     number = 1 if last is None else int(str(last[1]["name"]).split()[-1]) + 1
-    return {**owned, free: (Item(_NAME.format(number), BEGINNING, 0, str(source.unit), positions=came),)}
+    return {**owned, free: (Item(_NAME.format(number), BEGINNING, 0, str(source.unit), positions=next_range),)}
 
 
-def require_contiguous(reached: Positions | None, came: Positions, *, where: str) -> None:
-    """Raise E851 if the range `came` leaves a gap after `reached` or overlaps it. Ranges of two logs may differ."""
-    if reached is None or reached.of != came.of:
+def require_contiguous(reached: Positions | None, next_range: Positions, *, where: str) -> None:
+    """Raise E851 if `next_range` leaves a gap after `reached` or overlaps it. Ranges of two logs may differ."""
+    if reached is None or reached.of != next_range.of:
         return
     for part, (_, end) in reached.parts.items():
-        low = came.parts.get(part, (None, None))[0]
-        if part not in came.parts or low != end:
+        low = next_range.parts.get(part, (None, None))[0]
+        if part not in next_range.parts or low != end:
             raise WaterclockError(
                 "E851",
-                f"the next range of {came.of} does not start where the last label ended",
+                f"the next range of {next_range.of} does not start where the last label ended",
                 where=where,
                 why=f"part {part} was read up to {end}, and "
-                + (f"would continue at {low}" if part in came.parts else "no longer exists"),
+                + (f"would continue at {low}" if part in next_range.parts else "no longer exists"),
                 fix=(
                     "report this as a bug of the connector: it must continue at the end of the last range, or "
                     "raise an error"

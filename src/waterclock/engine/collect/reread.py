@@ -37,9 +37,8 @@ def reread_labels(
     """Return the rows of done labels as they were collected, in the columns that are declared today.
 
     Arrived items are read again from their current path, so that a column declared since is filled. Rows that were
-    collected by data time, and snapshots, are read from the sealed slices.
-    Raises  E823 where an item is missing or has another size, E806 where unreadable lines were quarantined and no rule
-            for them is declared any more
+    collected by data time, and snapshots, are read from the sealed slices. Raises E823 if an item is missing or has
+    another size, E806 if unreadable lines were quarantined and no rule for them is declared any more.
     """
     folder, aside = work.folder(table), None
     pieces = {
@@ -57,8 +56,12 @@ def reread_labels(
         kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
         sources = {label: manifest.source for label, manifest in kept.items()}
         collected = Collected(frame_of_slices(spark, folder, tuple(kept.values())))
-        came = [rows for it in kept.values() if (rows := rows_as_they_came(spark, folder, it)) is not None]
-        aside = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), came) if came else None
+        quarantined = [rows for it in kept.values() if (rows := rows_as_they_came(spark, folder, it)) is not None]
+        aside = (
+            reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), quarantined)
+            if quarantined
+            else None
+        )
         if aside is not None and UNREAD in aside.columns and not keeps_unread(table.columns):
             _refuse_lines(table, aside)
     again = {

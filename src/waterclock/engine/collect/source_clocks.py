@@ -37,7 +37,7 @@ class UnfinishedSource:
 
 
 class SourceClocks:
-    """The clock of each source at one `now`, queried once per run, before any claim.
+    """The clock of each source, up to which it is complete, at one `now`. It is queried once per run, before any claim.
 
     A window is read only once its source's clock has passed its end (docs/decisions/source-clocks.md).
     """
@@ -57,7 +57,7 @@ class SourceClocks:
     def complete(self, group: Group) -> Group:
         """Return a group without labels whose window the source's clock has not passed, or whose sign is missing.
 
-        If no label has its sign (AWAIT), those whose maximum wait has passed stay, so that they fail.
+        If no label has its sign (AWAIT), labels whose maximum wait is over are included, so that they fail.
         """
         table = self._work.flow.tables[group.table]
         awaits = None if group.is_made_of_kept or table.source is None else table.source.awaits
@@ -97,15 +97,15 @@ class SourceClocks:
         return dataclasses.replace(group, batches=passed)
 
     def _keep_oldest(self, found: UnfinishedSource) -> None:
-        """Remember the oldest waiting window of a table, as its labels are in several groups."""
+        """Remember the oldest waiting window of a table, since several groups may have labels of one table."""
         known = self._held.get(found.table)
         if known is None or found.window.start < known.window.start:
             self._held[found.table] = found
 
     def clock_of(self, table: Table) -> datetime | None:
-        """Return the clock of a table's source. None if it has none, or if rows are as of the time of the read.
+        """Return the clock of a table's source. None if it has none, or if each read returns the source's current rows.
 
-        That is so for snapshots, and for rows collected FOR EACH row of a table.
+        Snapshots return current rows, and so do collects FOR EACH row of a table.
         """
         is_as_of_now = table.is_snapshot or table.each is not None
         return None if table.source is None or is_as_of_now else self._clock(table.source.unit)

@@ -1,4 +1,4 @@
-"""Shows tables, rows and ticks as they are granted to a person: only granted rows and columns, with their masks."""
+"""Applies grants to queries: a person sees only granted tables, rows and columns, with their masks."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _WITH_REASONS = frozenset({"E522", "E523"})
 
 
 def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[str]) -> Query:
-    """Parse the query of a person who does not see all tables. They can name only what is granted, and `beside`.
+    """Parse the query of a person who does not see all tables. It can name only granted tables, and those in `beside`.
 
-    Raises ProjectErrors for errors in the text, and for functions that such a query cannot call
+    Raises ProjectErrors for errors in the text, and for functions that such a query cannot call.
     """
     asked = adhoc_query(sql, show_flow(flow, viewer), status_tables=beside)
     if errors := check_restricted_calls(asked.text, flow):
@@ -39,9 +39,9 @@ def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[st
 
 
 def restricted_moment(work: RunContext, tables: Collection[str], asked: RequestedTick, viewer: Person) -> ResolvedTick:
-    """Find the moment for a query of a person who does not see all tables, without batches of other tables.
+    """Resolve the tick of a query for a person who does not see all tables. It contains no batches of other tables.
 
-    Raises as `moment_of`, but E522 and E523 without their reason, which may be the error of a batch
+    Raises as `moment_of`, but E522 and E523 without their reason, which may be the error of a batch.
     """
     read_tick(asked.tick, show_flow(work.flow, viewer), asked.zone)  # a tick can name a table
     try:
@@ -70,15 +70,15 @@ def restricted_moment(work: RunContext, tables: Collection[str], asked: Requeste
 def grant_frame(
     work: RunContext, spark: SparkSession, frame: DataFrame, grants: Sequence[Grant], person: Person, name: str
 ) -> tuple[DataFrame, GrantedSelect]:
-    """Return the rows of a table as a person sees them, and how they were computed.
+    """Return the rows of a table as a person sees them, and the SELECT that computes them.
 
-    Raises  E946 where no column is granted
+    Raises E946 if no column is granted.
     """
     attributes = {key: literal(value) for key, value in person.attributes.items()}
     texts = [text for grant in grants for text in (grant.where, *(each.mask for each in grant.columns)) if text]
     register_functions(spark, work.root, work.flow, texts)
     seen = granted_select(grants, frame.columns, attributes)
-    mixed = [column.name for column in seen.columns if len(_types(frame, column.masks)) > 1]
+    mixed = [column.name for column in seen.columns if len(_result_types(frame, column.masks)) > 1]
     if mixed:
         seen = granted_select(grants, frame.columns, attributes, as_text=mixed)
     if not seen.columns:
@@ -89,5 +89,5 @@ def grant_frame(
     return rows.selectExpr(*(f"{column.sql} AS {quote_name(column.name)}" for column in seen.columns)), seen
 
 
-def _types(frame: DataFrame, expressions: Sequence[str]) -> set[str]:
+def _result_types(frame: DataFrame, expressions: Sequence[str]) -> set[str]:
     return {kind for _, kind in frame.selectExpr(*expressions).dtypes} if len(expressions) > 1 else set()

@@ -36,15 +36,15 @@ def frame_of_held_batches(work: RunContext, spark: SparkSession, table: Table) -
     `_claim` is the claim that sealed them. A quarantined row has its JSON as `_row`, the rules that it broke as
     `_broken` and no other columns. For a MERGE or TEMPORAL table these are the batch's rows, not the resulting state. A
     column whose type differs between batches is text. Only batches that are held now are included. Cost: a read of the
-    manifest of each held batch, and one scan for each set of columns, or of rules. Raises  E623 where nothing is held
-    and the table was never made
+    manifest of each held batch, and one scan for each set of columns, or of rules. Raises E623 if nothing is held and
+    the table was never made.
     """
     folder = work.folder(table)
     held = work.ledger.reads.held_labels(table.name)
     found = [read_manifest(folder, work.lake.slice_path(label, claim)) for label, claim in held.items()]
     if not found:
         return _add_own_columns(no_rows(spark, table_schema(folder)))
-    frames = [_rows(spark, folder, alike) for alike in _group_by_schema(found)]
+    frames = [_rows_with_claims(spark, folder, alike) for alike in _group_by_schema(found)]
     aside = [manifest for manifest in found if manifest.aside]
     if aside:
         rows = frame_of_quarantine(spark, folder, aside)
@@ -59,7 +59,7 @@ def _group_by_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
     return list(found.values())
 
 
-def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+def _rows_with_claims(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the rows of held batches with one schema, each with the claim that sealed its label."""
     claims = spark.createDataFrame(
         [(label_of(it.label), it.claim) for it in manifests], f"{TIMELABEL} STRING, _claim BIGINT"

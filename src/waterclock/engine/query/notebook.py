@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def sessions_to_keep(project: Project) -> Sessions:
-    """Return sessions on this process's Spark session, or on one that is started when needed and then left open."""
+    """Return sessions on this process's Spark session, or on one that is started when needed and is not stopped."""
     return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project))
 
 
@@ -84,8 +84,8 @@ def resolve(
 
     Raises:
         ProjectErrors: The project has errors.
-        WaterclockError: E511 for an unknown table, E706 for a destination, E518 and E521 to E523 where the tables have
-            no content as of the tick, E640 where it is not kept any more.
+        WaterclockError: E511 for an unknown table, E706 for a destination, E518 and E521 to E523 if the tables have
+            no content as of the tick, E640 if it is not kept any more.
 
     Example:
         >>> sums = wc.resolve("marts.sums", as_of="2026-01-03")
@@ -103,8 +103,8 @@ def resolve(
             require_log(work, require_table(work.flow, find_viewed_table(work.flow, name) or name).name)
         known = None if known_at is None else utc_of(known_at)
         moment = moment_of(work, names, RequestedTick(as_of, known, is_partial=partial))
-        for said in list_limitations(moment):
-            warnings.warn(said, stacklevel=2)
+        for limitation in list_limitations(moment):
+            warnings.warn(limitation, stacklevel=2)
         spark = sessions.root()
         frames = tuple(
             _select_columns(work, frame_at_moment(work, spark, name, moment), name, hidden) for name in names

@@ -53,7 +53,7 @@ def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment
 
 def frame_of_quarantine(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the quarantined rows of one or more slices, in the columns of a `_quarantine` view."""
-    of_rules = (_rows(spark, folder, each) for each in _group_by_rules(manifests))
+    of_rules = (_quarantined_rows(spark, folder, each) for each in _group_by_rules(manifests))
     return reduce(lambda left, right: left.unionByName(right), of_rules)
 
 
@@ -82,7 +82,7 @@ def _paths_as_of(work: RunContext, table: Table, moment: ResolvedTick) -> list[s
 
 
 def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
-    """Group slices by the rules that checked them, so that no group has two slices of one label."""
+    """Group slices that were checked by the same rules. Slices of one label are in different groups."""
     found: dict[tuple[tuple[str, ...], int], list[Manifest]] = {}
     seen: Counter[tuple[tuple[str, ...], datetime]] = Counter()
     for manifest in manifests:
@@ -92,8 +92,8 @@ def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
     return list(found.values())
 
 
-def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return the quarantined rows of slices of different labels that were checked by the same rules."""
+def _quarantined_rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+    """Return the quarantined rows of one group of slices (see `_group_by_rules`)."""
     names = ", ".join(map(sql_text, manifests[0].aside_rules))
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
     of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]

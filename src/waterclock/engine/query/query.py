@@ -37,8 +37,8 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# how often a query is bound again if a rebuild replaces all tables meanwhile
-_MOST_LOOKS = 5
+# the maximum number of times that a query is bound, if rebuilds replace all tables meanwhile
+_MOST_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,17 @@ def query(
     rebuild of all tables swaps in a new set, all tables are of the old set or all of the new. As of a tick, regular
     tables are read as of their last boundary before it, and partitioned ones up to it. `person` sees only what is
     granted to them; None is the owner of the project.
-    Raises ProjectErrors for errors in the text, E730 for errors that Spark finds in it, E511, E512, E518, E521 to E523
-    and E640 where the tables have no content as of the tick.
+
+    Raises ProjectErrors for errors in the text, E730 for errors that Spark finds in it, and E511, E512, E518, E521 to
+    E523 or E640 if the tables have no content as of the tick.
     """
     viewer = person if person is not None and is_restricted(work.flow, person) else None
     asked = _read_query(work.flow, sql, viewer)
-    tables = _tables(work.flow, asked)
+    tables = _queried_tables(work.flow, asked)
     spark = work.sessions.own()
     if viewer is not None:
         require_plan(spark)
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MOST_ATTEMPTS):
         before = work.ledger.keeping.current_rebuilding()
         moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None
         heads = _head_versions(work) if is_moving(before) else {}
@@ -82,7 +83,7 @@ def query(
             break
     if viewer is not None:
         return replace(_answer_restricted(work, spark, spliced, limit, granted), moment=moment)
-    return replace(_answer(work, spark, spliced, limit), moment=moment)
+    return replace(_answer_unrestricted(work, spark, spliced, limit), moment=moment)
 
 
 def _find_moment(work: RunContext, tables: list[str], as_of: RequestedTick, viewer: Person | None) -> ResolvedTick:
@@ -100,7 +101,7 @@ def _read_query(flow: Flow, sql: str, viewer: Person | None) -> Query:
 
 
 def _head_versions(work: RunContext) -> Mapping[str, int]:
-    """Map each table to its version in the ledger: while a new table set is swapped in, all are of the old set."""
+    """Map each table to its version in the ledger. While new tables replace the old ones, all are of the old set."""
     return {record.name: record.head_version for record in work.ledger.reads.tables()}
 
 
@@ -112,7 +113,7 @@ def _bind_tables(
     heads: Mapping[str, int],
     viewer: Person | None,
 ) -> tuple[SplicedQuery, Mapping[str, GrantedSelect | None]]:
-    """Bind each table of a query to its rows, as views of a session; return them with the grants that they apply."""
+    """Create a session view for each table of a query. Return the query on these views, and the grants of each view."""
     names: dict[str, str] = {}
     granted: dict[str, GrantedSelect | None] = {}
 
@@ -151,7 +152,7 @@ def list_queried_tables(flow: Flow, sql: str) -> list[str]:
 
     Raises ProjectErrors for errors in the text, E511 for an unknown table, E706 for a destination.
     """
-    return _tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)}))
+    return _queried_tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)}))
 
 
 def _map_view_tables(flow: Flow) -> dict[str, str]:
@@ -159,7 +160,7 @@ def _map_view_tables(flow: Flow) -> dict[str, str]:
     return {**quarantine_views(flow), **held_views(flow)}
 
 
-def _tables(flow: Flow, asked: Query) -> list[str]:
+def _queried_tables(flow: Flow, asked: Query) -> list[str]:
     beside = _map_view_tables(flow)
     asked_of_lake = [name for name in tables_of(asked) if name not in STATUS_TABLES]
     bases = [beside[name] for name in asked_of_lake if name in beside]
@@ -179,7 +180,7 @@ def preview(work: RunContext, table: str, *, limit: int) -> AnsweredQuery:
     return _collect_answer(frame, limit)
 
 
-def _answer(work: RunContext, spark: SparkSession, spliced: SplicedQuery, limit: int) -> AnsweredQuery:
+def _answer_unrestricted(work: RunContext, spark: SparkSession, spliced: SplicedQuery, limit: int) -> AnsweredQuery:
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:
@@ -195,9 +196,9 @@ def _answer_restricted(
     limit: int,
     granted: Mapping[str, GrantedSelect | None],
 ) -> AnsweredQuery:
-    """Answer a query of a person who does not see all tables: Spark's plan is checked against the grants.
+    """Answer a query of a person who does not see all tables, after checking Spark's plan against the grants.
 
-    An error at a row is reported without its text.
+    The text of an error that a row causes is not shown.
     """
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
@@ -223,7 +224,7 @@ def _collect_answer(frame: DataFrame, limit: int) -> AnsweredQuery:
 
 
 def require_table(flow: Flow, name: str) -> Table:
-    """Return a table that can be read. Raises  E511 for an unknown one, E706 for a destination."""
+    """Return a table that can be read. Raises E511 for an unknown one, E706 for a destination."""
     if name not in flow.tables:
         raise WaterclockError("E511", f"no table {name}", fix=did_you_mean(name, flow.tables))
     if flow.tables[name].kind is Kind.PUBLISH:

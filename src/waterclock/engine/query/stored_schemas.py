@@ -32,9 +32,9 @@ def stored_columns(lake: Lake, table: str) -> dict[str, str]:
 
 
 def stored_row_columns(lake: Lake, table: str) -> dict[str, str]:
-    """Return known columns and Spark types of the raw rows of a TEMPORAL table. Empty before its first batch.
+    """Return columns and Spark types of the rows from which a TEMPORAL table is made. Empty before its first batch.
 
-    They are those of its newest slice, among them the columns that order, date and delete rows, and those of the table.
+    They are those of its newest slice, including the columns that order, date and delete rows, and those of the table.
     """
     newest = newest_sealed(lake.folder(table))
     if newest is None:

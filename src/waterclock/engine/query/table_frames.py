@@ -33,7 +33,7 @@ STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.i
 def frame_of_viewed(
     work: RunContext, spark: SparkSession, name: str, moment: ResolvedTick | None, heads: Mapping[str, int]
 ) -> DataFrame:
-    """Return the rows of the view `name`, as of `moment` or now.
+    """Return the rows of the view `name`, as of a tick (`moment`) or now.
 
     `heads` maps tables to the versions to read; other tables are read at their newest version.
     """
@@ -50,7 +50,7 @@ def frame_of_viewed(
 def frame_of_table(
     work: RunContext, spark: SparkSession, name: str, moment: ResolvedTick | None = None, version: int | None = None
 ) -> DataFrame:
-    """Return the rows of a table of the lake: as of a moment, at a version, or at its newest one."""
+    """Return the rows of a table of the lake: as of a tick (`moment`), at a Delta version, or at its newest one."""
     require_log(work, name)
     if moment is not None:
         return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)

@@ -57,9 +57,8 @@ class ResolvedTick:
 
     `known_at`: only revisions recorded by then count; None: all. `is_rippling`: some batches were not made again yet
     after their inputs were restated, so `known_at` is the last instant at which all agreed. `behind`: these batches, by
-    table. `missing`: the labels left out. `awaited`: for the newest tick, the missing labels without which no newer
-    tick can be read, although later labels are made. `shown_open`: the open windows to show, by table that is queried
-    by its view.
+    table. `missing`: the labels left out. `awaited`: for the newest tick, the missing labels that prevent a newer one,
+    although later labels are made. `shown_open`: the open windows to show, for each table that is queried by its view.
     """
 
     tick: datetime
@@ -73,29 +72,29 @@ class ResolvedTick:
 
 def list_limitations(moment: ResolvedTick) -> list[str]:
     """Return the limitations of an answer as text: batches not made again after a restatement, and missing labels."""
-    said = []
+    texts = []
     if moment.is_rippling and moment.known_at is not None:
         batches = ", ".join(
             f"{name}@{label_of(labels[0])}{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}"
             for name, labels in moment.behind.items()
         )
-        said.append(
+        texts.append(
             f"as of {label_of(moment.tick)} the answer is as known at {moment.known_at:%Y-%m-%d %H:%M:%SZ}: "
             f"inputs were restated since, and {batches} was not made again; `waterclock recompute` makes it "
             "again"
         )
-    said += [f"without {gap.table}@{label_of(gap.first)}..{label_of(gap.last)}: not made" for gap in moment.missing]
-    return said
+    texts += [f"without {gap.table}@{label_of(gap.first)}..{label_of(gap.last)}: not made" for gap in moment.missing]
+    return texts
 
 
 def moment_of(work: RunContext, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
-    """Find the moment for a query of several tables and views, as `MomentFinder.moment` does."""
+    """Resolve the tick as of which a query reads several tables and views (see `MomentFinder.moment`)."""
     return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
 
 @dataclass(frozen=True, slots=True)
 class MomentFinder:
-    """Finds the moments at which tables can be queried together, from one ledger; `now` is the time of its clock."""
+    """Resolves the ticks at which tables can be read together, from one ledger. `now` is the time of its clock."""
 
     planner: Planner
     ledger: Ledger
@@ -107,8 +106,8 @@ class MomentFinder:
         The moment's `known_at` is now (None), or the given one. If inputs were restated and some batches were not made
         again yet, it is the last instant before that. All tables share one instant.
 
-        Raises E521 for a tick in the future or before a table's first window, E522 where a window before the tick is
-        not made, or was not by then, E518 where RETAIN dropped it, E523 where there is no such tick or instant, and as
+        Raises E521 for a tick in the future or before a table's first window, E522 if a window before the tick is
+        not made, or was not by then, E518 if RETAIN dropped it, E523 if there is no such tick or instant, and as
         `read_tick`.
 
         Cost: one snapshot of the ledger. If inputs disagree, or `known_at` is given, also a query of the commits since
@@ -116,23 +115,23 @@ class MomentFinder:
         """
         snapshot = self.ledger.reads.snapshot(self.planner.flow)
         ticks, tables = add_view_tables(self.planner.flow, self.ledger, self.planner.ticks(snapshot, self.now), tables)
-        said = read_tick(asked.tick, self.planner.flow, asked.zone)
+        wanted_tick = read_tick(asked.tick, self.planner.flow, asked.zone)
         search = _Search(self, ticks, tuple(tables), asked)
         if asked.known_at is not None:
-            states = search.known_states(said or FOREVER, asked.known_at)
-            tick = said or ticks.newest_agreed_tick(tables, states, asked.known_at, is_partial=asked.is_partial)
+            states = search.known_states(wanted_tick or FOREVER, asked.known_at)
+            tick = wanted_tick or ticks.newest_agreed_tick(tables, states, asked.known_at, is_partial=asked.is_partial)
         else:
             modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
             states = KnownStates(ticks.graph, snapshot, current_history(snapshot, modes, self.now), ticks.starts)
-            tick = said or ticks.latest(tables, is_partial=asked.is_partial)
-            if said is None:
+            tick = wanted_tick or ticks.latest(tables, is_partial=asked.is_partial)
+            if wanted_tick is None:
                 return replace(search.moment(tick, states), awaited=search.find_awaited_gaps())
         return search.moment(tick, states)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for the moment of one request."""
+    """The search for the tick, and the instant of knowledge, that answer one request."""
 
     questions: MomentFinder
     ticks: Ticks
@@ -146,7 +145,7 @@ class _Search:
         return KnownStates(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
 
     def moment(self, tick: datetime, states: KnownStates) -> ResolvedTick:
-        """Return the newest moment as of a tick at which all inputs agree, going back restatement by restatement."""
+        """Find the newest instant at which all inputs as of a tick agree, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
         if any(not self._can_be_missing(name) for name in missing):
             is_newest = self.asked.known_at is not None and self.asked.tick.strip().lower() == LATEST
@@ -161,10 +160,10 @@ class _Search:
             at = states.find_instant_before_conflicts(conflicts, at)
             if at < states.history.since:
                 states = self.known_states(tick, self._history_start(at))
-            lacks = states.find_missing_windows(needs, at)
-            if lacks != left_out:
+            absent = states.find_missing_windows(needs, at)
+            if absent != left_out:
                 raise no_common_tick_error(
-                    self.ticks, self._sort_conflicts(first), _find_new_gaps(lacks, left_out), tick
+                    self.ticks, self._sort_conflicts(first), _find_new_gaps(absent, left_out), tick
                 )
             conflicts = states.conflicts(needs, at)
         return ResolvedTick(
@@ -180,7 +179,7 @@ class _Search:
         )
 
     def find_awaited_gaps(self) -> tuple[MissingLabels, ...]:
-        """Return the missing labels that prevent newer ticks although later ones exist. Empty if gaps are allowed."""
+        """Return missing labels that prevent newer ticks although later labels exist. Empty if gaps are allowed."""
         if self.asked.is_partial:
             return ()
         found = self.ticks.find_awaited_windows(self.tables)
@@ -214,9 +213,9 @@ class _Search:
         return tuple(found)
 
 
-def _find_new_gaps(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
+def _find_new_gaps(missing: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
     """Return the missing windows by table that are not in `left_out`."""
-    found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
+    found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in missing.items()}
     return {name: gaps for name, gaps in found.items() if gaps}
 
 

@@ -23,14 +23,14 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_NEWEST = 20  # so many labels are searched for one with rows
+_NEWEST = 20  # the number of newest labels to search for one with rows
 
 
 @dataclass(frozen=True, slots=True)
 class SampledValues:
     """The result of a sample: its label, the number of rows, and the matches by column (`address.street` in structs).
 
-    `counts`: the number of values that are not NULL, by column. A column of another type is in neither.
+    `counts`: the number of values that are not NULL, by column. Columns of unsuitable types are left out of both.
     """
 
     label: datetime

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) -> VisibleWindows:
-    """Return the open windows that a view shows now. All windows closed before their boundary are done in the table.
+    """Return the open windows that a view shows now, and the state of the open-windows table that has their rows.
 
-    The result is of one moment of the ledger. Cost: a snapshot, and a row for each window that was closed since the
-    oldest closed one that is not done.
+    It is the newest state before which all closed windows are done in the table. The ledger is read at one instant.
+    Cost: a snapshot, and a row for each window that was closed since the oldest closed one that is not done.
     """
     planner, beside = Planner(flow), open_windows_table(flow, table)
     if beside is None:
@@ -60,7 +60,7 @@ def frame_of_view(
     shown: VisibleWindows,
     known_at: datetime | None = None,
 ) -> DataFrame:
-    """Return a view's rows: those of open windows, and those that `closed` reads from the table. Raises  E268, E522."""
+    """Return a view's rows: those of open windows, and those that `closed` reads from the table. Raises E268, E522."""
     from pyspark.sql import functions as F  # noqa: N812
 
     frames: list[DataFrame] = []
@@ -76,13 +76,13 @@ def frame_of_view(
     if not frames or has_columns(work.lake.folder(table)):
         rows = closed()
         if any(name.lower() == IS_CLOSED for name in rows.columns):
-            raise _has_column(table)
+            raise _reserved_column_error(table)
         frames.append(rows.where(~F.col(TIMELABEL).isin(labels)).withColumn(IS_CLOSED, F.expr("TRUE")))
     return reduce(lambda left, right: right.unionByName(left, allowMissingColumns=True), frames)
 
 
 def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: ResolvedTick) -> DataFrame:
-    """Return the rows of a table, or of a view, as of a moment."""
+    """Return the rows of a table, or of a view, as of a resolved tick."""
     table = find_viewed_table(work.flow, name)
     own = work.flow.tables[table or name]
 
@@ -115,7 +115,7 @@ def _missing_boundary_error(beside: Table, boundary: datetime) -> WaterclockErro
     )
 
 
-def _has_column(table: str) -> WaterclockError:
+def _reserved_column_error(table: str) -> WaterclockError:
     return WaterclockError(
         "E268",
         f"{view_of(table)} would have two columns {IS_CLOSED}",

@@ -17,14 +17,15 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class AbsentParents:
-    """Counts FLAT rows whose parent is missing, by label. Not over Spark Connect, which loses such counts."""
+    """Counts FLAT rows whose parent is missing, by label. Over Spark Connect there are no counts: it loses them."""
 
     seen: dict[datetime, tuple[Observation, Mapping[str, str]]] = field(default_factory=dict)
 
     def observe(self, label: datetime, frame: DataFrame, alone: Mapping[str, str]) -> DataFrame:
-        """Return a FLAT's rows without the marker columns `alone` (see `flat_frame`), which are counted in the write.
+        """Count a FLAT's rows without a parent while they are written. Return the rows without the marker columns.
 
-        Cost: no pass of its own. Spark does not push filters below the count, so use it for queries without filters.
+        `alone` maps references to marker columns (see `flat_frame`). Cost: no pass of its own. Spark does not push
+        filters below the count, so use it for queries without filters.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812 - F is the usual name

@@ -37,7 +37,7 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
 
 
 def list_state_steps(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, ...]:
-    """Return a MERGE or TEMPORAL table's current slices before `high`, each with the version that has its state."""
+    """Return a MERGE or TEMPORAL table's current slices before `high`, each with the Delta version of its state."""
     versions = ledger.reads.versions(table)
     slices = ledger.reads.slices(table, BEGINNING, high)
     return tuple(LogStep(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
@@ -46,7 +46,7 @@ def list_state_steps(ledger: Ledger, table: str, high: datetime) -> tuple[LogSte
 def resolve_as_of(
     work: RunContext, table: Table, tick: datetime, *, known_at: datetime | None = None
 ) -> ContentLocation:
-    """Resolve the content of a table as of a tick, as far as it was known at `known_at`."""
+    """Find the slices or the Delta version with a table's content as of a tick, as it was known at `known_at`."""
     return resolve(table, tick, commit_records(work.ledger, table.name), known_at=known_at)
 
 
@@ -55,7 +55,7 @@ def frame_as_of(
 ) -> DataFrame:
     """Return a table's rows as of a tick, as known at `known_at` (None: now).
 
-    Raises  E705 where neither a batch nor the declaration has types, E640 where the state is not kept
+    Raises E705 if neither a batch nor the declaration has types, E640 if the state is not kept.
     """
     rows = frame_of_resolved(spark, work.lake, table, resolve_as_of(work, table, tick, known_at=known_at))
     return add_hidden_columns(rows, table)

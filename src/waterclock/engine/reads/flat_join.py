@@ -1,4 +1,4 @@
-"""Builds FLAT(u): a table with the attributes of all parents to which it refers, each as of its own time."""
+"""Builds FLAT reads: the rows of a table with the attributes of all their parents, each as of its own time."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def flat_frame(
     time. A temporal table gets all parents as of the start of each of its versions; an exact one splits its versions
     wherever a parent changes. A parent that keeps no versions is joined by its key alone. `numbers`, the counts of
     parents' versions, decide how they are joined. If `alone` is given, each reference gets a column that is TRUE for
-    rows whose parent is missing, and `alone` maps the reference to that column. An exact one gets no such columns.
-    Raises  E307, E308 where names clash, E302 for a time that is no instant, E305 for a key of another type Cost    a
-    join for each reference, as of `denorm_transactional` and `denorm_temporal`
+    rows whose parent is missing, and `alone` maps the reference to that column; an exact FLAT gets none. Raises E307 or
+    E308 if names clash, E302 for a time that is no instant, E305 for a key of another type. Cost: a join for each
+    reference, see `denorm_transactional` and `denorm_temporal`.
     """
-    follower = _JoinFollower(flow, frames, numbers, alone)
+    joiner = _ParentJoiner(flow, frames, numbers, alone)
     if flat.is_exact:
-        return follower.split(flat)
+        return joiner.split_versions(flat)
     rows = frames[flat.read]
     reached = _JoinedTable(flat, {name: name for name in rows.columns}, _EFFECTIVE if flat.is_temporal else None)
-    return follower.follow(reached, rows)
+    return joiner.join_parents(reached, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _JoinedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _JoinFollower:
+class _ParentJoiner:
     """Joins a table with its parents, and these with theirs, along their REFERENCES. `frames` has the rows of each."""
 
     flow: Flow
@@ -75,7 +75,7 @@ class _JoinFollower:
     numbers: Mapping[Read, FrameStatistics]
     alone: MutableMapping[str, str] | None = None
 
-    def follow(self, reached: _JoinedTable, rows: DataFrame) -> DataFrame:
+    def join_parents(self, reached: _JoinedTable, rows: DataFrame) -> DataFrame:
         """Join the parents of a table, and their parents, to the rows. No join multiplies rows."""
         for join in reached.flat.joins:
             parent, suffix = (
@@ -85,12 +85,12 @@ class _JoinFollower:
             suffix += reached.suffix
             at = reached.names[join.at] if join.at else reached.at
             columns = tuple(reached.names[name] for name in join.columns)
-            held = _Join(self.flow, reached.flat, join, columns, suffix, self.numbers.get(join.parent.read))
+            reference = _Join(self.flow, reached.flat, join, columns, suffix, self.numbers.get(join.parent.read))
             if not join.parent.joins and self.alone is None:
-                rows = held.onto(rows, parent, at)
+                rows = reference.join_parent(rows, parent, at)
                 continue
             mark = f"{_THERE}{reached.depth}"
-            rows = held.onto(rows, parent.selectExpr("*", f"true AS {mark}"), at)
+            rows = reference.join_parent(rows, parent.selectExpr("*", f"true AS {mark}"), at)
             there = f"{mark}{suffix}"
             if self.alone is not None:
                 rows = _mark_orphans(rows, join, columns, suffix, there, self.alone)
@@ -99,15 +99,15 @@ class _JoinFollower:
                 continue
             keys = [f"{_KEY}{reached.depth}_{index}{suffix}" for index, _ in enumerate(join.columns)]
             # if the parent is missing, its own references are unknown
-            masked = zip(held.columns, keys, strict=True)
+            masked = zip(reference.columns, keys, strict=True)
             rows = rows.selectExpr("*", *(f"if(`{there}`, `{name}`, NULL) AS `{key}`" for name, key in masked))
             names = {name: f"{name}{suffix}" for name in parent.columns}
             names |= dict(zip(join.parent_columns, keys, strict=True))
             further = _JoinedTable(join.parent, names, at, suffix, reached.depth + 1)
-            rows = self.follow(further, rows).drop(there, *keys)
+            rows = self.join_parents(further, rows).drop(there, *keys)
         return rows
 
-    def split(self, flat: Flat) -> DataFrame:
+    def split_versions(self, flat: Flat) -> DataFrame:
         """Split the versions of a temporal table wherever a parent changes, and its parents' versions likewise."""
         from waterclock.temporal import denorm_temporal
 
@@ -115,15 +115,15 @@ class _JoinFollower:
         for join in flat.joins:
             # a parent that is split itself has more versions than were counted
             numbers = None if join.parent.joins else self.numbers.get(join.parent.read)
-            held = _Join(self.flow, flat, join, join.columns, f"_{join.role}" if join.role else "", numbers)
-            if not held.is_temporal:
+            reference = _Join(self.flow, flat, join, join.columns, f"_{join.role}" if join.role else "", numbers)
+            if not reference.is_temporal:
                 parent = flat_frame(self.flow, join.parent, self.frames, self.numbers)
                 parent = parent.drop(TIMELABEL, *join.left_out)
-                rows = held.onto(rows, parent, None)
+                rows = reference.join_parent(rows, parent, None)
                 continue
             keys = join.columns, join.parent_columns
-            parent = self.split(join.parent).drop(TIMELABEL, *join.left_out)
-            with held.locate_errors():
+            parent = self.split_versions(join.parent).drop(TIMELABEL, *join.left_out)
+            with reference.locate_errors():
                 rows = denorm_temporal(rows, keys[0], parent, keys[1], join.role, exact=True, numbers=numbers)
         return rows
 
@@ -153,7 +153,7 @@ class _Join:
     def is_temporal(self) -> bool:
         return self.flow.tables[self.join.parent.read.table].temporal is not None
 
-    def onto(self, rows: DataFrame, parent: DataFrame, at: str | None) -> DataFrame:
+    def join_parent(self, rows: DataFrame, parent: DataFrame, at: str | None) -> DataFrame:
         """Add the parent's attributes to each row: its version at the row's time, or the one row of its key."""
         from waterclock.temporal import denorm_transactional
 
@@ -170,7 +170,7 @@ class _Join:
         from pyspark.sql import functions as sql
 
         join = self.join
-        _refuse_texts(rows, self.columns, parent, join.parent_columns)
+        _refuse_text_keys(rows, self.columns, parent, join.parent_columns)
         attributes = {name: name + self.suffix for name in parent.columns if name not in join.parent_columns}
         lower = {name.lower() for name in rows.columns}
         clashes = [new for new in attributes.values() if new.lower() in lower]
@@ -204,12 +204,10 @@ def _type_of(frame: DataFrame, name: str) -> DataType:
     return next(found, NullType())
 
 
-def _refuse_texts(rows: DataFrame, columns: Sequence[str], parent: DataFrame, keys: Sequence[str]) -> None:
-    """Raise an error if a parent's key is a text and the column that refers to it is not.
+def _refuse_text_keys(rows: DataFrame, columns: Sequence[str], parent: DataFrame, keys: Sequence[str]) -> None:
+    """Raise E305 if a parent's key is a text and the column that refers to it is not.
 
     Spark would convert the texts, and return a row once for each that becomes equal: 1 for '1' and '01'.
-
-    Raises  E305
     """
     from pyspark.sql.types import NullType, StringType
 

@@ -44,50 +44,52 @@ def flat_frames(
 ) -> dict[Flat, DataFrame]:
     """Build the FLATs of a batch from its inputs.
 
-    `counted` gets the rows of each with the columns that mark missing parents (`flat_frame`), and returns them without.
-    Cost: for each parent joined by time, a read of its keys, once per version (see `version_counts`); or a broadcast of
-    the requested keys. No other job.
+    `counted` is called with the rows of each FLAT and its marker columns for missing parents (see `flat_frame`). It
+    counts them and returns the rows without these columns. Cost: for each parent joined by time, a read of its keys,
+    once per version (see `version_counts`); or a broadcast of the requested keys. No other job.
     """
     few = {pinned.read for pinned in reads if _has_few_rows(work, pinned)}
     made = {}
     for flat in flats:
-        near = _narrow_parents(work, flat, frames) if flat.read in few else {}
+        filtered = _narrow_parents(work, flat, frames) if flat.read in few else {}
         numbers = dict(
             _count_versions(
-                work, spark, [each for each in reads if each.read in flat.included_reads[1:] and each.read not in near]
+                work,
+                spark,
+                [each for each in reads if each.read in flat.included_reads[1:] and each.read not in filtered],
             )
         )
         alone: dict[str, str] | None = {} if counted else None
-        rows = flat_frame(work.flow, flat, ChainMap(near, dict(frames)), numbers, alone)
+        rows = flat_frame(work.flow, flat, ChainMap(filtered, dict(frames)), numbers, alone)
         made[flat] = counted(rows, alone) if counted and alone else rows
     return made
 
 
 def _has_few_rows(work: RunContext, pinned: PinnedRead) -> bool:
-    """Return whether a read has few rows, by the counts of its slices. False if these contain other rows too."""
+    """Return whether a read has few rows, by its slices' counts. False if the slices have rows that are not read."""
     table = work.flow.tables[pinned.read.table]
     is_slices = table.is_partitioned or table.mode is Mode.APPEND
     return is_slices and sum(piece.rows for piece in pinned.slices) <= _MOST_ROWS
 
 
 def _narrow_parents(work: RunContext, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
-    """Filter large parents to the rows that are referenced. Smaller parents are left out."""
-    near: dict[Read, DataFrame] = {}
+    """Filter large parents to the rows that are referenced. Small parents are not in the result."""
+    filtered: dict[Read, DataFrame] = {}
     asked: dict[Read, list[DataFrame]] = {}
     for each in _list_ancestors(flat):
         keys = work.flow.tables[each.read.table].keys
         if each.read in asked and live_bytes(work.lake.folder(each.read.table)) >= LEAST_BYTES:
             wanted = reduce(lambda left, right: left.unionByName(right), asked[each.read]).distinct()
             same = " AND ".join(f"{quote_name(name)} = _waterclock_key{at}" for at, name in enumerate(keys))
-            near[each.read] = frames[each.read].join(F.broadcast(wanted), F.expr(same), "left_semi")
-        rows = near.get(each.read, frames[each.read])
+            filtered[each.read] = frames[each.read].join(F.broadcast(wanted), F.expr(same), "left_semi")
+        rows = filtered.get(each.read, frames[each.read])
         for join in each.joins:
             places = map(work.flow.tables[join.parent.read.table].keys.index, join.parent_columns)
             named = (
                 f"{quote_name(name)} AS _waterclock_key{at}" for name, at in zip(join.columns, places, strict=True)
             )
             asked.setdefault(join.parent.read, []).append(rows.selectExpr(*named))
-    return near
+    return filtered
 
 
 def _count_versions(

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def add_hidden_columns(rows: DataFrame, table: Table) -> DataFrame:
-    """Add missing HIDDEN columns of a table as NULL, so that a query may exclude them by name. Cost: no job."""
+    """Add missing HIDDEN columns of a table as NULL, so that a query can exclude them by name. Cost: no job."""
     if not table.hidden_columns:
         return rows
     there = {name.lower() for name in rows.columns}
     lacking = [
         each for each in table.columns.named if each.name in table.hidden_columns and each.name.lower() not in there
     ]
-    casts = (f"CAST(NULL AS {_type(column)}) AS {quote_name(column.name)}" for column in lacking)
+    casts = (f"CAST(NULL AS {_column_type(column)}) AS {quote_name(column.name)}" for column in lacking)
     return rows.selectExpr("*", *casts) if lacking else rows
 
 
@@ -32,6 +32,6 @@ def drop_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     return rows.drop(*columns) if columns else rows
 
 
-def _type(column: Column) -> str:
+def _column_type(column: Column) -> str:
     types = {**OF_SOURCES, **{format_change_mark(what): kind for what, kind in OF_CHANGES.items()}}
     return column.type or types.get(column.tells or "", "STRING")

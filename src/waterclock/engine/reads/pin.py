@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PinnedRead:
-    """One reference of a batch, bound to a state: its input for the audit trail, and the slices of that state.
+    """A table that a batch reads, fixed to a state: its input for the audit trail, and the slices of that state.
 
-    `steps` are set for a state of a MERGE or TEMPORAL table that is in no readable version: it is made from these
-    slices.
+    `steps` are set if a MERGE or TEMPORAL state is in no readable version: it is rebuilt from these slices.
     """
 
     bound: BoundRead
@@ -55,7 +54,7 @@ class PinnedRead:
 
 
 def pin(ledger: Ledger, lake: Lake, flow: Flow, batches: Sequence[Batch]) -> dict[datetime, tuple[PinnedRead, ...]]:
-    """Bind every reference of a table's batches to slices and a Delta version. Return the bound references by label.
+    """Pin every table that the batches read to slices and a Delta version. Return the pinned reads by label.
 
     All are of one moment. If an input changes between this and the claim, the claim is refused (E410), and the inputs
     are bound again. Cost: one ledger transaction
@@ -73,12 +72,12 @@ def _pin_read(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: P
         bound,
         found.input(str(bound.read), bound.scope.value),
         found.slices if bound.low < bound.high else (),  # an empty interval reads nothing
-        _steps(ledger, lake, flow, bound, found),
+        _rebuild_steps(ledger, lake, flow, bound, found),
     )
 
 
-def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[LogStep, ...]:
-    """Return the slices from which to make a MERGE or TEMPORAL state that is in no readable version. Else empty."""
+def _rebuild_steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[LogStep, ...]:
+    """Return the slices that a MERGE or TEMPORAL state must be rebuilt from. Empty if a readable version has it."""
     if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):
@@ -123,7 +122,7 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
 
 
 def build_empty_frame(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
-    """Return an empty DataFrame with a table's stored or else declared columns. Raises  E705 without either."""
+    """Return an empty DataFrame with a table's stored or else declared columns. Raises E705 if it has neither."""
     return no_rows(spark, empty_schema(lake.folder(table.name), table))
 
 

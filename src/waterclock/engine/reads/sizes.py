@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -> int:
-    """Return the number of Parquet bytes that the given labels read. Slices that several labels read count once.
+    """Return the number of Parquet bytes that labels read, given their pinned reads. Shared slices count once.
 
     For a MERGE or TEMPORAL table these are its current live files, whichever state is read. Cost: a step for each slice
     """
@@ -41,7 +41,7 @@ def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -
 
 
 def count_live_bytes(folder: str) -> int:
-    """Return the bytes of a table's live files, 0 without a table. Cost: a read of its log, a step for each file."""
+    """Return the bytes of a table's live files, 0 if it does not exist. Cost: a read of its log, a step per file."""
     if not table_exists(folder):
         return 0
     with open_table(folder) as table:

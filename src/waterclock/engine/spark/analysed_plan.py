@@ -18,7 +18,7 @@ def shows_plan(frame: DataFrame) -> bool:
 
 
 def analysed_plan(frame: DataFrame) -> str | None:
-    """Return the analysed plan as JSON, or None if it is not available. Cost: no job, some milliseconds."""
+    """Return Spark's analysed plan as JSON, or None if it is not available. Cost: no job, some milliseconds."""
     behind = getattr(frame, "_jdf", None)
     if behind is None:
         return None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def mark_jobs(session: SparkSession, tag: str) -> None:
-    """Tag all jobs that this thread starts from now on. Their tasks are interrupted when cancelled."""
+    """Tag all jobs that this thread starts from now on. If they are cancelled, their tasks are interrupted."""
     if is_remote(session):
         return
     session.sparkContext.setInterruptOnCancel(True)
@@ -20,7 +20,7 @@ def mark_jobs(session: SparkSession, tag: str) -> None:
 
 
 def cancel_jobs(sessions: Sessions, tag: str) -> None:
-    """Cancel the running jobs of a tag; at a server, all jobs in the sessions of batches and queries."""
+    """Cancel the running jobs with a tag. At a Spark Connect server, cancel all jobs of all open sessions."""
     try:
         for session in sessions.open_sessions():
             if is_remote(session):

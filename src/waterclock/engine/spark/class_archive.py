@@ -1,7 +1,7 @@
 """Stores the classes that Java loads at each start of Spark in an archive, which later JVMs map into memory.
 
 A JVM writes it when it ends (JEP 350). Each JVM that starts checks that Java and the jars are unchanged, and ignores
-the archive otherwise. Java uses no archive if the class path has a folder that is not empty.
+the archive otherwise. Java also ignores it if the class path has a folder that is not empty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATIENCE = 600  # seconds to wait for the end of the JVM, which writes the arch
 
 
 def archive_file() -> Path:
-    """Return the path of the archive for this Java, PySpark and jars. It may not exist yet. Raises  E701 to E703."""
+    """Return the path of the archive for this Java, PySpark and jars. It may not exist yet. Raises E701 to E703."""
     java = Path(require_java()).resolve()
     # an update replaces Java at the same path, and the archive no longer fits
     parts = [str(java), str(java.stat().st_mtime_ns), version("pyspark"), *map(str, delta_jars())]
@@ -56,7 +56,7 @@ def _is_own(path: Path) -> bool:
 def write_archive(path: Path, options: str = "") -> None:
     """Start Spark in its own process, run a small batch, and write the loaded classes to `path`.
 
-    `options` are the JVM's own. Raises  E707 where no archive was written. Cost: a minute of one core, 170 MB of disk
+    `options` are the JVM's own. Raises E707 if no archive was written. Cost: a minute of one core, 170 MB of disk.
     """
     try:
         make_private_folder(path.parent)
@@ -86,16 +86,16 @@ def write_archive(path: Path, options: str = "") -> None:
                 "E707",
                 "Java wrote no archive of classes",
                 where=str(path),
-                why=_reason(done.stderr) or f"its JVM exited with code {done.returncode}",
+                why=_failure_reason(done.stderr) or f"its JVM exited with code {done.returncode}",
                 fix="runs work without it; Java 17 or newer writes one if its folder has 200 MB of free space"
                 + (f" and {', '.join(settings_of_java())} do not prevent it" if settings_of_java() else ""),
             )
         written.replace(path)
 
 
-def _reason(said: str) -> str:
-    """Return the reason of a `WaterclockError` in the output of the process, or the output's last line."""
-    lines = said.strip().splitlines()
+def _failure_reason(output: str) -> str:
+    """Return the reason of a `WaterclockError` that the process printed, or the last line of its output."""
+    lines = output.strip().splitlines()
     return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OFF = "WATERCLOCK_UNCONFINED"
 OPTIONS = ("-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
 """Options of a confined JVM. It cannot write to /tmp. If out of memory, it exits; the next query starts another."""
-_KEPT = frozenset(
+_KEPT_VARIABLES = frozenset(
     """
     HOME HTTP_PROXY HTTPS_PROXY JAVA_HOME JAVA_OPTS JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS LANG LANGUAGE LD_LIBRARY_PATH
     LOGNAME NO_PROXY PATH PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONIOENCODING PYTHONPATH PYTHONSAFEPATH PYTHONUTF8
@@ -85,9 +85,9 @@ class FileLimits:
             yield from (Path(place) for name in _FILES_OF_AWS if (place := os.environ.get(name)))
 
     def scratch_folders(self) -> Iterator[Path]:
-        """Yield the folders to which Spark is configured to spill."""
-        said = [self.confs.get(_SCRATCH, ""), os.environ.get("SPARK_LOCAL_DIRS", "")]
-        yield from (Path(folder.strip()) for text in said for folder in text.split(",") if folder.strip())
+        """Yield the folders in which Spark is configured to store temporary files."""
+        settings = [self.confs.get(_SCRATCH, ""), os.environ.get("SPARK_LOCAL_DIRS", "")]
+        yield from (Path(folder.strip()) for text in settings for folder in text.split(",") if folder.strip())
 
 
 def is_confining() -> bool:
@@ -98,7 +98,7 @@ def is_confining() -> bool:
 def why_unconfined(spark: SparkDeclaration | None) -> str | None:
     """Return why queries run without a sandbox, or None if they run in one.
 
-    `spark` are the settings of the project. If they are unknown (None), the reason is one of this system.
+    `spark` are the settings of the project. None: only the reasons of this system are considered.
     """
     if spark is not None and spark.connect:
         return "Spark runs on a Spark Connect server"
@@ -111,12 +111,12 @@ def why_unconfined(spark: SparkDeclaration | None) -> str | None:
     return None if landlock_version() else "this system has no Landlock (Linux 5.13 or later)"
 
 
-def start_confined(start: Callable[[], None], said: FileLimits, *, java: str, jars: Sequence[Path]) -> None:
-    """Call `start` in a confined thread with a reduced environment; its processes inherit both. Raises  its errors."""
+def start_confined(start: Callable[[], None], limits: FileLimits, *, java: str, jars: Sequence[Path]) -> None:
+    """Call `start` in a confined thread with a reduced environment, which its processes inherit. Raises its errors."""
     raised: list[BaseException] = []
-    read = [*map(Path, _SYSTEM), *_program_folders(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
-    read += [*said.named_files(), *said.credentials()]
-    write = [said.work, Path("/dev/null"), *said.scratch_folders()]
+    read = [*map(Path, _SYSTEM), *_program_folders(java), *jars, *cache_folder().glob("classes-*.jsa"), *limits.read]
+    read += [*limits.named_files(), *limits.credentials()]
+    write = [limits.work, Path("/dev/null"), *limits.scratch_folders()]
 
     def within() -> None:
         try:
@@ -126,8 +126,8 @@ def start_confined(start: Callable[[], None], said: FileLimits, *, java: str, ja
         except BaseException as error:  # noqa: BLE001 - raised again below
             raised.append(error)
 
-    make_private_folder(said.work / "tmp")
-    with _reduced_environment(said.work / "tmp", (*_KEPT_PREFIXES, *(("AWS_",) if said.has_stores else ()))):
+    make_private_folder(limits.work / "tmp")
+    with _reduced_environment(limits.work / "tmp", (*_KEPT_PREFIXES, *(("AWS_",) if limits.has_stores else ()))):
         thread = threading.Thread(target=within, name="starting a confined JVM")
         thread.start()
         thread.join()
@@ -153,7 +153,7 @@ def _program_folders(java: str) -> Iterator[Path]:
 def _reduced_environment(scratch: Path, prefixes: tuple[str, ...]) -> Iterator[None]:
     """Reduce the environment to the variables that Java, Spark and Python need. No other thread may need the others."""
     before, folder = dict(os.environ), tempfile.tempdir
-    kept = {name: value for name, value in before.items() if name in _KEPT or name.startswith(prefixes)}
+    kept = {name: value for name, value in before.items() if name in _KEPT_VARIABLES or name.startswith(prefixes)}
     try:
         tempfile.tempdir = str(scratch)  # PySpark and the JVM exchange a file there
         os.environ.clear()

@@ -20,7 +20,7 @@ _PORT, _PATIENCE = 15002, 5.0
 _HADOOP = "spark.hadoop."
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 _ZONE = "SELECT CAST(reflect('java.util.TimeZone', 'getDefault') AS STRING) AS zone"
-_HOW = (
+_SERVER_OPTIONS = (
     "start the server with --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension"
     " --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
     " --conf spark.driver.extraJavaOptions=-Duser.timezone=UTC"
@@ -32,11 +32,12 @@ _HOW = (
 def connect_session(settings: SparkSettings) -> SparkSession:
     """Open a session at the server that `settings` name, and check the server, which takes some 50 ms.
 
-    Raises  E714 where the client is not installed, the server does not answer, or it lacks Delta, UTC or our version
+    Raises E714 if the client is not installed, the server does not answer, or it has no Delta, UTC or our Spark
+    version.
     """
     session = open_another_session(settings)
     try:
-        _require(session, settings)
+        _require_settings(session, settings)
     except BaseException:
         close_session(session)
         raise
@@ -44,7 +45,7 @@ def connect_session(settings: SparkSettings) -> SparkSession:
 
 
 def open_another_session(settings: SparkSettings) -> SparkSession:
-    """Open a session with confs, views and functions of its own, unchecked. Raises  E714 without client or server."""
+    """Open a session with its own confs, views and functions, unchecked. Raises E714 if client or server is missing."""
     where = settings.connect or ""
     require_reachable(where, "the Spark Connect server")
     try:
@@ -55,13 +56,13 @@ def open_another_session(settings: SparkSettings) -> SparkSession:
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # PySpark's column functions read it to choose their kind
         try:
             builder = SparkSession.builder.remote(where)
-            for name, value in _confs(settings).items():
+            for name, value in _session_confs(settings).items():
                 builder = builder.config(name, value)
             return builder.create()
         except ImportError:  # PySpark's own errors may be ImportErrors too
             raise
         except (PySparkException, OSError) as error:
-            raise _refusal(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
+            raise _no_answer_error(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
     except ImportError as error:
         raise WaterclockError(
             "E714",
@@ -112,21 +113,21 @@ def is_remote(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
-def _confs(settings: SparkSettings) -> dict[str, str]:
-    """Return the configuration of a session. A server's session takes Hadoop's options without `spark.hadoop.`."""
+def _session_confs(settings: SparkSettings) -> dict[str, str]:
+    """Return the configuration of a session at the server, which takes Hadoop's options without `spark.hadoop.`."""
     # the log store is the server's: a setting here would have no effect (`require_log_store`)
     ours = {key: value for key, value in settings.confs.items() if not key.startswith("spark.delta.logStore")}
     return {key.removeprefix(_HADOOP): value for key, value in {**SESSION_CONFS, **ours}.items()}
 
 
-def _require(session: SparkSession, settings: SparkSettings) -> None:
+def _require_settings(session: SparkSession, settings: SparkSettings) -> None:
     where = settings.connect or ""
     try:
         extensions = session.conf.get("spark.sql.extensions", "") or ""
         zone = session.sql(_ZONE).collect()[0].zone
         version = session.version
     except Exception as error:
-        raise _refusal(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
+        raise _no_answer_error(where, f"{type(error).__name__}: {error}".partition("\n")[0]) from error
     from pyspark import __version__ as ours
 
     wrong = [
@@ -140,11 +141,11 @@ def _require(session: SparkSession, settings: SparkSettings) -> None:
             "the Spark Connect server has the wrong settings",
             where=where,
             why="; ".join(wrong),
-            fix=_HOW,
+            fix=_SERVER_OPTIONS,
         )
 
 
-def _refusal(where: str, why: str) -> WaterclockError:
+def _no_answer_error(where: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E714",
         "the Spark Connect server does not answer",

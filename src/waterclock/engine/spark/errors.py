@@ -28,7 +28,7 @@ _TRANSIENT_CONDITIONS = (
     "DELTA_PROTOCOL_CHANGED",
 )
 # conditions of a file that could not be read or written: only the message has the cause
-_OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "TASK_WRITE_FAILED")
+_FILE_CONDITIONS = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "TASK_WRITE_FAILED")
 _TRANSIENT_WORDS = (
     "connection reset",
     "connection refused",
@@ -65,11 +65,11 @@ _SPARKS_ADVICE = re.compile(
 )
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _JVM_IS_GONE = "E712"
-_OF_APIS = "E84"
+_API_CODES = "E84"
 # the condition in the text of an exception that PySpark does not convert: a recursive query without end
 _IN_TEXT = re.compile(r"^: org\.apache\.spark\.SparkException: \[(RECURSION_[A-Z_]+)\] ", re.MULTILINE)
-_STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
-_OF_CONDITIONS = ("watermark", "closed_by_hand")
+_STATEFUL_RULE_ERROR = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
+_CONDITION_FUNCTIONS = ("watermark", "closed_by_hand")
 _MOST_WHY = 400
 _MOST_PROPOSED = 5  # names, in Spark's proposals
 _MOST_FRAMES = 3
@@ -78,7 +78,7 @@ _MOST_FRAMES = 3
 def to_error(  # noqa: PLR0911 - one kind of error after the other
     error: BaseException, *, where: str, spliced: SplicedQuery | None = None
 ) -> WaterclockError:
-    """Convert an exception into a `WaterclockError`. If it is one already, it gets `where` if it has no place.
+    """Convert an exception into a `WaterclockError`. An exception that is one already gets `where` if it has no place.
 
     `spliced` maps Spark's error positions back to the user's file. `transient` is True if the same action may succeed
     when it is retried.
@@ -103,15 +103,15 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         return unreached  # this is how delta-rs reports its store
     if refusal := refusal_of(error) or row_refusal_of(error):
         return refusal.at(where)
-    if wrong := _STEP.search(str(error)):
+    if wrong := _STATEFUL_RULE_ERROR.search(str(error)):
         return _stateful_rule_error(wrong, where)
-    condition = _condition(error)
-    text = _short(str(error))
+    condition = _error_condition(error)
+    text = _shorten(str(error))
     if "No space left on device" in str(error):
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if of_jvm := _jvm_error(error, where):
         return of_jvm
-    if not condition or condition.startswith(_OF_A_FILE):
+    if not condition or condition.startswith(_FILE_CONDITIONS):
         unreached = object_stores.refusal_by_spark(str(error), where)
         if unreached is not None:
             return unreached
@@ -150,12 +150,12 @@ def _jvm_error(error: BaseException, where: str) -> WaterclockError | None:
 
 
 def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
-    """Build the error for a batch or query whose JVM has ended, from the exception that it raised."""
+    """Build the error for a batch or query whose JVM has ended. `error` is the exception that it raised."""
     return WaterclockError(
         _JVM_IS_GONE,
         "Spark's JVM has ended",
         where=where,
-        why=_short(_text_without_jvm(error)) or type(error).__name__,
+        why=_shorten(_text_without_jvm(error)) or type(error).__name__,
         fix="`waterclock run` again: it makes the lost batches again. If this one fails again, its rows or files need "
         "more memory: increase `memory` below [spark], or split or correct its input",
         transient=True,
@@ -163,7 +163,7 @@ def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
 
 
 def _text_without_jvm(error: BaseException) -> str:
-    """Return the text of an exception, or none for one of Py4J whose text is in the JVM that has ended."""
+    """Return the text of an exception. Empty for a Py4J exception whose text is in a JVM that has ended."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # published without types
 
     try:
@@ -180,9 +180,9 @@ def lost_spark(error: WaterclockError | None) -> bool:
 def add_batch_place(error: WaterclockError, table: str, where: str, declared: Place | None = None) -> WaterclockError:
     """Add the batch `where` to an error, next to the file or object that the error names. It is added only once.
 
-    An error of an API also gets the place of the table's declaration, which contains the request.
+    An error of a REST API also gets the place of the table's declaration, which contains the request.
     """
-    if declared is not None and error.code.startswith(_OF_APIS):
+    if declared is not None and error.code.startswith(_API_CODES):
         where = f"{where}, {declared}"
     if error.where is not None and f"{table}@" not in error.where:
         error.where = f"{error.where} ({where})"
@@ -190,7 +190,7 @@ def add_batch_place(error: WaterclockError, table: str, where: str, declared: Pl
 
 
 def user_code_error(error: BaseException, *, where: str, file: Path, root: Path) -> WaterclockError:
-    """Convert an exception of a user's Python code. It shows frames of the project's own files only, the last first."""
+    """Convert an exception of a user's Python code. It shows only frames of the project's own files, last first."""
     if isinstance(error, WaterclockError):
         return error.at(where)
     if refusal := refusal_of(error) or row_refusal_of(error):
@@ -198,19 +198,19 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
     if of_jvm := _jvm_error(error, where):
         return of_jvm
     frames = list_project_frames(error, root)
-    lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
-    place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()
+    lines = [f"{_frame_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
+    place = _frame_place(frames[-1], root) if frames else file.relative_to(root).as_posix()
     return WaterclockError(
         "E720",
-        f"{type(error).__name__}: {_short(str(error))}",
+        f"{type(error).__name__}: {_shorten(str(error))}",
         where=f"{place} ({where})",
         why="; called from ".join(lines) or None,
-        fix=_suggestion(error, _condition(error) or ""),
+        fix=_suggestion(error, _error_condition(error) or ""),
         transient=is_transient(error),
     )
 
 
-def _place(frame: traceback.FrameSummary, root: Path) -> str:
+def _frame_place(frame: traceback.FrameSummary, root: Path) -> str:
     return f"{Path(frame.filename).relative_to(root).as_posix()}:{frame.lineno}"
 
 
@@ -218,7 +218,7 @@ def is_transient(error: BaseException) -> bool:
     """Return whether another try may succeed: after a conflict, a lost executor or a network error, not a wrong row."""
     if isinstance(error, WaterclockError):
         return error.transient
-    condition = _condition(error) or ""
+    condition = _error_condition(error) or ""
     if condition.startswith(_TRANSIENT_CONDITIONS):
         return True
     if condition:
@@ -233,7 +233,7 @@ def _spark_error(
     error: BaseException, condition: str, text: str, where: str, spliced: SplicedQuery | None
 ) -> WaterclockError:
     place = where
-    position = _position(error)
+    position = _error_position(error)
     if spliced is not None and position is not None:
         place = f"{spliced.place_of(*position)} ({where})"
     what = text.partition("] ")[2] or text
@@ -266,14 +266,14 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
 
 
 def _functions() -> list[str]:
-    """Return the functions that a query may call: built-in ones, and those of Spark that our parser knows."""
+    """Return the functions that a query may call: built-in ones, and Spark's functions that our parser knows."""
     from sqlglot import exp
 
     spark = (name.lower() for name in exp.FUNCTION_BY_NAME)
-    return [*READS, *VALUES, *MARKS, *_OF_CONDITIONS, *FUNCTIONS, *spark]
+    return [*READS, *VALUES, *MARKS, *_CONDITION_FUNCTIONS, *FUNCTIONS, *spark]
 
 
-def _condition(error: BaseException) -> str | None:
+def _error_condition(error: BaseException) -> str | None:
     getter = getattr(error, "getCondition", None)
     if getter is None:
         named = _IN_TEXT.search(str(error)) if type(error).__name__ == "Py4JJavaError" else None
@@ -285,7 +285,7 @@ def _condition(error: BaseException) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _position(error: BaseException) -> tuple[int, int] | None:
+def _error_position(error: BaseException) -> tuple[int, int] | None:
     match = _POSITION.search(str(error))
     return (int(match[1]), int(match[3]) + (match[2] == "pos")) if match else None
 
@@ -300,7 +300,7 @@ class FailedExpression:
 
 def failed_expression(error: BaseException) -> FailedExpression | None:
     """Return the expression that failed for a row, or None if Spark names none, or rejected the query itself."""
-    position = _position(error)
+    position = _error_position(error)
     getter = getattr(error, "getQueryContext", None)
     if position is None or getter is None or type(error).__name__ in {"AnalysisException", "ParseException"}:
         return None
@@ -322,10 +322,10 @@ def _is_jvm_gone(error: BaseException) -> bool:
 
 def _first_cause(text: str) -> str:
     """Shorten a Java error to its first cause, which Java prints last, after Spark's own frames."""
-    return _short(_JVM_CAUSE.findall(text)[-1] if _JVM_CAUSE.search(text) else text)
+    return _shorten(_JVM_CAUSE.findall(text)[-1] if _JVM_CAUSE.search(text) else text)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     kept = _JVM_LINES.split(text, maxsplit=1)[0].strip()
     return kept if len(kept) <= _MOST_WHY else kept[: _MOST_WHY - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""Checks Spark's own analysed plan of a restricted person's query: the second gate, which does not share our parser.
+"""Checks Spark's analysed plan of a restricted person's query: the second check, which does not use our parser.
 
 Each leaf that stores rows must be below a view that was bound for this query. Below it, Spark must show exactly the
 granted columns, each masked one computed and not copied, and the condition on rows. No attribute from below a view may
@@ -33,53 +33,53 @@ Tree = list[dict[str, Any]]
 
 
 def require_plan(spark: SparkSession) -> None:
-    """Raise E946 where Spark shows no plan: at a Spark Connect server, queries of restricted people are refused."""
+    """Raise E946 if Spark shows no plan, as over Spark Connect: a restricted person's query cannot be checked there."""
     if is_remote(spark):
-        raise _refused("Spark Connect shows no plan, so the query cannot be checked against the grants")
+        raise _refused_query_error("Spark Connect shows no plan, so the query cannot be checked against the grants")
 
 
 def check_granted_plan(plan: Tree, granted: Mapping[str, GrantedSelect | None]) -> None:
-    """Check the analysed plan of a query. `granted` are the views bound for it; None is a table that is seen whole.
+    """Check the analysed plan of a query. `granted` maps its views to their grants; None is a table that is seen whole.
 
-    Raises  E946 where Spark's plan has more than what is granted
+    Raises E946 if Spark's plan reads more than the grants allow.
     """
     above, inside, shown = set[Any](), set[Any](), set[Any]()
     for node, below in _walk(plan):
         if below is None:
             if node["class"] in _REFUSED:
-                raise _refused(f"it uses {node['class'].rpartition('.')[2]}")
+                raise _refused_query_error(f"it uses {node['class'].rpartition('.')[2]}")
             if node["class"] == _ATTRIBUTE:
                 above.add(_id_of(node))
             continue
         name = node["desc"]["identifier"]["table"]
         if name not in granted:
-            raise _refused("it reads a view of another query")
+            raise _refused_query_error("it reads a view of another query")
         inside |= {_id_of(each) for each in _nodes(below) if each["class"] == _ATTRIBUTE}
         if (seen := granted[name]) is None:
             inside -= {_id_of(each) for each in _nodes(below) if each["class"] == _ATTRIBUTE}
         else:
             shown |= _check_view(below, seen)
     if above & (inside - shown):
-        raise _refused("it uses a column that is not granted")
+        raise _refused_query_error("it uses a column that is not granted")
 
 
 def _check_view(below: Tree, seen: GrantedSelect) -> set[Any]:
     """Check the plan below a view of a granted table, and return the ids of the columns that it shows."""
     outputs = below[0].get("projectList", []) if below[0]["class"] == _PROJECT else []
     if len(outputs) != len(seen.columns):
-        raise _refused("it reads other columns than those that are granted")
+        raise _refused_query_error("it reads other columns than those that are granted")
     # a function in SQL adds further projections, which compute its arguments
     first = next((node["class"] for node in below if node["class"] != _PROJECT), None)
     if seen.where is not None and first != _FILTER:
-        raise _refused("it reads rows without the condition of the grant")
+        raise _refused_query_error("it reads rows without the condition of the grant")
     for output, column in zip(outputs, seen.columns, strict=True):
         if output[0].get("name") != column.name or not _is_as_granted(output, column):
-            raise _refused("it reads a column without its mask")
+            raise _refused_query_error("it reads a column without its mask")
     return {_id_of(output[0]) for output in outputs}
 
 
 def _is_as_granted(output: Tree, column: SeenColumn) -> bool:
-    """Return whether an output copies its column if it is granted as it is, and computes it if it is masked."""
+    """Return whether an output copies a column that is granted without a mask, and computes one that is masked."""
     if output[0]["class"] not in {_ALIAS, _ATTRIBUTE}:
         return False
     value = output[-1] if len(output) <= 2 else None
@@ -88,7 +88,7 @@ def _is_as_granted(output: Tree, column: SeenColumn) -> bool:
 
 
 def _walk(tree: Tree) -> Iterator[tuple[dict[str, Any], Tree | None]]:
-    """Yield each node above views with None, and each view with the nodes below it.
+    """Yield each node outside of views with None, and each view with the nodes below it.
 
     Spark writes a tree as a list in which each node precedes its children, and a tree within a field as a nested list.
     """
@@ -141,7 +141,7 @@ def _id_of(node: Mapping[str, Any]) -> Any:
     return node["exprId"]["id"]
 
 
-def _refused(why: str) -> WaterclockError:
+def _refused_query_error(why: str) -> WaterclockError:
     return WaterclockError(
         "E946",
         "the query is not permitted",

@@ -45,21 +45,21 @@ _LOG_STORE = _HERE / "log_store" / "log-store.jar"
 
 
 def delta_jars() -> tuple[Path, ...]:
-    """Return the local paths of Delta's jars. Missing ones are downloaded first (10 MB). Raises  E701, E702."""
-    return _jars(_DELTA)
+    """Return the local paths of Delta's jars. Missing ones are downloaded first (10 MB). Raises E701, E702."""
+    return _find_jars(_DELTA)
 
 
 def object_storage_jars(scheme: str) -> tuple[Path, ...]:
     """Return the additional jar files that Spark needs for URLs of a scheme, such as s3. Empty for a local path.
 
-    The last one is Waterclock's own and part of its package: the log store that makes commits to S3 safe. Raises  E701
-    and E702 as `delta_jars` Cost    some 40 file look-ups; the first time half a minute and 13 MB
+    The last one is Waterclock's own and part of its package: the log store that makes commits to S3 safe. Raises E701
+    and E702 as `delta_jars`. Cost: some 40 file look-ups; the first time half a minute and 13 MB.
     """
     wanted = _OF_SCHEME.get(scheme)
-    return (*_jars(wanted), _LOG_STORE) if wanted else ()
+    return (*_find_jars(wanted), _LOG_STORE) if wanted else ()
 
 
-def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
+def _find_jars(jar_set: _JarSet) -> tuple[Path, ...]:
     wanted = _checksums(jar_set)
     configured = os.environ.get("WATERCLOCK_JARS")
     directory = Path(configured).expanduser() if configured else cache_directory() / "jars"
@@ -77,12 +77,12 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
             fix=f"copy {', '.join(missing)} there, or unset WATERCLOCK_JARS to have them fetched",
         )
     if missing:
-        _fetch(jar_set, wanted, directory)
+        _download(jar_set, wanted, directory)
     return tuple(directory / name for name in wanted)
 
 
 def _require_own(directory: Path) -> None:
-    """Remove other users' write access to the folder of downloaded jars, whose code runs as this user. Raises  E702."""
+    """Remove other users' write access to the folder of downloaded jars, whose code runs as this user. Raises E702."""
     if not directory.is_dir() or foreign_writer(directory.stat(), str(directory)) is None:
         return
     with suppress(OSError):
@@ -98,7 +98,7 @@ def _require_own(directory: Path) -> None:
 
 
 def _is_intact(jar: Path, digest: str) -> bool:
-    """Return whether a downloaded jar exists. Its checksum is compared only if another user could have changed it."""
+    """Return whether a downloaded jar is present and unchanged. Only a jar that other users can write is hashed."""
     if not jar.is_file():
         return False
     if foreign_writer(jar.stat(), str(jar)) is None:
@@ -114,7 +114,7 @@ def _checksum(jar: Path) -> str:
 
 
 def cache_directory() -> Path:
-    """Return Waterclock's folder in the user's cache, which may not exist. Raises  E702 for a user without a home."""
+    """Return Waterclock's folder in the user's cache, which may not exist. Raises E702 for a user without a home."""
     if cache := os.environ.get("XDG_CACHE_HOME"):
         return Path(cache) / "waterclock"
     try:
@@ -133,7 +133,7 @@ def _checksums(jar_set: _JarSet) -> dict[str, str]:
     return {name: digest for digest, name in (line.split() for line in lines)}
 
 
-def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
+def _download(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
     java = find_java()
     try:
         make_private_folder(directory.parent)
@@ -143,7 +143,7 @@ def _fetch(jar_set: _JarSet, wanted: dict[str, str], directory: Path) -> None:
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
             output = _run_ivy(java, jar_set, Path(scratch))
             for name, digest in wanted.items():
-                _take(Path(scratch) / "jars" / name, digest, directory / name, output)
+                _install_jar(Path(scratch) / "jars" / name, digest, directory / name, output)
     except OSError as error:
         raise WaterclockError(
             "E702",
@@ -165,7 +165,7 @@ def _run_ivy(java: str, jar_set: _JarSet, scratch: Path) -> str:
     return done.stdout + done.stderr
 
 
-def _take(source: Path, digest: str, goal: Path, output: str) -> None:
+def _install_jar(source: Path, digest: str, goal: Path, output: str) -> None:
     if not source.is_file():
         raise WaterclockError(
             "E702",
@@ -189,9 +189,11 @@ def _take(source: Path, digest: str, goal: Path, output: str) -> None:
 
 def _last_words(output: str) -> str:
     """Return Ivy's messages about the failure, without the frame around them."""
-    said = [line.strip(" \t:") for line in output.splitlines()]
-    telling = [line for line in said if any(word in line.lower() for word in ("exception", "not found", "unresolved"))]
-    return "; ".join(dict.fromkeys(telling[:3] or said[-1:])) or "Ivy gave no reason"
+    lines = [line.strip(" \t:") for line in output.splitlines()]
+    failures = [
+        line for line in lines if any(word in line.lower() for word in ("exception", "not found", "unresolved"))
+    ]
+    return "; ".join(dict.fromkeys(failures[:3] or lines[-1:])) or "Ivy gave no reason"
 
 
 def _ivy_jar() -> Path:

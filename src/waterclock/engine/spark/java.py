@@ -37,7 +37,7 @@ _MOST_WORDS = 400
 
 
 def find_java() -> str:
-    """Return the `java` command of JAVA_HOME, or else of PATH. Raises  E701 where there is none."""
+    """Return the `java` command of JAVA_HOME, or else of PATH. Raises E701 if there is none."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if command is None:
@@ -54,18 +54,18 @@ def find_java() -> str:
 def require_java() -> str:
     """Return the `java` command, after checking that it is new enough for Spark.
 
-    Raises  E701 where there is none, E703 where it is too old or does not start
-    Cost    one small file; if Java's folder has no `release`, a JVM that prints its version, some 0.1 s
+    Raises E701 if there is none, E703 if it is too old or does not start. Cost: a read of one small file; if Java's
+    folder has no `release`, a JVM that prints its version, some 0.1 s.
     """
     command = find_java()
-    said = _release(Path(command)) or words_of(command)
-    found = _VERSION.search(said)
+    output = _read_release(Path(command)) or words_of(command)
+    found = _VERSION.search(output)
     if found is None:
         raise WaterclockError(
             "E703",
             "java does not start",
             where=f"{command} -version",
-            why=f"its output: {_shorten(said)}" if said.strip() else "it ended without any output",
+            why=f"its output: {_shorten(output)}" if output.strip() else "it ended without any output",
             fix=describe_java_installation(),
         )
     if int(found[1]) < OLDEST:
@@ -80,7 +80,7 @@ def require_java() -> str:
 
 
 def words_of(command: str) -> str:
-    """Return the output of `java -version`, or the reason why it cannot run."""
+    """Return the output of `java -version`, or the error if it cannot run."""
     try:
         done = subprocess.run(
             [command, "-version"], capture_output=True, timeout=_PATIENCE, check=False, stdin=subprocess.DEVNULL
@@ -92,7 +92,7 @@ def words_of(command: str) -> str:
 
 def describe_java_installation() -> str:
     """Describe how to get a suitable Java on this machine: one that is installed, or else the command to install it."""
-    there = {place: _version_at(place) or 0 for place in _places()}
+    there = {place: _version_at(place) or 0 for place in _java_folders()}
     fitting = [place for place, version in there.items() if version >= OLDEST]
     if fitting:
         best = min(fitting, key=lambda place: (there[place] not in _USUAL, -there[place]))
@@ -106,7 +106,7 @@ def describe_java_installation() -> str:
 
 
 def settings_of_java() -> dict[str, str]:
-    """Return those environment variables that are set and add options to every JVM."""
+    """Return the environment variables that add options to every JVM, as far as they are set."""
     names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
@@ -121,7 +121,7 @@ def _why_missing(home: str | None) -> str:
     return f"Spark runs on Java {OLDEST} or newer; {reason}"
 
 
-def _places() -> Iterator[Path]:
+def _java_folders() -> Iterator[Path]:
     """Yield the Java folders of this machine: that of PATH, then the usual ones."""
     of_path = shutil.which("java")
     if of_path:
@@ -134,11 +134,11 @@ def _places() -> Iterator[Path]:
 
 
 def _version_at(home: Path) -> int | None:
-    found = _VERSION.search(_release(home / "bin" / "java"))
+    found = _VERSION.search(_read_release(home / "bin" / "java"))
     return int(found[1]) if found else None
 
 
-def _release(command: Path) -> str:
+def _read_release(command: Path) -> str:
     """Return the content of a Java's `release` file, or an empty text."""
     try:
         return (command.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")
@@ -146,6 +146,6 @@ def _release(command: Path) -> str:
         return ""
 
 
-def _shorten(said: str) -> str:
-    lines = "; ".join(line.strip() for line in said.splitlines() if line.strip())
+def _shorten(output: str) -> str:
+    lines = "; ".join(line.strip() for line in output.splitlines() if line.strip())
     return lines if len(lines) <= _MOST_WORDS else lines[: _MOST_WORDS - 1] + "…"

@@ -67,8 +67,8 @@ def require_user() -> None:
 def start_jvm(conf: SparkConf, log: JvmLog, confined: FileLimits | None = None, jars: Sequence[Path] = ()) -> None:
     """Start the JVM for PySpark in this process, with its output in the file of `log`.
 
-    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own. Raises  E701 and E703 as
-    `require_java`, E704 where it does not start
+    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own. Raises E701 and E703 as
+    `require_java`, E704 if the JVM does not start.
     """
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
@@ -102,7 +102,7 @@ def jvm_start_error(java: str, log: JvmLog, error: Exception) -> WaterclockError
         "Spark's JVM does not start",
         where=f"{java}{settings}" + (f", SPARK_HOME={home}" if home else ""),
         why=words,
-        fix=_fix(home, log, words, has_settings=bool(settings)),
+        fix=_suggest_fix(home, log, words, has_settings=bool(settings)),
     )
 
 
@@ -126,12 +126,12 @@ def _refusal_of_java(java: str) -> str:
 
 
 def _shorten_log(lines: Sequence[str]) -> str:
-    telling = [line.strip() for line in lines if line.strip() and not _NOISE.match(line)]
-    words = "; ".join(telling[-_MOST_LINES:])
+    meaningful = [line.strip() for line in lines if line.strip() and not _NOISE.match(line)]
+    words = "; ".join(meaningful[-_MOST_LINES:])
     return words if len(words) <= _MOST_WORDS else "…" + words[-_MOST_WORDS + 1 :]
 
 
-def _fix(home: str | None, log: JvmLog, words: str, *, has_settings: bool) -> str:
+def _suggest_fix(home: str | None, log: JvmLog, words: str, *, has_settings: bool) -> str:
     if "insufficient memory" in words or "could not reserve" in words.lower():
         return f"free some memory: Spark's JVM may use up to 2 GiB; its whole output is in {log.path}"
     if home:

@@ -40,14 +40,14 @@ class KeysOfProject:
     def derive(self) -> dict[str, DerivedKeys]:
         """Derive the keys from the secrets of the connections (see `derive_keys`).
 
-        Raises  E225, E920 and E921 for a secret that does not resolve, E924 for a weak one, E825 without the library
+        Raises E225, E920 or E921 for a secret that does not resolve, E924 for a weak one, E825 without the library.
         """
         for name in self.connections:
             require_driver(CAPABILITIES, name)
         return derive_keys(self.connections, self.secrets)
 
     def add_to(self, spark: SparkSession) -> None:
-        """Create the temporary view with the keys, which functions with a key read.
+        """Create the temporary view with the keys, which keyed functions such as `hash_keyed` read.
 
         The keys are sent to Spark as an Arrow table of one row: its plan has the columns' names, and no value. Raises
         as `derive`.
@@ -64,7 +64,7 @@ class KeysOfProject:
 
 
 def _fields(key: DerivedKeys) -> dict[str, object]:
-    """Return the fields of a key in the view (see `KEY_FIELDS`)."""
+    """Return the fields of one key for the view that `add_to` creates (see `KEY_FIELDS`)."""
     fields: dict[str, object] = {"name": key.name, "encrypt": key.encrypt}
     for purpose, value in (("hash", key.hash), ("vector", key.vector), ("noise", key.noise)):
         fields[f"{purpose}_inner"], fields[f"{purpose}_outer"] = blocks_of(value)

@@ -68,24 +68,24 @@ def storage_confs(options: Mapping[str, str]) -> dict[str, str]:
     `options` are those of `object_stores.OPTIONS`. Without keys, credentials are looked up as AWS's tools do. A server
     with its own endpoint is addressed by path, as most servers require.
     """
-    return _SETTINGS | _credentials(options) | _place(options)
+    return _SETTINGS | _credential_confs(options) | _endpoint_confs(options)
 
 
-def _credentials(said: Mapping[str, str]) -> dict[str, str]:
-    given = {f"{_S3A}{key}": said[name] for name, key in _CREDENTIALS.items() if said.get(name)}
+def _credential_confs(options: Mapping[str, str]) -> dict[str, str]:
+    given = {f"{_S3A}{key}": options[name] for name, key in _CREDENTIALS.items() if options.get(name)}
     if not given:
         provider = _DEFAULT_CHAIN
     else:
-        provider = _S3A_PROVIDER.format("Temporary" if said.get("session_token") else "Simple")
+        provider = _S3A_PROVIDER.format("Temporary" if options.get("session_token") else "Simple")
     return given | {f"{_S3A}aws.credentials.provider": provider}
 
 
-def _place(said: Mapping[str, str]) -> dict[str, str]:
-    endpoint = said.get("endpoint", "")
-    by_host = said.get("virtual_hosted_style_request", str(not endpoint)).lower() in ("true", "1")
+def _endpoint_confs(options: Mapping[str, str]) -> dict[str, str]:
+    endpoint = options.get("endpoint", "")
+    by_host = options.get("virtual_hosted_style_request", str(not endpoint)).lower() in ("true", "1")
     return {
         f"{_S3A}endpoint": endpoint,  # empty for Amazon's, even if another bucket has an endpoint
-        f"{_S3A}endpoint.region": said.get("region", ""),
+        f"{_S3A}endpoint.region": options.get("region", ""),
         f"{_S3A}connection.ssl.enabled": str(not endpoint.startswith("http://")).lower(),
         f"{_S3A}path.style.access": str(not by_host).lower(),
     }

@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 _SPARK = "org.apache.spark.sql."
 _NODES = _SPARK + "catalyst.plans.logical."
 _VIEW = _NODES + "View"
-_BOTH = """
+_NODES_OF_BOTH_PLANS = """
     Aggregate Deduplicate Distinct Except Expand Filter Generate GlobalLimit Intersect Join LateralJoin LocalLimit
     LocalRelation Offset OneRowRelation Pivot Project Range RebalancePartitions Repartition RepartitionByExpression
     Sample Sort SubqueryAlias Union UnionLoop UnionLoopRef Unpivot Window
 """.split()
 _PARSED = frozenset(
     [
-        *(_NODES + name for name in [*_BOTH, "UnresolvedHint", "UnresolvedWith", "WithWindowDefinition"]),
+        *(
+            _NODES + name
+            for name in [*_NODES_OF_BOTH_PLANS, "UnresolvedHint", "UnresolvedWith", "WithWindowDefinition"]
+        ),
         _SPARK + "catalyst.expressions.PipeOperator",
         *(
             _SPARK + "catalyst.analysis.Unresolved" + name
@@ -41,7 +44,10 @@ _PARSED = frozenset(
 )
 _ANALYSED = frozenset(
     [
-        *(_NODES + name for name in [*_BOTH, "CTERelationDef", "CTERelationRef", "ResolvedHint", "View", "WithCTE"]),
+        *(
+            _NODES + name
+            for name in [*_NODES_OF_BOTH_PLANS, "CTERelationDef", "CTERelationRef", "ResolvedHint", "View", "WithCTE"]
+        ),
         _SPARK + "catalyst.analysis.SQLFunctionNode",  # made by CREATE FUNCTION, with its body below it
     ]
 )
@@ -71,7 +77,7 @@ _DEFAULTS = frozenset({"EXISTS_DEFAULT", "CURRENT_DEFAULT"})
 def refuse_command(spark: SparkSession, text: str) -> None:
     """Raise an error if Spark parses a text as a command. Nothing is executed. Cost: one parse, about 1 ms.
 
-    Raises  E733; the parser's own errors are left to `spark.sql`, which adds their place
+    Raises E733. The parser's own errors are left to `spark.sql`, which adds their place.
     """
     parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
     try:
@@ -84,7 +90,7 @@ def refuse_command(spark: SparkSession, text: str) -> None:
 
 
 def check_plan(frame: DataFrame) -> list[dict[str, Any]]:
-    """Raise E733 for a query that reads more than temporary views, or calls code. Return the plan that was checked.
+    """Raise E733 if a query reads more than temporary views, or calls code. Otherwise return the plan that was checked.
 
     Cost: no job, some milliseconds.
     """

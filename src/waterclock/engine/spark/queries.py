@@ -28,8 +28,8 @@ def build_query_frame(
 
     Over Spark Connect the plan is not available: parentheses around the text exclude commands, and its reads are left
     to the checks of the text and to the server. Values are literals there, since Delta's parser does not bind them.
-    `check` is a further check of Spark's analysed plan, as JSON; it is not called over Spark Connect.
-    Raises  E733 for a query that does more than read the views bound to it
+    `check` is a further check of Spark's analysed plan, as JSON; it is not called over Spark Connect. Raises E733 for a
+    query that does more than read the views bound to it.
     """
     if is_remote(spark):
         return spark.sql(f"({insert_values(text, values) if values else text}\n)")
@@ -63,7 +63,7 @@ _BEFORE_A_VALUE = frozenset("(,=<>+-*/%|&^![")
 
 
 def literal_of(value: Any) -> str:  # noqa: PLR0911 - one kind after the other
-    """Write a value as a Spark literal of the type that it would be bound as."""
+    """Write a value as a Spark literal, of the type that Spark would give it as a parameter."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):

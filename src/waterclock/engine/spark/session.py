@@ -72,9 +72,8 @@ class Sessions:
     """Starts Spark on first use and gives each batch a session of its own.
 
     The configuration, temporary views and functions of a batch are visible to that batch alone. Nothing starts before
-    `root` or `own` is called: a run with nothing to do needs no JVM. With `lasts` the JVM is set up to run for days,
-    otherwise for minutes. With `readable` a JVM on this machine is confined to reading these folders (see
-    `confined_jvm`).
+    `root` or `own` is called: a run with nothing to do needs no JVM. With `lasts`, the JVM is set up to run for days,
+    not minutes. With `readable`, a JVM on this machine is confined to reading these folders (see `confined_jvm`).
     """
 
     def __init__(
@@ -113,8 +112,8 @@ class Sessions:
         """Return the runner's session, and start Spark (seconds) on first use.
 
         If the process already has a session, such as a notebook's, it is used: its configuration is kept, and it is
-        never stopped here. Raises  E701 to E704 where Spark does not start; the same error at every later call, until
-        `revive`
+        never stopped here. Raises E701 to E704 if Spark does not start; later calls raise the same error until
+        `revive`.
         """
         with self._lock:
             if self._refusal is not None:
@@ -143,13 +142,13 @@ class Sessions:
         return session
 
     def _choose_confinement(self) -> FileLimits | None:
-        said = self._settings
-        if self._readable is None or not said.is_local or said.packages:
+        settings = self._settings
+        if self._readable is None or not settings.is_local or settings.packages:
             return None
-        return FileLimits(self._readable, self._work, said.confs, has_stores=bool(said.schemes))
+        return FileLimits(self._readable, self._work, settings.confs, has_stores=bool(settings.schemes))
 
     def page(self) -> str | None:
-        """Return the address of Spark's web UI, or None if it is off, which is the default."""
+        """Return the address of Spark's web UI. None if it is off, which is the default."""
         root, is_on = self._root, self._settings.confs.get("spark.ui.enabled") == "true"
         return root.sparkContext.uiWebUrl if is_on and root is not None and not connect.is_remote(root) else None
 
@@ -161,7 +160,7 @@ class Sessions:
         else:
             session = root.newSession()
             if self._is_foreign:
-                _set(session, self._settings.confs)
+                _configure(session, self._settings.confs)
         self._opened.add(session)
         return session
 
@@ -170,13 +169,13 @@ class Sessions:
         return list(self._opened)
 
     def release(self, session: SparkSession) -> None:
-        """Close a session of `own` at a Spark Connect server, which keeps its state until then. Else do nothing."""
+        """Close a session of `own` at a Spark Connect server, which keeps its state until then. No effect otherwise."""
         if not self._is_borrowed and connect.is_remote(session) and session is not self._root:
             connect.close_session(session)
 
     def has_ended(self) -> bool:
-        """Return whether Spark was started and no longer answers, which explains any later error. Cost: one call."""
-        return self._root is not None and not _answers(self._root)
+        """Return whether Spark was started and no longer answers. That explains any later error. Cost: one call."""
+        return self._root is not None and not _is_alive(self._root)
 
     def revive(self) -> bool:
         """Discard a Spark that has ended, by a killed JVM or a stopped context, and return whether it had ended.
@@ -185,14 +184,14 @@ class Sessions:
         """
         with self._lock:
             self._refusal = None
-            if self._root is None or self._is_borrowed or _answers(self._root):
+            if self._root is None or self._is_borrowed or _is_alive(self._root):
                 return False
-            _forget(self._root)
+            _discard(self._root)
             self._root = None
             return True
 
     def end_of_jvm(self) -> str | None:
-        """Describe how the JVM that this process started has ended, with its last messages. None if it started none."""
+        """Describe how the JVM that this process started has ended, with its last output. None if it started none."""
         if self._root is None or self._is_borrowed or connect.is_remote(self._root):
             return None
         from pyspark import SparkContext
@@ -219,11 +218,11 @@ def _live_session() -> SparkSession | None:
         session = SparkSession.active()
     except PySparkException:
         return None
-    return session if _answers(session) else None
+    return session if _is_alive(session) else None
 
 
-def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
-    """Configure a session of a Spark context that other code started, as far as that is possible for one session."""
+def _configure(session: SparkSession, confs: Mapping[str, str]) -> None:
+    """Configure a session of a Spark context that other code started, as far as one session can be configured."""
     from waterclock.storage.spark_settings import SESSION_CONFS
 
     for key, value in {**SESSION_CONFS, **confs}.items():
@@ -245,7 +244,7 @@ def _stop(session: SparkSession) -> None:
         session.stop()
 
 
-def _answers(session: SparkSession) -> bool:
+def _is_alive(session: SparkSession) -> bool:
     if connect.is_remote(session):
         return connect.is_session_known(session)
     try:
@@ -255,8 +254,8 @@ def _answers(session: SparkSession) -> bool:
     return True
 
 
-def _forget(session: SparkSession) -> None:
-    """Close a session whose Spark has ended, and remove its JVM: PySpark would continue to use the JVM it knows."""
+def _discard(session: SparkSession) -> None:
+    """Close a session whose Spark has ended, and remove its JVM, which PySpark would continue to use."""
     from pyspark.sql import SparkSession
 
     if connect.is_remote(session):
@@ -283,13 +282,13 @@ def open_session(
 ) -> SparkSession:
     """Start Spark with Delta, UTC, the jars of `schemes`, and folders of its own below `work_folder`.
 
-    Raises  E701 to E704 where Java, Delta's jars or the JVM are not available, with the places searched
+    Raises E701 to E704 with the places searched, if Java, Delta's jars or the JVM are not available.
     """
     return _start_session(SparkSettings(master=master, confs=confs, schemes=tuple(schemes)), work_folder, lasts=True)[0]
 
 
 def _start_session(
-    said: SparkSettings, work_folder: Path, *, lasts: bool, confined: FileLimits | None = None
+    spark_settings: SparkSettings, work_folder: Path, *, lasts: bool, confined: FileLimits | None = None
 ) -> tuple[SparkSession, JvmLog]:
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -300,9 +299,9 @@ def _start_session(
 
     require_user()
     # workers must use this very interpreter, or another that has our libraries
-    os.environ["PYSPARK_PYTHON"] = said.python or sys.executable
+    os.environ["PYSPARK_PYTHON"] = spark_settings.python or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if said.is_local:
+    if spark_settings.is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4js)  # its errors are reported as ours
@@ -316,7 +315,7 @@ def _start_session(
             why=error.strerror or str(error),
             fix="check that the project's storage is writable and has free space",
         ) from error
-    jars = (*delta_jars(), *(jar for scheme in said.schemes for jar in object_storage_jars(scheme)))
+    jars = (*delta_jars(), *(jar for scheme in spark_settings.schemes for jar in object_storage_jars(scheme)))
     settings = {
         "spark.jars": ",".join(jar.absolute().as_uri() for jar in jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -324,7 +323,7 @@ def _start_session(
         "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts, more=OPTIONS if confined else ()),
         "spark.executorEnv.PYTHONSAFEPATH": "1",  # otherwise workers import from the working folder, whoever owns it
         "spark.executorEnv.TZ": "UTC",  # a Python function gets times in the zone of its process
-        "spark.driver.memory": said.memory,
+        "spark.driver.memory": spark_settings.memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **_BOUNDS,
@@ -332,17 +331,17 @@ def _start_session(
         # Delta's SQL parser does not support the newer way of binding :name values, which then stay unbound
         "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
         **SESSION_CONFS,
-        **(_FOR_THIS_MACHINE if said.is_local else _FOR_A_CLUSTER),
-        **({"spark.jars.packages": ",".join(said.packages)} if said.packages else {}),
-        **said.confs,
+        **(_FOR_THIS_MACHINE if spark_settings.is_local else _FOR_A_CLUSTER),
+        **({"spark.jars.packages": ",".join(spark_settings.packages)} if spark_settings.packages else {}),
+        **spark_settings.confs,
         **(CONFS if confined else {}),
     }
     # the log is outside the folders of a confined JVM, which could replace it by a link
     log = JvmLog.at((work_folder.parent if confined else work_folder) / "jvm.log")
-    conf = _spark_conf(settings, said.master)
+    conf = _spark_conf(settings, spark_settings.master)
     if SparkContext._gateway is None:  # noqa: SLF001 - an existing JVM is used; there is no public API
-        shown = {name: value for name, value in settings.items() if name not in said.secrets}
-        start_jvm(_spark_conf(shown, said.master), log, confined, jars)
+        shown = {name: value for name, value in settings.items() if name not in spark_settings.secrets}
+        start_jvm(_spark_conf(shown, spark_settings.master), log, confined, jars)
     try:
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
@@ -404,10 +403,10 @@ def _quote_option(option: str) -> str:
     return '"' + option.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
-def _offers_huge_pages(said: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> bool:
+def _offers_huge_pages(setting: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> bool:
     """Return whether the kernel provides huge pages on request. Without them, the JVM would print a warning."""
     try:
-        return "[never]" not in said.read_text(encoding="ascii")
+        return "[never]" not in setting.read_text(encoding="ascii")
     except OSError:
         return False
 

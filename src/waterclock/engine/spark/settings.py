@@ -23,8 +23,8 @@ _KEYS = {
     "spark.pyspark.python": "python",
     "spark.jars.packages": "packages",
 }
-# Delta and this code depend on these values; everything else may be set by the owner of the cluster
-_OURS = frozenset(
+# settings that users cannot change, because Delta and this code depend on their values
+_FIXED_SETTINGS = frozenset(
     {
         *(SESSION_CONFS.keys() - {PARTITIONS}),
         "spark.sql.extensions",
@@ -64,33 +64,33 @@ class SparkSettings:
 
 
 def settings_of(project: Project) -> SparkSettings:
-    """Return the Spark settings of a project's environment. Raises  E225, E713 for settings that a user cannot set."""
-    said = project.spark
-    taken = sorted(name for name in said.confs if name in _OURS or name in _KEYS)
+    """Return the Spark settings of a project's environment. Raises E225, E713 for a setting that users cannot set."""
+    declared = project.spark
+    taken = sorted(name for name in declared.confs if name in _FIXED_SETTINGS or name in _KEYS)
     if taken:
-        raise _ours(taken, project.env)
-    hidden = frozenset(name for name, value in said.confs.items() if not isinstance(value, str))
+        raise _fixed_settings_error(taken, project.env)
+    hidden = frozenset(name for name, value in declared.confs.items() if not isinstance(value, str))
     if shown := sorted(name for name in hidden if name.startswith(_ON_COMMAND_LINE)):
-        raise _shown_secrets(shown, project.env)
+        raise _shown_secrets_error(shown, project.env)
     secrets = Secrets.of(project.secrets)
-    confs = {name: secrets.value_of(value) for name, value in said.confs.items()}
-    if said.connect and said.master:
-        raise _both(project.env)
+    confs = {name: secrets.value_of(value) for name, value in declared.confs.items()}
+    if declared.connect and declared.master:
+        raise _master_and_connect_error(project.env)
     stores = reach_all(project)
     of_stores = confs_of_stores(stores)
     return SparkSettings(
-        said.master or LOCAL,
-        said.connect,
-        said.memory,
-        said.python,
-        tuple(said.packages),
+        declared.master or LOCAL,
+        declared.connect,
+        declared.memory,
+        declared.python,
+        tuple(declared.packages),
         {**of_stores, **confs},
         tuple(dict.fromkeys(store.scheme for store in stores)),
         hidden | frozenset(of_stores),
     )
 
 
-def _shown_secrets(names: list[str], env: str) -> WaterclockError:
+def _shown_secrets_error(names: list[str], env: str) -> WaterclockError:
     return WaterclockError(
         "E713",
         f"{', '.join(names)} cannot be a secret",
@@ -100,7 +100,7 @@ def _shown_secrets(names: list[str], env: str) -> WaterclockError:
     )
 
 
-def _both(env: str) -> WaterclockError:
+def _master_and_connect_error(env: str) -> WaterclockError:
     return WaterclockError(
         "E713",
         "master and connect exclude each other",
@@ -110,7 +110,7 @@ def _both(env: str) -> WaterclockError:
     )
 
 
-def _ours(taken: list[str], env: str) -> WaterclockError:
+def _fixed_settings_error(taken: list[str], env: str) -> WaterclockError:
     keys = [f"{_KEYS[name]} for {name}" for name in taken if name in _KEYS]
     fixes = [f"set {', '.join(keys)} in [env.{env}.spark]"] if keys else []
     if len(keys) < len(taken):

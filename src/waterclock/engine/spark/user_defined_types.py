@@ -23,10 +23,10 @@ def refuse_foreign_types() -> None:
     UserDefinedType.fromJson = classmethod(_load_known_type)  # type: ignore[method-assign, assignment]
 
 
-def _load_known_type(_: Any, said: dict[str, Any]) -> Any:
+def _load_known_type(_: Any, schema: dict[str, Any]) -> Any:
     from pyspark.sql.types import UserDefinedType
 
-    module, _, name = str(said.get("pyClass")).rpartition(".")
+    module, _, name = str(schema.get("pyClass")).rpartition(".")
     if module in _OF_PYSPARK:
         importlib.import_module(module)
     found = getattr(sys.modules.get(module), name, None)
@@ -34,7 +34,7 @@ def _load_known_type(_: Any, said: dict[str, Any]) -> Any:
         return found()
     raise WaterclockError(
         "E734",
-        f"a column has the user-defined type {said.get('pyClass') or said.get('class')}",
+        f"a column has the user-defined type {schema.get('pyClass') or schema.get('class')}",
         why="its Python class would be imported, and a file or a query may name any module",
         fix="write the values as STRING, STRUCT or another of Spark's own types",
     )

@@ -24,8 +24,8 @@ _modules: dict[tuple[Path, str], ModuleType] = {}
 
 
 def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
-    """Return the Python function of a declaration; its file runs once per fingerprint. Raises  E721 if missing."""
-    module = _module(root, root / function.file, function.fingerprint)
+    """Return the Python function of a declaration. Its file runs once per fingerprint. Raises E721 if it is missing."""
+    module = _load_module(root, root / function.file, function.fingerprint)
     found = getattr(module, function.name, None)
     if not callable(found):
         raise WaterclockError(
@@ -38,7 +38,7 @@ def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
     return call
 
 
-def _module(root: Path, path: Path, fingerprint: str) -> ModuleType:
+def _load_module(root: Path, path: Path, fingerprint: str) -> ModuleType:
     """Run a Python file and the project modules it imports, once for each fingerprint, and return its module."""
     key = (path, fingerprint)
     with _lock:
@@ -52,7 +52,7 @@ def _module(root: Path, path: Path, fingerprint: str) -> ModuleType:
 
 
 def _send_by_value(root: Path, path: Path) -> None:
-    """Make Spark pickle the project's own modules with the functions: workers cannot import them."""
+    """Make Spark send the project's own modules with the functions, since its workers cannot import them."""
     from pyspark import cloudpickle
 
     folder = path.relative_to(root).parts[0]

@@ -1,4 +1,4 @@
-"""Drops the oldest windows of a table on a user's request. Windows that a batch still reads are refused."""
+"""Drops the oldest windows of a table at a user's request, unless a batch still reads them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class WindowsToDrop:
     now: datetime
 
 
-def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: datetime) -> WindowsToDrop:
+def find_droppable_windows(work: RunContext, table: Table, named_labels: Labels, now: datetime) -> WindowsToDrop:
     """Find the windows to drop, given the labels that the user names. Changes nothing.
 
-    Raises  E436 for a table whose rows do not belong to windows, for labels that do not start with its oldest, for
-            windows that a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs; E644
-            during a rebuild of all tables
+    Raises E436 for a table whose rows do not belong to windows, for labels that do not start with its oldest, for
+    windows that a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs. Raises E644
+    during a rebuild of all tables.
     """
-    refuse_during_rebuild(work, is_looking=True)
+    refuse_during_rebuild(work, is_read_only=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
         why = f"it is {kind}, which has no windows of its own"
@@ -53,7 +53,7 @@ def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: da
             "`waterclock skip` leaves batches out; `waterclock recompute` makes them again",
         )
     _refuse_running(work, table)
-    low, high = said.bounds(table.cadence)
+    low, high = named_labels.bounds(table.cadence)
     record = work.ledger.reads.table(table.name)
     pieces = work.ledger.reads.slices(
         table.name, work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING, FOREVER
@@ -86,9 +86,9 @@ def drop(work: RunContext, found: WindowsToDrop, *, why: str) -> int:
     """Drop windows from a table, and the label tables of its destinations. Return the number of these label tables.
 
     A label table has the rows of one label, behind a view at a destination. The ledger first records the user and the
-    reason. If the process is killed after that, the next maintenance removes the windows from the table.
-    Raises  E407, E436, E644 as `find_droppable_windows`: a batch or a rebuild may have started, or a batch may have
-            become due, while the user was asked
+    reason. If the process is killed after that, the next maintenance removes the windows from the table. Raises E407,
+    E436 or E644 as `find_droppable_windows`: batches or a rebuild may have started since, or a batch may have become
+    due.
     """
     refuse_during_rebuild(work)
     table, folder = found.table, work.folder(found.table)

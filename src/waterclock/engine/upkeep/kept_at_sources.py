@@ -1,4 +1,4 @@
-"""Removes replication slots that no table needs any more: its table was removed, or its runner crashed."""
+"""Removes replication slots at sources that no table needs any more: their table was removed, or a runner crashed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class UnusedSlot:
 def find_unused_slots(work: RunContext) -> list[UnusedSlot]:
     """Find replication slots in the ledger's records that no table needs. Queries no source, and starts no JVM.
 
-    Slots that a table with an open claim or a held batch may use are left out.
+    Slots of a table with an open claim or a held batch are left out, since these may still use them.
     """
     kept = work.ledger.past.list_retained_objects(None)
     found = []
-    for name, said in kept.items():
-        if may_be_committed(work, str(said["table"])) or _is_needed(work, name, said):
+    for name, entry in kept.items():
+        if may_be_committed(work, str(entry["table"])) or _is_needed(work, name, entry):
             continue
-        found.append(UnusedSlot(name, str(said["table"]), str(said["connection"]), str(said["unit"])))
+        found.append(UnusedSlot(name, str(entry["table"]), str(entry["connection"]), str(entry["unit"])))
     return found
 
 
@@ -59,9 +59,9 @@ def release_slot(work: RunContext, found: UnusedSlot) -> None:
         found.failed = f"{error.what}: {error.why}"
 
 
-def _is_needed(work: RunContext, name: str, said: Mapping[str, Any]) -> bool:
-    table = work.flow.tables.get(str(said["table"]))
-    if table is None or not _is_followed(table, str(said["connection"])):
+def _is_needed(work: RunContext, name: str, entry: Mapping[str, Any]) -> bool:
+    table = work.flow.tables.get(str(entry["table"]))
+    if table is None or not _is_followed(table, str(entry["connection"])):
         return False
     noted = newest_notes(work, table)
     return noted is not None and noted["slot"] == name

@@ -23,8 +23,8 @@ class MovedLedger:
 def move_ledger(project: Project, to: str, *, who: str) -> MovedLedger:
     """Copy the ledger to the URL `to`, and close the old one for writing.
 
-    An interrupted move starts over. Any failure leaves the old ledger as it was.
-    Raises  E417 where a ledger is at `to`, E419 where there is none to move, E426 while batches run
+    An interrupted move starts over. Any failure leaves the old ledger as it was. Raises E417 if a ledger is at `to`,
+    E419 if there is none to move, E426 while batches run.
     """
     old = ledger_url(project)
     ledger = open_ledger(project, even_moved=True)

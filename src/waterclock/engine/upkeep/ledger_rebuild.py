@@ -32,7 +32,7 @@ from waterclock.storage.log.identity import RESET
 from waterclock.storage.slices.inventory import SliceFolder, list_slice_folders
 from waterclock.storage.slices.manifest import read_manifest
 
-# kinds of commits that belong to no batch
+# values of `Identity.kind` for commits that belong to no batch: windows dropped by RETAIN, and a rebuild
 RETAINED = "retain"
 REBUILT = "rebuild"
 
@@ -59,8 +59,8 @@ def rebuild_ledger(
 ) -> LedgerRebuildResult:
     """Rebuild the ledger as a draft next to the lost one, and install it once it is complete. Starts no JVM.
 
-    `export` is used instead of the newest one. With `force`, an existing ledger is moved aside. Raises  E417 where a
-    ledger exists, or is in another schema of its database, E418 where the export cannot be used
+    `export` is used instead of the newest one. With `force`, an existing ledger is moved aside. Raises E417 if a ledger
+    exists, or is in another schema of its database, E418 if the export cannot be used.
     """
     place = place_of(ledger_url(project))
     if place.is_taken() and not force:
@@ -86,11 +86,11 @@ def _fill_ledger(work: RunContext, export: str | None) -> LedgerRebuildResult:
         work.ledger.declared.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)
     _find_renamed(work)
     rebuilt = LedgerRebuildResult(newest)
-    steps = [step for record in work.ledger.reads.tables() for step in _steps(work, record, rebuilt)]
+    steps = [step for record in work.ledger.reads.tables() for step in _list_steps(work, record, rebuilt)]
     for step in sorted(steps, key=lambda step: (step.at, step.version)):
         step.take(work, rebuilt)
     for record in work.ledger.reads.tables():
-        _kill_rest(work, record, rebuilt)
+        _kill_unknown_claims(work, record, rebuilt)
     work.ledger.past.add_event(
         "ledger rebuilt", who=work.settings.who, data={"export": newest, "adopted": rebuilt.adopted}
     )
@@ -111,7 +111,7 @@ def _find_renamed(work: RunContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A fact from one commit: a claim's data, a later version of a state, windows dropped by RETAIN, or a reset."""
+    """A fact from one commit: a claim's data, a later version of a state, windows that RETAIN dropped, or a reset."""
 
     table: str
     at: datetime
@@ -134,10 +134,10 @@ class _Step:
             keeping.move_head(self.table, self.version)
 
 
-def _steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> Iterator[_Step]:
+def _list_steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> Iterator[_Step]:
     known = work.ledger.keeping.known_claims(record.name)
     if record.kind == Kind.PUBLISH:
-        yield from _deliveries(work, record, known)
+        yield from _list_deliveries(work, record, known)
         return
     folder = _folder(work, record)
     if not table_exists(folder):
@@ -151,12 +151,12 @@ def _steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) 
     last = datetime.fromtimestamp(0, tz=work.real_now().tzinfo)
     for commit in commits.found:
         last = max(last, commit.at)  # versions are in order, whatever the clocks of their writers were
-        step = _step(work, folder, record, commit, known, rebuilt)
+        step = _build_step(work, folder, record, commit, known, rebuilt)
         if step is not None:
             yield replace(step, at=last)
 
 
-def _step(
+def _build_step(
     work: RunContext,
     folder: str,
     record: TableRecord,
@@ -189,17 +189,17 @@ def _step(
 def _read_commit_record(
     work: RunContext, record: TableRecord, folder: str, claim: int, slice_path: str, version: int, at: datetime
 ) -> CommittedClaim | None:
-    said = read_claim_record(folder, slice_path)
-    if said is None:
+    record_of_claim = read_claim_record(folder, slice_path)
+    if record_of_claim is None:
         return None
     table = work.flow.tables.get(record.name)
     own = "" if table is None else table.fingerprint
-    request, results = work.former.request(said[0], record.name, own), said[1]
+    request, results = work.former.request(record_of_claim[0], record.name, own), record_of_claim[1]
     return CommittedClaim(claim, request, tuple(replace(result, version=version) for result in results), at)
 
 
-def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
-    """Yield a publish's sealed claims that its destination has received. If `publish` is false, these are all."""
+def _list_deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
+    """Yield a publish's sealed claims that its destination has received. All if the project does not publish."""
     table = work.flow.tables.get(record.name)
     if table is None:
         return
@@ -214,8 +214,8 @@ def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) ->
             yield _Step(record.name, found.at, -1, found)
 
 
-def _kill_rest(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> None:
-    """Kill the sealed slices of unknown claims, so that a runner that is still paused cannot commit them any more."""
+def _kill_unknown_claims(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> None:
+    """Kill unknown claims with sealed slices, so that a runner that is only paused cannot commit them any more."""
     folder = _folder(work, record)
     known = work.ledger.keeping.known_claims(record.name)
     strangers = {leaf.claim for leaf in list_slice_folders(folder)} - known.keys()

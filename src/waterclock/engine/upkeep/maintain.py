@@ -1,8 +1,8 @@
 """Finds obsolete files of each table and removes them, and compacts small ones, without changing any result.
 
-All of them are found first, so that a dry run shows the files that would be removed. A table with an open claim is left
-out, and so are versions and slices that a running batch of another table reads. Steps are independent: one that fails,
-or conflicts with another commit, does not stop the others.
+All of them are found first, so that a dry run shows the files that would be removed. Tables with an open claim are
+skipped. Versions and slices that a running batch of another table reads are kept. Steps are independent: one that
+fails, or conflicts with another commit, does not stop the others.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Upkeep:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the table needs no maintenance, and there is nothing to report about it."""
+        """Whether nothing is to be done for the table, and nothing to be reported about it."""
         amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind, self.states)
         return not (
             any(amount.count for amount in amounts) or self.manifests or self.labels or self.is_busy or self.failed
@@ -135,17 +135,17 @@ def maintain_table(work: RunContext, found: Upkeep, now: datetime) -> None:
     if found.is_busy or find_log_error(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
-        _try(found, "keeping versions", lambda: _keep_versions(work, table))
+        _run_step(found, "keeping versions", lambda: _keep_versions(work, table))
         if found.drop_before is not None and found.dropped.count:
             before = found.drop_before
-            _try(found, "dropping windows", lambda: _drop(work, table, before))
+            _run_step(found, "dropping windows", lambda: _drop_windows(work, table, before))
         if found.joined.count:
-            _try(found, "joining files", lambda: _optimize(work, table, found.small))
-        _try(found, "writing the symlink manifest", lambda: _repair_manifest(table, folder))
+            _run_step(found, "joining files", lambda: _optimize(work, table, found.small))
+        _run_step(found, "writing the symlink manifest", lambda: _repair_manifest(table, folder))
         if found.unneeded.count:
-            _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
+            _run_step(found, "removing unneeded files", lambda: _vacuum(work, table, now))
     if found.labels:
-        _try(found, "dropping labels behind the view", lambda: drop_label_tables(work, table, found.labels))
+        _run_step(found, "dropping labels behind the view", lambda: drop_label_tables(work, table, found.labels))
     still_open = work.ledger.claims.open()
     numbers, read = {claim.number for claim in still_open}, inputs_of(still_open, table.name)
     held = frozenset(
@@ -173,7 +173,7 @@ def _find_table_maintenance(
     if is_busy or not is_folder(entry_path(folder)):
         return found
     if table.kind is Kind.PUBLISH:
-        _try(found, "checking the destination", lambda: _find_labels_kept_by_destination(work, table, found))
+        _run_step(found, "checking the destination", lambda: _find_labels_kept_by_destination(work, table, found))
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         found.drop_before = _find_drop_boundary(work, table, now, needed)
         if found.drop_before is not None:
@@ -247,7 +247,7 @@ def _find_oldest_needed(work: RunContext, now: datetime) -> dict[str, datetime]:
     return Planner(work.flow).oldest_needed(work.ledger.reads.snapshot(work.flow), now)
 
 
-def _try(found: Upkeep, step: str, action: Callable[[], None]) -> None:
+def _run_step(found: Upkeep, step: str, action: Callable[[], None]) -> None:
     try:
         action()
     except Exception as raised:  # noqa: BLE001 - a failed step does not stop the others
@@ -265,7 +265,7 @@ def _keep_versions(work: RunContext, table: Table) -> None:
         keep_versions(work.folder(table), days, _identity(work, table, KEPT))
 
 
-def _drop(work: RunContext, table: Table, before: datetime) -> None:
+def _drop_windows(work: RunContext, table: Table, before: datetime) -> None:
     if before != work.ledger.keeping.drop_boundary(table.name, by=FOREVER):
         work.ledger.keeping.begin_drop(table.name, before, who=work.settings.who)
     version = drop_windows(work.folder(table), label_of(before), _identity(work, table, RETAINED, before.isoformat()))
@@ -298,7 +298,7 @@ def _stale_manifests(table: Table, folder: str) -> int:
 
 
 def _repair_manifest(table: Table, folder: str) -> None:
-    """Update outdated manifests. Remove those that are no longer maintained: they would name replaced files."""
+    """Update outdated symlink manifests. Remove those that are no longer maintained: they would name old files."""
     if table.manifest is not None:
         symlinks.restore_links(folder)
     elif symlinks.is_kept(folder):
@@ -306,12 +306,12 @@ def _repair_manifest(table: Table, folder: str) -> None:
 
 
 def _find_labels_kept_by_destination(work: RunContext, table: Table, found: Upkeep) -> None:
-    """Find the labels whose tables a destination still has although the published table has dropped them."""
+    """Find label tables that a destination still has although the published table has dropped their windows."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
         found.labels = find_dropped_labels(work, table, before)
 
 
 def _retention_hours(work: RunContext, table: Table, now: datetime) -> int:
-    """Return for how many hours versions are kept, by the real clock, as Delta measures the age of files."""
+    """Return for how many hours versions are kept. Delta measures the age of files by the real clock."""
     return max(0, math.ceil((work.real_now() - find_retention_start(table, now)) / timedelta(hours=1)))

@@ -52,8 +52,8 @@ class Move:
     """The new content and revisions of one table, under a claim.
 
     `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made. Both
-    are None if the table has nothing new. Of a publish, which has no table, only the declaration is recorded again.
-    `dropped_before` is the instant before which windows of a recut table stay dropped.
+    are None if the table has nothing new. A publish has no table: only its declaration is recorded again.
+    `dropped_before` is the instant before which windows of a recut table (with other windows) stay dropped.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Move:
 
 
 def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
-    """Link all new files into the live folders, unseen by readers. Return the moves to make, upstream first.
+    """Link all new files into the live folders, where no reader sees them. Return the moves to make, upstream first.
 
     Appends the table and claim of each move with links to `linked`. Cost: a link per file.
     """
@@ -84,7 +84,7 @@ def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str
 
 
 def unlink(live: RunContext, linked: Iterable[tuple[str, int]]) -> None:
-    """Remove the links that `prepare` made and that are not committed."""
+    """Remove the links of `prepare` if the tables are not moved."""
     for name, claim in linked:
         folder = live.lake.folder(name)
         remove_linked_content(folder, claim)
@@ -103,7 +103,7 @@ def _prepare_move(
     if not current and not is_recut:
         return None
     claim = live.ledger.keeping.draw_claim()
-    start = _text(work.ledger.reads.table(name).start)
+    start = _format_instant(work.ledger.reads.table(name).start)
     move = Move(
         name,
         signature_of(table),
@@ -113,18 +113,18 @@ def _prepare_move(
         None,
         None,
         is_recut,
-        dropped_before=_text(cut.dropped.get(name)),
+        dropped_before=_format_instant(cut.dropped.get(name)),
     )
     if not current:
         content = build_empty_content(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
         identity = Identity(live.flow.project, name, REBUILT, (), "", claim, table.fingerprint)
-        said = None if content is None else content.to_dict()
-        return replace(move, identity=asdict(identity), content=said)
+        content_dict = None if content is None else content.to_dict()
+        return replace(move, identity=asdict(identity), content=content_dict)
     linked.append((name, claim))
     manifests = [read_manifest(made, each.result.slice_path) for each in current]
     pairs = [(manifest, _link_manifest(live, table, manifest, made, claim)) for manifest in manifests]
     content = link_content(made, folder, pairs, claim)
-    request = _request(
+    request = _build_request(
         live, table, [live.former.code(manifest.code, table.fingerprint) for manifest in manifests], is_recut=is_recut
     )
     request = replace(
@@ -134,7 +134,7 @@ def _prepare_move(
             label: _set_locations(live, reads) for label, reads in work.ledger.keeping.inputs_by_label(name).items()
         },
     )
-    results = [_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
+    results = [_build_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
     write_claim_record(folder, Claim(claim, request, request.now), results)
     newest = max(each.result.label for each in everything)
     identity = Identity(
@@ -151,7 +151,7 @@ def _prepare_move(
 
 
 def _set_locations(live: RunContext, reads: Iterable[Input]) -> tuple[Input, ...]:
-    """Set the location of each input to that of the live table, since some were renamed."""
+    """Set the location of each input to that of the live table, which differs for renamed tables."""
     return tuple(
         replace(read, location=live.lake.location(read.table)) if read.table in live.lake.folders else read
         for read in reads
@@ -172,7 +172,7 @@ def _link_manifest(live: RunContext, table: Table, manifest: Manifest, made: str
     )
 
 
-def _request(live: RunContext, table: Table, codes: Sequence[str], *, is_recut: bool) -> ClaimRequest:
+def _build_request(live: RunContext, table: Table, codes: Sequence[str], *, is_recut: bool) -> ClaimRequest:
     known = live.ledger.reads.find_table(table.name)
     return ClaimRequest(
         table=table.name,
@@ -189,13 +189,13 @@ def _request(live: RunContext, table: Table, codes: Sequence[str], *, is_recut: 
     )
 
 
-def _result(result: BatchResult, new: Manifest) -> BatchResult:
+def _build_result(result: BatchResult, new: Manifest) -> BatchResult:
     measures = {**result.measures, "rebuilt": True}
     return replace(result, version=-1, slice_path=new.slice_path, measures=measures, source=new.source)
 
 
 def list_changed_publishes(live: RunContext, names: Iterable[str]) -> list[Move]:
-    """Return a move for each publish in `names`. Only its records in the ledger change."""
+    """Return a move for each publish in `names`. A publish has no table, so only its ledger records change."""
     tables = [live.flow.tables[name] for name in names if live.flow.tables[name].kind is Kind.PUBLISH]
     return [
         Move(
@@ -219,30 +219,30 @@ def _is_of_other_windows(live: RunContext, table: Table) -> bool:
 
 
 def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
-    """Write the moves to a file, so that any runner can finish them."""
+    """Write the moves to a file, from which any runner can finish them."""
     place = entry_path(live.lake.root, PLACE)
     make_folder(place)
     tables = [asdict(move) for move in moves]
-    said = {"token": token, "flow": live.flow.fingerprint, "asked_again": list(asked_again), "tables": tables}
-    put_if_absent(place / MOVING, json.dumps(said, default=str), is_flushed=True)
+    entry = {"token": token, "flow": live.flow.fingerprint, "asked_again": list(asked_again), "tables": tables}
+    put_if_absent(place / MOVING, json.dumps(entry, default=str), is_flushed=True)
 
 
 def finish_move(live: RunContext) -> tuple[str, ...]:
     """Replace live tables by the new ones that the file lists, upstream first, and record all at once in the ledger.
 
-    Return the names of the tables. Raises  E645
+    Return the names of the tables. Raises E645 if the file or a new slice is missing.
     """
     place = entry_path(live.lake.root, PLACE)
     known = live.ledger.keeping.current_rebuilding()
     if known is None or not known.is_moving:
         return ()
-    said = _written_down(live, known.token)
+    entry = _read_moves(live, known.token)
     moved = []
-    for parts in said["tables"]:
+    for parts in entry["tables"]:
         moved.append(_apply_move(live, Move(**parts)))
         fault("rebuild.moved")
-    again = tuple(said["asked_again"])
-    live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again, flow=said.get("flow"))
+    again = tuple(entry["asked_again"])
+    live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again, flow=entry.get("flow"))
     fault("rebuild.recorded")
     for each in moved:
         if (table := live.flow.tables.get(each.name)) is not None:
@@ -253,18 +253,18 @@ def finish_move(live: RunContext) -> tuple[str, ...]:
     return tuple(each.name for each in moved)
 
 
-def _written_down(live: RunContext, token: str) -> Mapping[str, Any]:
+def _read_moves(live: RunContext, token: str) -> Mapping[str, Any]:
     path = entry_path(live.lake.root, PLACE) / MOVING
-    said: Mapping[str, Any] = json.loads(read_text(path)) if is_there(path) else {}
-    if said.get("token") != token:
+    entry: Mapping[str, Any] = json.loads(read_text(path)) if is_there(path) else {}
+    if entry.get("token") != token:
         raise WaterclockError(
             "E645",
             "the move of the new tables cannot be finished",
             where=str(path),
-            why="the file belongs to another rebuild" if said else "the file does not exist",
+            why="the file belongs to another rebuild" if entry else "the file does not exist",
             fix="restore the file; or `waterclock ledger rebuild --force` makes the ledger again from the commits",
         )
-    return said
+    return entry
 
 
 def _apply_move(live: RunContext, move: Move) -> MovedTable:
@@ -273,7 +273,7 @@ def _apply_move(live: RunContext, move: Move) -> MovedTable:
     if move.identity is not None and move.content is not None:
         parts: dict[str, Any] = {key: tuple(of) if isinstance(of, list) else of for key, of in move.identity.items()}
         identity = Identity(**parts)
-        version = _commit(live, move, folder, identity, Content.of_dict(move.content))
+        version = _commit_content(live, move, folder, identity, Content.of_dict(move.content))
     found = None
     if move.first is not None:
         request, results = _read_claim(folder, move)
@@ -286,7 +286,7 @@ def _apply_move(live: RunContext, move: Move) -> MovedTable:
     )
 
 
-def _commit(live: RunContext, move: Move, folder: str, identity: Identity, content: Content) -> int:
+def _commit_content(live: RunContext, move: Move, folder: str, identity: Identity, content: Content) -> int:
     try:
         return commit_content(folder, identity, content)
     except NeedsSpark:
@@ -302,8 +302,8 @@ def _commit(live: RunContext, move: Move, folder: str, identity: Identity, conte
 
 
 def _read_claim(folder: str, move: Move) -> tuple[ClaimRequest, tuple[BatchResult, ...]]:
-    said = read_claim_record(folder, move.first or "")
-    if said is None:
+    record = read_claim_record(folder, move.first or "")
+    if record is None:
         raise WaterclockError(
             "E645",
             f"the new slices of {move.name} are gone",
@@ -311,12 +311,12 @@ def _read_claim(folder: str, move: Move) -> tuple[ClaimRequest, tuple[BatchResul
             why="the record of their claim cannot be read",
             fix="restore the files",
         )
-    return said
+    return record
 
 
 def _fields(of: Any) -> dict[str, Any]:
     return asdict(of)
 
 
-def _text(instant: datetime | None) -> str | None:
+def _format_instant(instant: datetime | None) -> str | None:
     return None if instant is None else instant.isoformat()

@@ -48,7 +48,7 @@ from waterclock.storage.slices.order_bounds import is_measured_for
 from waterclock.timelabel.label import label_of
 
 # parts of a declaration on which the content of a slice does not depend
-_MAY_CHANGE = frozenset({"type", "mode", "keys"})
+_CHANGEABLE_PARTS = frozenset({"type", "mode", "keys"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class TableRebuildResult:
 
 
 def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
-    """Map each table to the changes of its declaration that a rebuild would apply. Raises  E407, E420, E432.
+    """Map each table to the changes of its declaration that a rebuild would apply. Changes nothing.
 
-    Changes nothing.
+    Raises E407 if a batch is running, E420 or E432 for changes that cannot be applied, E644 during a rebuild of all.
     """
-    refuse_during_rebuild(work, is_looking=True)
+    refuse_during_rebuild(work, is_read_only=True)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables
     errors = [
@@ -81,7 +81,7 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
     ]
     raise_all(errors)
     for name in names:
-        if not _may_be_settled_after(work, tables[name]):
+        if not _are_claims_resolvable(work, tables[name]):
             work.ledger.keeping.refuse_busy(name)
     return {name: tuple(differing.get(name, ())) for name in names}
 
@@ -91,9 +91,8 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
     """Rebuild one table from its sealed slices, in one commit. A log that is lost, damaged or too old is replaced.
 
     Slices that lost only their manifest are sealed again; the labels of other damaged ones are requested again. The
-    table is paused meanwhile; if the rebuild is killed, until the next one.
-    Raises  E407 where a batch is running, E644 where a rebuild of all tables has started, E752 where a slice is damaged
-            that cannot be made again
+    table is paused meanwhile; if the rebuild is killed, until the next one. Raises E407 if a batch is running, E644 if
+    a rebuild of all tables has started, E752 if a damaged slice cannot be made again.
     """
     refuse_during_rebuild(work)
     left = _find_resolvable_claims(work, work.flow.tables[name])
@@ -115,7 +114,7 @@ def _rebuild(
 ) -> TableRebuildResult:
     table, folder = work.flow.tables[name], work.lake.folder(name)
     kill_earlier_claim(work, table, before)
-    slices = _current(work, table)
+    slices = _current_slices(work, table)
     # the deliveries of a publish are kept, and the next follows the current declaration
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
         version = work.ledger.reads.table(name).head_version
@@ -156,27 +155,27 @@ def _has_unusable_log(work: RunContext, table: Table) -> bool:
     return table_exists(work.folder(table)) and not has_usable_log(work, table)
 
 
-def _may_be_settled_after(work: RunContext, table: Table) -> bool:
-    """Return whether all open claims of the table are abandoned ones to resolve once it has a log again."""
+def _are_claims_resolvable(work: RunContext, table: Table) -> bool:
+    """Return whether all open claims of the table are abandoned, and are resolved once it has a log again."""
     left = _find_resolvable_claims(work, table)
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
 def _find_resolvable_claims(work: RunContext, table: Table) -> frozenset[int]:
-    """Return abandoned claims to resolve once the table has a log again. Empty if its log is usable."""
+    """Return the abandoned claims to resolve once the table has a log again. Empty if its log is usable."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return frozenset()
     return frozenset(claim.number for claim in expired_claims(work))
 
 
 def _find_refusal(work: RunContext, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
-    cut = [difference for difference in differs if difference[0] not in _MAY_CHANGE]
+    cut = [difference for difference in differs if difference[0] not in _CHANGEABLE_PARTS]
     if cut:
         return cannot_recut(table.name, cut, str(table.place))
-    return missing_column_error(work, table, _current(work, table), differs)
+    return missing_column_error(work, table, _current_slices(work, table), differs)
 
 
-def _current(work: RunContext, table: Table) -> list[Slice]:
+def _current_slices(work: RunContext, table: Table) -> list[Slice]:
     """Return the current slices of the table, oldest first, without windows that RETAIN has dropped."""
     dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
     return work.ledger.reads.slices(table.name, dropped or BEGINNING, FOREVER)
@@ -210,11 +209,11 @@ def _build_claim(
         restates=REBUILT,
         run=work.run,
     )
-    results = [_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
+    results = [_build_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
     return CommittedClaim(claim, request, tuple(results), now)
 
 
-def _result(piece: Slice, manifest: Manifest) -> BatchResult:
+def _build_result(piece: Slice, manifest: Manifest) -> BatchResult:
     return BatchResult(
         label=piece.label,
         end=piece.end,
@@ -235,13 +234,13 @@ def _identity(work: RunContext, table: Table, claim: int, manifests: Sequence[Ma
         table=table.name,
         kind=REBUILT,
         labels=tuple(label_of(manifest.label) for manifest in manifests),
-        newest_label=_newest(manifests),
+        newest_label=_newest_label(manifests),
         claim=claim,
         code=table.fingerprint,
         slices=tuple(manifest.slice_path for manifest in manifests),
     )
 
 
-def _newest(manifests: Sequence[Manifest]) -> str:
+def _newest_label(manifests: Sequence[Manifest]) -> str:
     newest: datetime | None = max((manifest.label for manifest in manifests), default=None)
     return "" if newest is None else label_of(newest)

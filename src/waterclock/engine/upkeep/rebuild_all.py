@@ -46,9 +46,9 @@ from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
 from waterclock.storage.slices.manifest import read_manifest
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-# texts of errors for a full disk: from Java and system libraries, from SQLite, and from this project
-_SAID_OF_FULL = ("No space left on device", "database or disk is full", "the disk is full")
+_FULL_DISK_NUMBERS = frozenset({errno.ENOSPC, errno.EDQUOT})
+# texts of errors for a full disk, of Java and system libraries, of SQLite, and of this project
+_FULL_DISK_TEXTS = ("No space left on device", "database or disk is full", "the disk is full")
 
 _MOST_RUNS = 3  # a failure for a transient reason is retried
 
@@ -67,7 +67,7 @@ class RebuildForecast:
 class RebuildAllResult:
     """The result of a rebuild of all tables: the replaced tables, the batches and rows made, and the labels kept.
 
-    `carried_on`: it only finished the move of a killed rebuild, and made nothing itself.
+    `carried_on`: it made nothing itself, and only finished the move of a killed rebuild.
     """
 
     tables: tuple[str, ...]
@@ -78,19 +78,22 @@ class RebuildAllResult:
 
 
 def forecast_rebuild(work: RunContext, now: datetime) -> RebuildForecast:
-    """Plan a rebuild of all tables, and estimate its cost. Changes nothing. Raises  E431, E432, E644."""
+    """Plan a rebuild of all tables, and estimate its cost. Changes nothing.
+
+    Raises E431 or E432 for declarations that it cannot apply, E644 if another rebuild is running.
+    """
     refuse_running_rebuild(work)
     cut = cut_of(work, now)
     refuse_impossible(work, cut)
     with Ledger.open("sqlite://") as ledger:
-        plan = plan_second_set(work, cut, second_set_context(work, cut, ledger), _ahead(work, cut))
+        plan = plan_second_set(work, cut, second_set_context(work, cut, ledger), _find_future_slices(work, cut))
     snapshot = work.ledger.reads.snapshot(work.flow)
     weight = sum(each.result.bytes for name in cut.transforms for each in cut.held[name])
     return RebuildForecast(cut, plan, estimate(plan, snapshot), weight)
 
 
 def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
-    """Finish the move of a killed rebuild, or release the lock of one that had not started its move.
+    """Finish the move of a killed rebuild to its new tables, or release the lock if the move had not started.
 
     Return the tables that were replaced. Cost: a ledger query if there is no such rebuild.
     """
@@ -116,11 +119,9 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
 def rebuild_all(work: RunContext, now: datetime) -> RebuildAllResult:
     """Rebuild every table from the slices collected up to `now`, and replace the live tables by the new ones.
 
-    If an earlier rebuild was killed during its move, that move is finished instead.
-
-    Raises  E407 where a reset or a rebuild of one table has not ended, E431, E432 for declarations that it cannot
-            apply, E433 where a batch failed that is done in the live set, E644 where another rebuild is running, E645
-            where the disk is full; the old set stays in these cases
+    If an earlier rebuild was killed during its move, that move is finished instead. The old set stays if an error is
+    raised: E407 if a reset or a rebuild of one table has not ended, E431 or E432 for declarations that it cannot apply,
+    E433 if a batch failed that is done in the live set, E644 if another rebuild is running, E645 if the disk is full.
     """
     refuse_running_rebuild(work)
     if tables := finish_killed_rebuild(work):
@@ -142,7 +143,7 @@ def rebuild_all(work: RunContext, now: datetime) -> RebuildAllResult:
 
 
 def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
-    """Remove this rebuild's files, and release its lock. Return False if it moves tables already, or lost the lock."""
+    """Remove this rebuild's files, and release its lock. Return False if it has begun its move, or lost the lock."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
         return False
@@ -167,7 +168,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
         other = second_set_context(work, cut, ledger)
         _seed_collected(work, cut, other)
         link_unmakeable_labels(work, cut, other)
-        outcome = _run(work, cut, other)
+        outcome = _run_second_set(work, cut, other)
         refuse_incomplete(work, cut, other, outcome)
         fault("rebuild.made")
         moves = prepare(work, cut, other, linked)
@@ -182,8 +183,8 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
     return RebuildAllResult(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
 
 
-def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[CurrentRevision]]:
-    """Map each collect with a changed declaration to the slices that it will have."""
+def _find_future_slices(work: RunContext, cut: Cut) -> dict[str, Sequence[CurrentRevision]]:
+    """Map each collect whose declaration changed to the slices that it will have in the second set."""
     tables = cut.flow.tables
     return {
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))
@@ -213,7 +214,7 @@ def remove_leftovers(work: RunContext, token: str) -> None:
             remove_folder(place)
 
 
-def _run(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
+def _run_second_set(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
     total = RunOutcome()
     runs, released = 0, set[tuple[str, datetime]]()
     while runs < _MOST_RUNS:
@@ -222,10 +223,12 @@ def _run(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
         total.rows += outcome.rows
         total.failed, total.plan, total.unsettled = outcome.failed, outcome.plan, outcome.unsettled
         again = {
-            of: said for of, said in find_earlier_releases(cut, other, outcome.failed).items() if of not in released
+            of: release
+            for of, release in find_earlier_releases(cut, other, outcome.failed).items()
+            if of not in released
         }
-        for (name, label), said in again.items():
-            other.ledger.decisions.request_release(name, [label], who=said["by"], why=said["why"])
+        for (name, label), release in again.items():
+            other.ledger.decisions.request_release(name, [label], who=release["by"], why=release["why"])
         if again:
             released |= again.keys()
             continue
@@ -248,12 +251,12 @@ def find_earlier_releases(
         name = report.group.table
         labels = {batch.label for batch in report.group.batches} if report.is_held else set[datetime]()
         for result in (each.result for each in cut.held[name] if each.result.label in labels):
-            said, claim = result.measures.get(RELEASED), other.ledger.reads.held_claim(name, result.label)
-            if said is None or claim is None or result.digest is None:
+            release, claim = result.measures.get(RELEASED), other.ledger.reads.held_claim(name, result.label)
+            if release is None or claim is None or result.digest is None:
                 continue
             folder = other.folder(cut.flow.tables[name])
             if read_manifest(folder, other.lake.slice_path(result.label, claim)).digest == result.digest:
-                found[name, result.label] = said
+                found[name, result.label] = release
     return found
 
 
@@ -281,5 +284,5 @@ def full_disk_error(work: RunContext, raised: BaseException) -> WaterclockError 
 
 
 def _is_of_full_disk(raised: BaseException) -> bool:
-    is_said = any(words in str(raised) for words in _SAID_OF_FULL)
-    return is_said or (isinstance(raised, OSError) and raised.errno in _NO_ROOM)
+    is_reported = any(words in str(raised) for words in _FULL_DISK_TEXTS)
+    return is_reported or (isinstance(raised, OSError) and raised.errno in _FULL_DISK_NUMBERS)

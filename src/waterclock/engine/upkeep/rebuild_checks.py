@@ -1,4 +1,4 @@
-"""Checks the declarations before a rebuild of all tables, and its labels after it."""
+"""Checks the declarations before a rebuild of all tables, and afterwards that no label is missing."""
 
 from __future__ import annotations
 
@@ -45,33 +45,33 @@ def _find_refusal(work: RunContext, cut: Cut, table: Table, changes: Sequence[Di
 
 
 def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: RunOutcome) -> None:
-    """Raise E433 if the rebuilt tables (of `other`) lack labels of the current ones: a batch failed or did not run."""
+    """Raise E433 if the rebuilt tables (of `other`) are missing a current label: its batch failed or did not run."""
     for report in outcome.failed:
         _refuse_failed(work, report)
     for error in outcome.unsettled:  # neither made nor failed: its disk is full, or its store is unavailable
-        raise _incomplete(error.where or "a batch", error.render(), 1) from error
+        raise _incomplete_error(error.where or "a batch", error.render(), 1) from error
     for name in cut.transforms:
         if cut.is_redeclared(name):
             continue
         dropped = work.ledger.reads.snapshot(work.flow, tables=[name]).of(name).dropped_before
         made = {each.result.label for each in other.ledger.keeping.current_of(name)}
-        lacks = [
+        missing = [
             each.result.label
             for each in cut.held[name]
             if each.result.label not in made and (dropped is None or each.result.label >= dropped)
         ]
-        if lacks:
-            raise _incomplete(f"{name}@{label_of(lacks[0])}", _why_not(outcome, name, lacks[0]), len(lacks))
+        if missing:
+            raise _incomplete_error(f"{name}@{label_of(missing[0])}", _why_not(outcome, name, missing[0]), len(missing))
 
 
 def _refuse_failed(work: RunContext, report: GroupReport) -> None:
-    """Raise an error for a failed batch that is done in the live tables. One that has failed there too may fail."""
+    """Raise E433 for a failed batch that is done in the live tables. A batch that failed there too is no error."""
     name = report.group.table
     covered = work.ledger.reads.covered_windows(name)
     spans = IntervalSet.from_windows([batch.window for batch in report.group.batches])
     if spans - covered != spans and report.error is not None:
         where = f"{name}@{label_of(report.group.batches[0].label)}"
-        raise _incomplete(where, report.error.render(), 1) from report.error
+        raise _incomplete_error(where, report.error.render(), 1) from report.error
 
 
 def _why_not(outcome: RunOutcome, name: str, label: datetime) -> str:
@@ -82,5 +82,5 @@ def _why_not(outcome: RunOutcome, name: str, label: datetime) -> str:
     return "the current flow does not make it"
 
 
-def _incomplete(where: str, why: str, count: int) -> WaterclockError:
+def _incomplete_error(where: str, why: str, count: int) -> WaterclockError:
     return incomplete_tables_error(f"{where}, and {count - 1} more" if count > 1 else where, why)

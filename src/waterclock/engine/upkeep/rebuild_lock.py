@@ -14,21 +14,21 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import already_claimed_error
 from waterclock.ledger.write.rebuilding import rebuild_in_progress_error
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
-def refuse_during_rebuild(work: RunContext, *, is_looking: bool = False) -> None:
+def refuse_during_rebuild(work: RunContext, *, is_read_only: bool = False) -> None:
     """Raise E644 while all tables are rebuilt. Release a rebuild lock that has expired, as for an expired claim.
 
-    The lock's owner may only be paused: it made tables from an older cut, and must not move them in any more. With
-    `is_looking`, nothing is changed.
+    The lock's owner may only be paused. It made tables from an older cut, and must not replace the live ones any more.
+    With `is_read_only`, nothing is changed.
     """
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
     if known.is_blocking(work.real_now()):
         raise rebuild_in_progress_error(known)
-    if is_looking:
+    if is_read_only:
         return
     why = "its lease had expired, and a table was changed by hand since"
     work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=why)
@@ -42,15 +42,15 @@ def refuse_running_rebuild(work: RunContext) -> None:
 
 
 def is_left(known: Rebuilding) -> bool:
-    """Return whether the owner of the rebuild lock is certainly gone."""
+    """Return whether the runner that owns the rebuild lock is certainly gone."""
     return has_ended(known.runner)
 
 
 def wait_for_running_batches(work: RunContext) -> None:
     """Wait until no batch of the flow is running, and resolve abandoned claims.
 
-    Claims of tables that are no longer declared are ignored: no rebuild moves these tables. Raises  E407 for an
-    abandoned claim of a table whose declaration has changed: only the old one can resolve it
+    Claims of tables that are no longer declared are ignored: no rebuild moves these tables. Raises E407 for an
+    abandoned claim of a table whose declaration has changed: only the old declaration can resolve it.
     """
     from waterclock.engine.batch.takeover import take_over
 
@@ -73,7 +73,7 @@ def wait_for_running_batches(work: RunContext) -> None:
             return
         claim = running[0]
         work.report_once(f"waiting for {claim.request.runner}, which makes {claim.request.table}")
-        threading.Event().wait(_LOOK_SECONDS)
+        threading.Event().wait(_POLL_SECONDS)
 
 
 class RebuildLock:
@@ -82,7 +82,7 @@ class RebuildLock:
     def __init__(self, work: RunContext, token: str) -> None:
         self._work, self._token = work, token
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="rebuild-hold", daemon=True)
+        self._thread = threading.Thread(target=self._extend_lock, name="rebuild-hold", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -92,7 +92,7 @@ class RebuildLock:
         self._done.set()
         self._thread.join()
 
-    def _beat(self) -> None:
+    def _extend_lock(self) -> None:
         lease = self._work.settings.lease
         while not self._done.wait(lease / 3):
             try:

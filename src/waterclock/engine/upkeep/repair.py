@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SliceCheck:
-    """The slices of a table: the intact ones with their manifests, including those sealed again, and the lost ones."""
+    """The checked slices of a table: intact ones with their manifests, those that were sealed again, and lost ones."""
 
     whole: tuple[Slice, ...]
     manifests: tuple[Manifest, ...]
@@ -66,9 +66,9 @@ def find_slices(work: RunContext, spark: SparkSession, table: Table, slices: Seq
 def missing_column_error(
     work: RunContext, table: Table, slices: Iterable[Slice | BatchResult], changes: Sequence[Difference]
 ) -> WaterclockError | None:
-    """Return E432 if a slice lacks a column of its table's new keys or time: a rebuild would lose its rows. Else None.
+    """Return E432 if a slice has no column of its table's new keys or time: a rebuild would lose its rows. Else None.
 
-    Cost: nothing if neither changes, else a read of each manifest and of each file's footer
+    Cost: nothing if neither changes, else a read of each manifest and of each file's footer.
     """
     if not (table.is_fold and any(what == "keys" for what, _, _ in changes)):
         return None
@@ -131,7 +131,7 @@ def kill_earlier_claim(work: RunContext, table: Table, claim: int | None) -> Non
 def renew_log(
     work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest], *, former: int | None
 ) -> None:
-    """Replace an unusable Delta log of a table by a new one. Its version is above every version that was ever recorded.
+    """Replace a table's unusable Delta log by a new one, with a version above every one that was ever recorded.
 
     The claim of a `former` rebuild or reset is killed, as by `kill_earlier_claim`. Abandoned claims are resolved
     afterwards: before, nothing could be committed.
@@ -199,7 +199,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
 
 
 def _report_lost_quarantine(work: RunContext, table: Table, manifest: Manifest, rows: int) -> None:
-    """Report quarantined rows that are not in the new manifest: only the lost manifest had their files and rules."""
+    """Report quarantined rows that are missing from the new manifest: only the lost one had their files and rules."""
     if rows <= manifest.aside_rows:
         return
     which = f"{table.name}@{label_of(manifest.label)}"

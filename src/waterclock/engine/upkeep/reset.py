@@ -48,8 +48,11 @@ class ResettableTable:
 
 
 def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
-    """Resolve abandoned claims. Return the effects of a reset, or None without batches. Raises  E407, E432, E644."""
-    refuse_during_rebuild(work, is_looking=True)
+    """Resolve abandoned claims, and return the effects of a reset. None for a table without batches.
+
+    Raises E407 if a batch is running, E432 if the destination keeps rows of the old labels, E644 during a rebuild.
+    """
+    refuse_during_rebuild(work, is_read_only=True)
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):
         return None
@@ -74,9 +77,9 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
 
 
 def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
-    """Reset a table, and export the ledger: only there is it recorded who reset the table and why.
+    """Reset a table, and export the ledger, which alone records who reset the table and why.
 
-    Raises  as `prepare_reset`: a batch or a rebuild may have started while the user was asked
+    Raises as `prepare_reset`: a batch or a rebuild may have started while the user was asked.
     """
     refuse_during_rebuild(work)
     table, keeping, who = found.table, work.ledger.keeping, work.settings.who
@@ -95,7 +98,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     keeping.end_reset(
         table,
         EmptyingCommit(version, claim),
-        start=_start(table, record.start),
+        start=_new_start(table, record.start),
         who=who,
         why=why,
         asked_again=(*found.publishes, *(found.readers if is_other else ())),
@@ -107,8 +110,8 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     export_ledger(work.ledger, work.lake.root)
 
 
-def _start(table: Table, known: datetime | None) -> datetime | None:
-    """Return the START after a reset: the declared one, or else today's window that contains the old START."""
+def _new_start(table: Table, known: datetime | None) -> datetime | None:
+    """Return the START after a reset: the declared one, or the start of the new window that contains the old START."""
     if table.start is not None or known is None:
         return table.start
     return table.cadence.floor(known)

@@ -1,8 +1,8 @@
 """Cuts collected slices into other windows: rows by their data time, items by the windows in which they arrived.
 
 The slices of the stage are unchanged; new ones are sealed in the second set of tables. For rows by arrival only the old
-window is known, so each old window must be within a new one. A snapshot stands for the same span as before, and is as
-of the newest new boundary in it.
+window is known, so each old window must be within a new one. A snapshot still stands for the same span, and becomes the
+content as of the newest new boundary in it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
-_TOGETHER = 64  # the maximum number of windows that one Spark job writes
+_WINDOWS_PER_JOB = 64  # the maximum number of windows that one Spark job writes
 _TIME = "_waterclock_time"
 _BY_LABEL = frozenset({Batching.ARRIVAL_TIME, Batching.LABELS, Batching.CHANGES, Batching.EACH})
 _LOCAL = frozenset({"date", "timestamp_ntz"})
@@ -84,7 +84,7 @@ def find_rewindowing_obstacle(live: RunContext, table: Table, current: Sequence[
 
 
 def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
-    """Return why a column that is missing from some rows of a new window cannot be NULL there. None if it can.
+    """Return why a column that some rows of a new window are missing cannot be NULL there. None if it can.
 
     In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
     manifest.
@@ -111,7 +111,7 @@ def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRe
 
 
 def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
-    """Return the new windows of collected slices, oldest first, for which the stage has all rows.
+    """Return the new windows of collected slices for which the stage has all rows, oldest first.
 
     A window for which some items have arrived is sealed with these: later items belong to the next window, as always.
     """
@@ -119,23 +119,26 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
     if source is None or not current:
         return []
     if source.batching is Batching.SNAPSHOT:
-        return _snapshots(table.cadence, current)
+        return _rewindow_snapshots(table.cadence, current)
     if source.batching is Batching.STATE or (source.each is not None and table.mode is Mode.REPLACE):
-        return _states(table.cadence, current)
+        return _rewindow_states(table.cadence, current)
     spans = [(each.result.label, each.result.end) for each in current]
     if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES, Batching.EACH}:
         windows = sorted({table.cadence.window_of(low) for low, _ in spans})
-        return [_piece(window, current, spans) for window in windows]
+        return [_rewindow(window, current, spans) for window in windows]
     spans += live.ledger.keeping.skipped_windows(table.name)
     if _time_type(live, table, current) in _LOCAL:
         zone = live.ledger.reads.table(table.name).zone
-        spans = [(_there(low, zone, table.cadence.zone), _there(high, zone, table.cadence.zone)) for low, high in spans]
+        spans = [
+            (_same_local_time(low, zone, table.cadence.zone), _same_local_time(high, zone, table.cadence.zone))
+            for low, high in spans
+        ]
     windows = [window for low, high in IntervalSet.from_intervals(spans) for window in table.cadence.windows(low, high)]
-    return [_piece(window, current, spans[: len(current)]) for window in windows]
+    return [_rewindow(window, current, spans[: len(current)]) for window in windows]
 
 
 def results_of(pieces: Sequence[RewindowedSlice]) -> list[CurrentRevision]:
-    """Build placeholders for the new slices, for planning the batches that are made from them."""
+    """Build placeholders for the new slices, with which the batches that read them are planned."""
     return [
         CurrentRevision(
             BatchResult(
@@ -165,7 +168,7 @@ def rewindow_table(live: RunContext, work: RunContext, table: Table, current: Se
     known = {each.result.label: read_manifest(folder, each.result.slice_path) for each in current}
     schema = add_ordering_columns(raw_schema_of(list(known.values())), table)
     made: list[Manifest] = []
-    together = 1 if pieces[0].is_state else _TOGETHER
+    together = 1 if pieces[0].is_state else _WINDOWS_PER_JOB
     for own, alike in groupby(pieces, lambda piece: _schema_of(table, piece, known, schema)):
         members = list(alike)
         for start in range(0, len(members), together):
@@ -237,14 +240,14 @@ def _write_slices(
             lake=work.lake,
             fold=table.fold,
             code=table.fingerprint,
-            source={piece.window.start: _source(piece, known) for piece in pieces},
+            source={piece.window.start: _source_notes(piece, known) for piece in pieces},
             name=table.name,
         ).manifests
     finally:
         work.sessions.release(spark)
 
 
-def _source(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
+def _source_notes(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
     """Build the source notes of a new slice: the paths of its old slices, and the items of all of them."""
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
@@ -267,7 +270,7 @@ def _inputs(live: RunContext, table: Table, pieces: Sequence[RewindowedSlice]) -
     }
 
 
-def _piece(
+def _rewindow(
     window: Window, current: Sequence[CurrentRevision], spans: Sequence[tuple[datetime, datetime]]
 ) -> RewindowedSlice:
     of = tuple(
@@ -276,8 +279,8 @@ def _piece(
     return RewindowedSlice(window, of)
 
 
-def _snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
-    """Assign each snapshot to the newest new boundary for which it stands. A snapshot without one is left out."""
+def _rewindow_snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
+    """Assign each snapshot to the newest new boundary for which it stands. Leave out a snapshot without one."""
     found: list[RewindowedSlice] = []
     before: datetime | None = None
     for each in current:
@@ -290,7 +293,7 @@ def _snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[Rew
     return found
 
 
-def _states(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
+def _rewindow_states(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
     """Return the states whose end is a boundary of the new windows. A reader requests others again if it needs them."""
     return [
         RewindowedSlice(Window(cadence.previous(end), end), (each,), is_state=True)
@@ -326,6 +329,6 @@ def _type_in(manifests: Sequence[Manifest], column: str) -> str | None:
     return None
 
 
-def _there(instant: datetime, old: str, new: str) -> datetime:
+def _same_local_time(instant: datetime, old: str, new: str) -> datetime:
     """Return the instant at which clocks in the zone `new` show the same local time as in the zone `old`."""
     return instant.astimezone(ZoneInfo(old)).replace(tzinfo=ZoneInfo(new)).astimezone(UTC)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def seal_linked_slices(
     spark: SparkSession, table: Table, manifests: Sequence[Manifest], claim: int, folder: str, lake: Lake
 ) -> list[Manifest]:
-    """Seal slices of `folder` again under a claim, in the table's folder of `lake`, by links. Return their manifests.
+    """Seal slices of `folder` again under a claim, by links, in the table's folder of `lake`. Return their manifests.
 
     Cost: one scan for a MERGE with ORDER BY or DELETE WHEN.
     """

@@ -1,8 +1,8 @@
 """Sets up a second set of all tables next to the live ones, with its own ledger and lake, from one cut.
 
-The cut consists of the collected slices. They are read in place, or linked into the new set if the table's changed mode
-gives other rows from them. Transforms start empty and are made by an ordinary run, which claims nothing in the
-project's own ledger.
+The cut has the collected slices of one moment. They are read in place, or linked into the new set if the table's
+changed mode gives other rows from them. Transforms start empty and are made by an ordinary run, which claims nothing in
+the project's own ledger.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _LATEST = "LATEST("
 
 @dataclass(frozen=True, slots=True)
 class SetLake(Lake):
-    """A lake next to the live one; `live_tables` are read from the live one."""
+    """The storage of a second set of tables. Tables in `live_tables` are read from the live storage."""
 
     live: Lake
     live_tables: frozenset[str]
 
     def folder(self, table: str) -> str:
-        """Return the absolute folder of a table: in this lake, or in the live one."""
+        """Return the absolute folder of a table, in this storage or in the live one."""
         return self.live.folder(table) if table in self.live_tables else Lake.folder(self, table)
 
 
@@ -55,9 +55,9 @@ class Cut:
     """The content from which all tables are rebuilt: the live slices of each table of the flow at `now`.
 
     `differing` has the changes of declarations. `collected` are the current slices of each COLLECT, `held` those of
-    each TRANSFORM. `dropped` is, for each table with a changed declaration, the instant before which its windows stay
-    dropped: a user dropped them, or their slices were removed. `kept` are, by transform, the labels that cannot be made
-    again, since they are before START or RETAIN has dropped their inputs: they stay unchanged.
+    each TRANSFORM. `dropped` maps tables with a changed declaration to the instant before which their windows stay
+    dropped: a user dropped them, or their slices were removed. `kept` maps transforms to labels that stay unchanged:
+    they cannot be made again, since they are before START or RETAIN has dropped their inputs.
     """
 
     flow: Flow
@@ -83,7 +83,7 @@ class Cut:
         return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
 
     def is_redeclared(self, name: str) -> bool:
-        """Return whether a table's declaration changed since its rows were made, so that none of them are kept."""
+        """Return whether a table's declaration changed since its rows were made. If so, none of its rows are kept."""
         return name in self.differing
 
 
@@ -123,10 +123,10 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
 
 
 def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
-    """Return a copy of a table that does not wait in the second set, where nothing is collected, and no user decides.
+    """Return a copy of a table without rules that make its batches wait for a user, or run without some inputs.
 
-    A batch follows inputs that are released, or succeed in a second attempt, after it was made, as if it were made
-    after them. Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
+    In the second set nothing is collected, and no user decides: a batch is made again at once if its inputs change.
+    Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
     """
     is_patient = table.closes is None and not has_partial
     return replace(table, on_restate=OnRestate.RECOMPUTE, partial_after=None if is_patient else table.partial_after)
@@ -137,7 +137,7 @@ def _find_removed_end(
 ) -> datetime | None:
     """Return the end of the newest dropped window whose slice was removed. None if there is none.
 
-    Later windows that RETAIN has dropped exist again until the next maintenance.
+    Later windows that RETAIN has dropped appear again until the next maintenance.
     """
     gone = (each.result for each in current if before is not None and each.result.label < before)
     folder = work.folder(table)
@@ -145,7 +145,7 @@ def _find_removed_end(
 
 
 def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
-    """Build the run context of the second set. Its ledger has the collected slices, and nothing made from them."""
+    """Build the run context of the second set. Its ledger has the collected slices, and none made from them."""
     lives_on = frozenset(cut.collected) - set(cut.recut_collects)
     lake = SetLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
     work = RunContext(
@@ -186,7 +186,7 @@ def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext
 
 
 def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closing]]:
-    """Return the closing ticks of a live table's windows, oldest first. Old windows have them only in their inputs."""
+    """Return the closing ticks of a live table's windows, oldest first. Those of old windows are in their inputs."""
     names = {str(read) for read in list_until_reads(table)}
     found: dict[datetime, Closing] = {}
     for label, reads in live.ledger.keeping.inputs_by_label(table.name).items():
@@ -201,9 +201,9 @@ def plan_second_set(
 ) -> Plan:
     """Plan all batches to make, as if all collected slices existed.
 
-    `brought` maps collects to their slices as they will be in their new windows. Batches that stay unchanged, or wait
-    for windows after the newest of the live tables, are left out. Raises  E433 where new windows have rows in the live
-    set that cannot be made again
+    `brought` maps collects to their slices in their new windows. Batches that stay unchanged, or wait for windows after
+    the newest of the live tables, are left out. Raises E433 if live rows belong to new windows that cannot be made
+    again.
     """
     for name, current in brought.items():
         if current:
@@ -225,7 +225,7 @@ def link_unmakeable_labels(live: RunContext, cut: Cut, work: RunContext) -> None
             seed_from_live_slices(live, work, cut.flow.tables[name], pieces)
 
 
-class _SetRunner(Runner):
+class _SecondSetRunner(Runner):
     """Makes the transforms of the second set. LATEST reads the ticks that it chose in the live tables."""
 
     def __init__(
@@ -237,7 +237,10 @@ class _SetRunner(Runner):
         self._beside, self._picked, self._cut = work, picked, cut
 
     def snapshot(self) -> LedgerSnapshot:
-        """Return the ledger snapshot of the second set, with the live ticks of LATEST and without linked projects."""
+        """Return the second set's ledger snapshot, with the ticks that LATEST chose in the live tables.
+
+        Linked projects are left out: nothing is collected here.
+        """
         known = self._beside.ledger.reads.snapshot(self._beside.flow, asking=self._states)
         tables = dict(known.tables)
         for name, picked in self._picked.items():
@@ -245,10 +248,9 @@ class _SetRunner(Runner):
         return replace(known, tables=tables)
 
     def find_unmakeable_labels(self) -> dict[str, frozenset[datetime]]:
-        """Map each transform to its live labels that cannot be made again.
+        """Map each transform to its live labels that cannot be made again: before START, or without inputs (RETAIN).
 
-        They are before START, or RETAIN has dropped their inputs. Raises  E433 where new windows have rows in the live
-        set that cannot be made again
+        Raises E433 if live rows belong to new windows that cannot be made again.
         """
         cut, snapshot = self._cut, self.snapshot()
         starts, windows = self._planner.starts(snapshot, cut.now), dict[str, set[Window]]()
@@ -272,9 +274,9 @@ class _SetRunner(Runner):
         return {name: frozenset(before[name] | expired.get(name, {}).keys()) for name in before}
 
 
-def second_set_runner(live: RunContext, cut: Cut, work: RunContext) -> _SetRunner:
+def second_set_runner(live: RunContext, cut: Cut, work: RunContext) -> _SecondSetRunner:
     """Build the runner that makes the second set."""
-    return _SetRunner(work, cut, _find_latest_ticks(live, cut))
+    return _SecondSetRunner(work, cut, _find_latest_ticks(live, cut))
 
 
 def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:

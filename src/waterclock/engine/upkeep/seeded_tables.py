@@ -1,4 +1,4 @@
-"""Fills tables of a second set with links to sealed slices of the live tables."""
+"""Creates tables of a second set (see `second_set`) from links to sealed slices of the live tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from waterclock.timelabel.label import label_of
 
 
 def build_commit_record(work: RunContext, table: Table, current: Sequence[CurrentRevision]) -> CommittedClaim:
-    """Convert current revisions of a table into one claim of the second set, with sizes and digests."""
+    """Build one committed claim with a table's current revisions, for the ledger of the second set."""
     results = tuple(
         replace(
             each.result,

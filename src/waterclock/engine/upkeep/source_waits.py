@@ -23,12 +23,12 @@ def record_source_waits(work: RunContext, outcome: RunOutcome, only: Collection[
     if not names or outcome.was_stopped or outcome.away:
         return
     try:
-        _note(work, names, {held.table: held.window.label for held in outcome.held_back})
+        _record_changed_waits(work, names, {held.table: held.window.label for held in outcome.held_back})
     except WaterclockError as error:  # the ledger is locked, or unavailable
         work.report_once(f"tables that wait for their source were not recorded: {error.what}")
 
 
-def _note(work: RunContext, names: Sequence[str], waits: Mapping[str, str]) -> None:
+def _record_changed_waits(work: RunContext, names: Sequence[str], waits: Mapping[str, str]) -> None:
     noted = work.ledger.past.waits_for_sources(names)
     for name in names:
         known = noted[name].data.get("label") if name in noted else None

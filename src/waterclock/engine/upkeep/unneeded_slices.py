@@ -1,7 +1,7 @@
 """Decides which slices of a stage may be deleted, from the ledger's facts about them.
 
-A slice is kept while it is current or in a version within KEEP VERSIONS. It is also kept if no declaration allows its
-removal: a COLLECT's source cannot be read again, so its slices are removed only if it declares KEEP VERSIONS.
+A slice is kept while it is current or in a version within KEEP VERSIONS. Slices of a COLLECT, whose source may not
+deliver the rows again, are deleted only if the table declares KEEP VERSIONS.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from waterclock.storage.slices.inventory import SliceFolder
 from waterclock.timelabel.duration import Duration, parse_duration
 
 USUALLY_KEPT = parse_duration("30 days")
-# Files of an unknown claim may be removed after this time. The number of a claim is its time in milliseconds.
-_LEFT_BEHIND = timedelta(days=1)
+# Files of an unknown claim may be removed after this time. A claim's number is its time in milliseconds since 1970.
+_UNKNOWN_CLAIMS_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class RetentionFacts:
 
 
 def find_retention_start(table: Table, now: datetime) -> datetime:
-    """Return the instant from which on all versions of a table are kept."""
+    """Return the instant since which all versions of a table are kept (KEEP VERSIONS, or else 30 days before `now`)."""
     kept: Duration = table.keep_versions or USUALLY_KEPT
     return kept.subtract_from(now, "UTC")
 
@@ -74,13 +74,13 @@ def find_replacement_times(
 
 
 def inputs_of(claims: Iterable[Claim], table: str) -> list[Input]:
-    """Return the inputs from a table that the batches of these claims read."""
+    """Return the inputs that the batches of these claims read from a table."""
     reads = (read for claim in claims for of_label in claim.request.inputs.values() for read in of_label)
     return [read for read in reads if read.table == table]
 
 
 def is_read(table: Table, leaf: SliceFolder, inputs: Iterable[Input]) -> bool:
-    """Return whether one of these inputs may include a slice. A state may be made from any of the slices before it."""
+    """Return whether one of these inputs may include a slice. A state may be made from any slice before it."""
     label = leaf.label
     if label is None:
         return False
@@ -88,9 +88,9 @@ def is_read(table: Table, leaf: SliceFolder, inputs: Iterable[Input]) -> bool:
 
 
 def is_held_or_claimed(leaf: SliceFolder, held: Collection[int], claims: Iterable[Claim], table: str) -> bool:
-    """Return whether a slice is, or may become, the held slice of a label: an open claim may be releasing it.
+    """Return whether a slice is the held slice of a label, or may become so: an open claim may be releasing it.
 
-    While that claim was open, nothing was held. If it ends without releasing the label, the label is held again.
+    While that claim is open, the label does not count as held. If the claim ends without releasing it, it does again.
     """
     if leaf.claim in held:
         return True
@@ -103,26 +103,26 @@ def may_delete_slice(table: Table, leaf: SliceFolder, known: RetentionFacts) -> 
     if status == "open" or leaf.path in known.live or leaf.claim in known.held:
         return False
     if not leaf.is_sealed or leaf.label is None:
-        return status is not None or _time_of(leaf.claim) < known.now - _LEFT_BEHIND
+        return status is not None or _time_of(leaf.claim) < known.now - _UNKNOWN_CLAIMS_KEPT
     if status is None:
         return False  # sealed by an unknown claim: the ledger may be incomplete
     if status != "done":
         return _time_of(leaf.claim) < known.kept_since  # refused or lost: kept for a while for inspection
-    return _may_committed_go(table, leaf.label, leaf.claim, known)
+    return _may_delete_committed(table, leaf.label, leaf.claim, known)
 
 
-def _may_committed_go(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
+def _may_delete_committed(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
     replaced = known.replaced.get((label, claim))
     if replaced is None and known.current.get(label) != claim:
-        return _time_of(claim) < known.now - _LEFT_BEHIND  # of a LOOKBACK: unchanged, or held by a rule
+        return _time_of(claim) < known.now - _UNKNOWN_CLAIMS_KEPT  # of a LOOKBACK: unchanged, or held by a rule
     if table.kind is Kind.COLLECT and table.keep_versions is None:
         return False
     if replaced is not None:
         return replaced < known.kept_since
-    return _may_current_go(table, label, claim, known)
+    return _may_delete_current(table, label, claim, known)
 
 
-def _may_current_go(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
+def _may_delete_current(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
     """Return whether a current slice may be deleted: RETAIN has dropped it, or it is a state older than those kept."""
     later = min((other for other in known.current if other > label), default=None)
     if later is None:

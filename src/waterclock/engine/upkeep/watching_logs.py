@@ -1,4 +1,4 @@
-"""Measures how much of their logs sources keep for tables, at the end of each round of a run, and records changes."""
+"""Measures how much log sources retain for tables BY CHANGES, after each round of a run, and records changes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from waterclock.ledger.read.kept_at_sources import SEEN, SourceEvent
 
 APART = 60.0
 """The minimum number of seconds between two measurements of one runner."""
-_FRESH = timedelta(hours=1)
+_MAX_AGE = timedelta(hours=1)
 _SMALL = 16 << 20  # bytes: a segment of a log
 
 
 def watch_logs(work: RunContext) -> None:
-    """Query how many bytes of log each source keeps for tables, at most once a minute, and record changes.
+    """Query how many bytes of log each source retains for tables, at most once a minute, and record changes.
 
     A measurement is recorded if its state has changed, if it has doubled or halved, or if none was recorded for an
     hour. A source that does not answer is skipped: its last measurement stays, with its time. A failure here does not
@@ -30,17 +30,17 @@ def watch_logs(work: RunContext) -> None:
     if not followed or not work.is_time_for("logs that are kept", APART):
         return
     try:
-        _watch(work, followed)
+        _record_retained_logs(work, followed)
     except WaterclockError as error:  # the ledger is locked, or unavailable
         work.report_once(f"the size of the logs that sources keep was not recorded: {error.what}")
 
 
-def _watch(work: RunContext, followed: Sequence[Table]) -> None:
+def _record_retained_logs(work: RunContext, followed: Sequence[Table]) -> None:
     past, now = work.ledger.past, work.real_now()
     gone = [record.name for record in work.ledger.reads.tables() if record.name not in work.flow.tables]
     collected = [name for name, table in work.flow.tables.items() if table.source is not None]
     kept = past.kept_for_tables([*collected, *gone])
-    newest = {str(said["table"]): name for name, said in kept.items()}  # the next batch removes older ones
+    newest = {str(entry["table"]): name for name, entry in kept.items()}  # the next batch removes older ones
     seen = past.read_retained_states(sorted(newest))
     for connection in dict.fromkeys(table.source.unit.connection for table in followed if table.source):
         of_it = {name: table for table, name in newest.items() if kept[name]["connection"] == connection}
@@ -63,7 +63,7 @@ def _query_retained_logs(
 
 def is_new(table: Table | None, name: str, seen: SourceEvent | None, kept: RetainedLog, now: datetime) -> bool:
     """Return whether a measurement differs enough from the last one (`seen`) to be recorded. Pure function."""
-    if seen is None or seen.data["name"] != name or now - seen.at >= _FRESH:
+    if seen is None or seen.data["name"] != name or now - seen.at >= _MAX_AGE:
         return True
     before = parse_retained_log(seen.data)
     was_over, is_over = (each.held > limit_of(table, each.most) for each in (before, kept))

@@ -12,7 +12,7 @@ from typing import Any
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
 from waterclock.connectors.interface import Collected, Item, Listing
-from waterclock.engine.collect.collect import _arrivals
+from waterclock.engine.collect.collect import _read_arrivals
 from waterclock.flow.enums import Batching
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -62,7 +62,7 @@ def test_an_item_that_another_runner_takes_meanwhile_is_not_taken_again() -> Non
     work = work_of([table])
     work.ledger = SimpleNamespace(reads=Overtaken())
     assert table.source is not None
-    gathered = _arrivals(
+    gathered = _read_arrivals(
         work,
         None,  # type: ignore[arg-type]  # the fake reads without Spark
         table,

@@ -65,7 +65,7 @@ def test_a_batch_that_is_held_again_is_released_again(
             return RunOutcome(failed=[held])
 
         monkeypatch.setattr(rebuild_all, "second_set_runner", lambda *_: SimpleNamespace(run_once=run_once))
-        outcome = rebuild_all._run(other, cut, other)
+        outcome = rebuild_all._run_second_set(other, cut, other)
         events = [each for each in ledger.past.rows("events") if each["kind"] == "release requested"]
     assert runs == (["None", "release"] if is_released else ["None"])
     assert outcome.failed == ([] if is_released else [held])
