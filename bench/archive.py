@@ -1,10 +1,10 @@
-"""What a look at a landing folder and its archive costs, by how many files lie there; a look at every file beside it.
+"""Measures the cost of listing a landing folder and its archive by number of files, against stating every file.
 
     python bench/archive.py [--files 365 8760 26280]
 
-Milliseconds of CPU, the best of five. `arrivals`: three new files beside an archive of which all are taken; `window`:
-the files of one window by data time, in the folder itself; `clock`: the newest stamp. By hand: each name is matched,
-its stamp read, the file's size asked for.
+Milliseconds of CPU, the best of five rounds. `arrivals`: lists three new files, next to an archive of collected files.
+`window`: lists the files of one window by data time, in the folder itself. `clock`: finds the newest stamp. By hand:
+matches each name, parses its stamp and reads the file's size.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def measured(files: int) -> list[str]:
-    """Return a row: how many files, and what each kind of look costs."""
+    """Return a row: the number of files, and the cost of each kind of listing."""
     with tempfile.TemporaryDirectory() as root:
         new, old = Path(root) / "new" / "shop" / "orders", Path(root) / "archive" / "shop" / "orders"
         names = [f"shop_orders_{FIRST + at * HOUR:%Y_%m_%d_%H_%M_%S}.csv" for at in range(files)]
@@ -76,7 +76,7 @@ def look_at_all(folder: Path) -> list[tuple[datetime, str, int]]:
 
 
 def best(work: Callable[[], object]) -> float:
-    """Return the least milliseconds of CPU of some rounds."""
+    """Return the lowest CPU time of some rounds, in milliseconds."""
     costs = []
     for _ in range(ROUNDS):
         begun = time.process_time()

@@ -1,8 +1,8 @@
-"""A year of daily files taken up at once, against one Spark job over the whole year for each table.
+"""Measures a backfill of a year of daily files, against one Spark job over the whole year for each table.
 
-365 CSV files become a table; four window-local transforms read it: row by row, grouped, ranked, and one row a day. By
-hand, each is one read and one write of a Delta table partitioned by day, that may run twice. One warm session, one
-thread; the answers are compared.
+365 CSV files are collected into a table. Four transforms read it window by window: row by row, grouped, ranked, and to
+one row a day. By hand, each table is one read and one idempotent write of a Delta table partitioned by day. Both sides
+use one warm session and one thread. The results are compared.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1000, help="rows of a file (1000)")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, warm_spark(Path(name)) as spark:
-        # both sides once over a few days, for what a JVM learns
+        # a few days on both sides, to warm up the JVM
         run(spark, Path(name, "warm"), 5, 100, ours_first=True)
         first, second = (run(spark, Path(name, f"year{way}"), asked.days, asked.rows, ours_first=way) for way in (1, 0))
         found = {
@@ -178,7 +178,7 @@ def main() -> None:
 
 
 def run(spark: SparkSession, folder: Path, days: int, rows: int, *, ours_first: bool) -> dict[str, tuple[Cost, Cost]]:
-    """Take up all days, by ours and by hand; gives the cost of each table by both."""
+    """Run all days with Waterclock and by hand, and return the cost of each table for both."""
     files = folder / "new" / "shop" / "sales"
     put_files(files, days, rows)
     project = Project(spark, declare(folder / "waterclock"), 1)
@@ -192,7 +192,7 @@ def run(spark: SparkSession, folder: Path, days: int, rows: int, *, ours_first: 
         do_by_hand()
     whole = cost_of(lambda: project.run(until, until), spark)
     if ours_first:
-        files = project.work.lake.root + "/archive/landing/shop/sales"  # to which ours has moved them
+        files = project.work.lake.root + "/archive/landing/shop/sales"  # Waterclock has moved them there
         do_by_hand()
     ours = {table: Cost() for table in TABLES}
     for batch in project.clock.batches:

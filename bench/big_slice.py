@@ -1,7 +1,7 @@
-"""One slice of ten million rows: collected from a Parquet file by us, and written by hand, in three ways.
+"""Measures one slice of ten million rows, collected from a Parquet file, against three ways to write it by hand.
 
-Both read the same file (eight columns, about half a gigabyte) in one warm session of 2 GiB; ours makes the digest, the
-statistics and the audit trail as it does always. Memory: the peak of what the JVM's heap held, after a collection.
+All read the same file (eight columns, about half a gigabyte) in one warm session of 2 GiB. Waterclock also writes its
+digest, statistics and audit trail. Memory is the peak of the JVM's heap, which is garbage-collected before each run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from product import Project, warm_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# how the peers write, and the option of Delta's writer that makes it so
+# how the peers write: the option of Delta's writer for each way
 WAYS = {"`replaceWhere`": "replaceWhere", "dynamic overwrite": "partitionOverwriteMode", "append": "append"}
 START = datetime(2013, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -93,7 +93,7 @@ def by_hand(spark: SparkSession, folder: Path, source: Path, index: int, *, way:
 
 
 def peaked(spark: SparkSession, peaks: list[float], work: Callable[[int], Cost], index: int) -> Cost:
-    """Do the work on a heap that was collected, and note the most that it held at one time, in MiB."""
+    """Run the work on a garbage-collected heap, and append the peak of the heap in MiB to `peaks`."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001
     factory = jvm.java.lang.management.ManagementFactory
     jvm.java.lang.System.gc()

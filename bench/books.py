@@ -1,8 +1,8 @@
-"""What do closing books, late rows, open windows and watermarks cost as data, history and tables grow? It is counted.
+"""Counts the cost of closing books, late rows, open windows and watermarks as data, history and tables grow.
 
-Of each look, and of each claim of a table: Spark jobs, scans and exchanges of the plans that ran, statements at the
-ledger, and CPU seconds of Python and the JVM. Beside it stands the same result by hand, in plain PySpark over Parquet.
-Readings come every 6 hours, of two devices; the second falls silent where windows are to stay open.
+For each check of CLOSE WHEN and each claim of a table: Spark jobs, scans and exchanges of the executed plans, ledger
+statements, and CPU seconds of Python and the JVM. The same results are computed by hand in plain PySpark over Parquet.
+Two devices send readings every 6 hours. The second one stops when windows are to stay open.
 
     python bench/books.py looks | history | late | open | marks   [SIZES ...]
 """
@@ -47,7 +47,7 @@ HEAD = ("what", "size", "calls", "jobs", "scans", "exchanges", "ledger", "CPU s"
 
 @dataclass
 class Counted:
-    """What was counted, by a name for each sort of work."""
+    """Counts the cost of work, by a name for each kind of work."""
 
     spark: SparkSession
     statements: int = 0
@@ -86,7 +86,7 @@ class Counted:
 
 
 def _tree(text: str) -> str:
-    """Return the tree of the plan that ran, without those it began with and without the details of its nodes."""
+    """Return the tree of the executed plan, without the initial plan and without the details of its nodes."""
     return text.partition("\n\n\n")[0].partition("== Initial Plan ==")[0]
 
 
@@ -99,7 +99,7 @@ def exchanges_in(text: str) -> int:
 
 
 def rows_until(end: datetime, silent_from: datetime | None, *, skip: timedelta = timedelta(0)) -> list[tuple[Any, ...]]:
-    """Readings of both devices in each slice up to `end`; b is silent from an instant on, and every tenth is late."""
+    """Return readings of both devices in each slice up to `end`. Device b stops at an instant. A tenth is late."""
     rows: list[tuple[Any, ...]] = []
     at = day(1)
     while at < end:
@@ -122,7 +122,7 @@ def project(spark: SparkSession, flow: str, rows: Sequence[tuple[Any, ...]]) -> 
 
 
 def by_hand(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> str:
-    """Write the readings as an engineer keeps them, in Parquet by slice; give the folder."""
+    """Write the readings to Parquet files by slice, as one does by hand, and register them as `readings`."""
     folder = tempfile.mkdtemp()
     text = "device STRING, id BIGINT, at STRING, came STRING"
     spark.createDataFrame(list(rows), text).selectExpr(
@@ -140,7 +140,7 @@ def told(size: int, found: dict[str, list[float]], table: list[list[object]], *,
 
 
 def looks(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
-    """One look at a new boundary, with so many windows open."""
+    """Count one check of CLOSE WHEN at a new boundary, for each number of open windows."""
     table: list[list[object]] = []
     for size in sizes:
         end, silent = day(1) + timedelta(days=size), day(1, 6)
@@ -165,7 +165,7 @@ def looks(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
 
 
 def history(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
-    """One look at a new boundary with one window open, and so many closed ones behind it."""
+    """Count one check of CLOSE WHEN at a new boundary, with one open window, for each number of closed windows."""
     table: list[list[object]] = []
     for size in sizes:
         end = day(1) + timedelta(days=size)
@@ -180,7 +180,7 @@ def history(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
 
 
 def late(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
-    """All slices of so many days told at once, with MAX LATENESS and without."""
+    """Count the batches of late rows when all slices of some days are run at once, with and without MAX LATENESS."""
     table: list[list[object]] = []
     for size in sizes:
         end = day(1) + timedelta(days=size)
@@ -201,7 +201,7 @@ def late(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
 
 
 def opened(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
-    """One state of open windows, with so many open."""
+    """Count one batch of the speed table, for each number of open windows."""
     table: list[list[object]] = []
     for size in sizes:
         end = day(1) + timedelta(days=size)
@@ -223,7 +223,7 @@ def opened(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
 
 
 def marks(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
-    """The marks of so many windows."""
+    """Count the batches of the watermark table, for each number of windows."""
     table: list[list[object]] = []
     for size in sizes:
         end = day(1) + size * SIX
@@ -242,7 +242,7 @@ def marks(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
 
 
 def counting(counted: Counted) -> None:
-    """Let each query of a look, and each claim, be counted by itself."""
+    """Count each check of CLOSE WHEN, and each claim, separately from now on."""
     asked: Callable[..., Any] = closing._evaluate_condition  # noqa: SLF001
     carried: Callable[..., Any] = retry.carry_out_with_retries
 

@@ -1,8 +1,8 @@
-"""A chain of ten tiny tables, each reading the one before, against the same by hand.
+"""Measures a chain of ten tiny tables, each of which reads the one before, against the same chain by hand.
 
-Once as PARTITIONED tables, where each day is a slice, and once as REPLACE tables; a hundred rows a day from SQLite. By
-hand: each table read from Delta and written by `replaceWhere` (a) or by append (b); REPLACE by overwrite, with a
-transaction id in (a). One thread each; one warm session.
+It runs once with PARTITIONED tables, in which each day is a slice, and once with REPLACE tables, for a hundred rows a
+day from SQLite. By hand, each table is read from Delta and written with `replaceWhere` (a) or by append (b). REPLACE
+tables are overwritten, in (a) with a transaction id. One thread and one warm session on each side.
 """
 
 from __future__ import annotations

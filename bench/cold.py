@@ -1,10 +1,9 @@
-"""What one `run` costs that begins with nothing warm: one due batch of a hundred rows, from SQLite into Delta.
+"""Measures a cold `waterclock run`: one due batch of a hundred rows, from SQLite into Delta.
 
     python bench/cold.py [--rounds 3] [--rows 100]
 
-The peer is the script that an engineer would write for it: a Spark session with Delta, a query, `replaceWhere`. Each in
-a process of its own; CPU is that of all the processes it starts, the JVM's too, also where nobody waited for it. Linux
-only.
+The peer is the script that an engineer would write: a Spark session with Delta, a query, `replaceWhere`. Each runs in a
+process of its own. CPU includes all its child processes, such as the JVM, even those that end later. Linux only.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def lay_out(folder: Path, rows: int) -> None:
 
 
 def fresh(folder: Path, made: str, command: list[str]) -> Callable[[int], Cost]:
-    """Measure a command that finds nothing of what it makes."""
+    """Return a function that measures a command after removing the folder that the command creates."""
 
     def measure(_: int) -> Cost:
         shutil.rmtree(folder / made, ignore_errors=True)
@@ -128,13 +127,13 @@ def process(folder: Path, command: list[str]) -> Cost:
         raise SystemExit(f"{' '.join(command)} gave {done.returncode}\n{done.stdout}\n{done.stderr}")
     with suppress(ChildProcessError):
         while True:
-            os.wait()  # for the JVM, which ends after who started it
+            os.wait()  # for the JVM, which ends after the process that started it
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of processes whose own has ended: else nobody could tell what they cost."""
+    """Become the parent of processes whose parent has ended, so that their CPU is counted here."""
     set_child_subreaper = 36
     ctypes.CDLL(None, use_errno=True).prctl(set_child_subreaper, 1, 0, 0, 0)
 

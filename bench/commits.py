@@ -1,8 +1,8 @@
-"""What a commit of one batch costs, by how many files the table shows already; delta-rs's own commit beside it.
+"""Measures a commit of one batch by the number of live files of the table, against delta-rs's own commit.
 
     python bench/commits.py [--files 0 1000 8760 26280] [--commits 200]
 
-Milliseconds of CPU a commit, means over as many commits: checkpoints, which come now and then, are part of it.
+Milliseconds of CPU per commit, as the mean of many commits, so that occasional checkpoints are included.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def ours(files: int, commits: int) -> tuple[float, float]:
-    """Commit by Waterclock; gives the cost of the first look at the table and the mean of a commit."""
+    """Commit slices with Waterclock. Return the cost of opening the table, and the mean cost of a commit."""
     with tempfile.TemporaryDirectory() as root:
         folder = grown(Path(root), files)
         slices = new_slices(folder, files, commits)
@@ -56,7 +56,7 @@ def ours(files: int, commits: int) -> tuple[float, float]:
 
 
 def by_delta_rs(files: int, commits: int) -> tuple[float, float]:
-    """Put the same slices in by delta-rs alone, on a table that is kept open, in place of their label's."""
+    """Commit the same slices with delta-rs alone, on an open table, each replacing the files of its label."""
     with tempfile.TemporaryDirectory() as root:
         folder = grown(Path(root), files)
         slices = new_slices(folder, files, commits)
@@ -82,7 +82,7 @@ def by_delta_rs(files: int, commits: int) -> tuple[float, float]:
 
 
 def grown(root: Path, files: int) -> str:
-    """Create a table that shows so many files, each of a label and a claim of its own; the files are not there."""
+    """Create a table log with this many files, each of its own label and claim. The files themselves do not exist."""
     folder = new_table(root, is_partitioned=True)
     now = int(time.time() * 1000)
     said: list[dict[str, object]] = [{"commitInfo": {"timestamp": now, "operation": "WRITE"}}]

@@ -1,12 +1,12 @@
-"""Rows a second from each source and to each destination, beside what one writes by hand, and beside dlt.
+"""Measures rows per second from each source and to each destination, against hand-written code and dlt.
 
     python bench/connect.py [--rows 100000] [--rounds 3] [--minutes 0.25] [--only sqlite kafka …] [--no-dlt]
 
-Ours is a batch of a day: it is claimed, collected, digested, sealed, committed and recorded, or delivered once. By hand
-the same rows are read and put into a Delta table by Spark, where that has a reader, else by the client library, Arrow
-and delta-rs; or read from Parquet and written to the destination. dlt writes Delta tables too, where it is installed
-(`pip install 'dlt[deltalake,sql_database,filesystem]'`), for the sources that it has. CPU is that of Python and the
-JVM; broker, API and database are not counted. An aim of 0.9 is of rows a second, against by hand.
+Waterclock runs a batch of a day: it is claimed, collected, digested, sealed, committed and recorded, or delivered once.
+By hand, Spark reads the same rows and writes a Delta table, or else the client library, Arrow and delta-rs do; a
+delivery reads Parquet and writes to the destination. dlt also writes Delta tables from the sources that it supports, if
+it is installed (`pip install 'dlt[deltalake,sql_database,filesystem]'`). CPU is that of Python and the JVM, without
+broker, API and database. The target is 0.9 of the rows per second of the hand-written code.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ CONNECTIONS = {
     "api": "rest",
 }  # fmt: skip
 KINDS = {
-    # how many of the rows, and what its COLLECT says
+    # the share of the rows, and the COLLECT statement
     "csv.gz": (1.0, ""),
     "json": (1.0, ""),
     "parquet": (1.0, ""),
@@ -89,9 +89,9 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One source or destination: its statement, what comes before a day that is not counted, and the other sides.
+    """One source or destination: its statement, an unmeasured step `before` each day, and the code of the other sides.
 
-    `run` makes a day otherwise than as a day of long ago.
+    `run` replaces the way in which a day is run, which by default is a day of the past.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Case:
 
 
 class Bench:
-    """What all cases share: a folder, servers where they are needed, and dlt where it is installed."""
+    """The resources that all cases share: a folder, servers if they are needed, and dlt if it is installed."""
 
     def __init__(
         self, spark: SparkSession, folder: Path, rows: int, days: int, wanted: Sequence[str], *, with_dlt: bool
@@ -235,7 +235,7 @@ class Bench:
             lowest = max(0, day - 1) * (changed // 2)
             sql = f"UPDATE {schema}.followed SET kind = kind + 1 WHERE id >= %s AND id < %s"
             connection.execute(sql, (lowest, lowest + changed // 2))
-            time.sleep(60.5 - time.time() % 60)  # a change is of the minute in which it was made, by the server's clock
+            time.sleep(60.5 - time.time() % 60)  # a change belongs to its minute by the server's clock
 
         declared = DDL.replace("id BIGINT", "id BIGINT KEY")
         yield Case(
@@ -291,7 +291,7 @@ class Bench:
 
         from tests import kafka
 
-        kafka._PATIENCE = 600  # noqa: SLF001 - where others are at work a broker takes minutes to begin
+        kafka._PATIENCE = 600  # noqa: SLF001 - on a busy machine a broker takes minutes to start
         at = kafka.broker()
         if at.process is not None:
             self.beside.append(at.process.pid)
@@ -351,7 +351,7 @@ class Bench:
             sys.exit(f"{table} did not make day {day}: {newest}")
 
     def run_changes(self, table: str, _: int) -> None:
-        """Make the minutes that have ended: one holds what was changed, the others are of the time between."""
+        """Run the minutes that have ended: one has the changes, the others are empty."""
         done = Runner(self.project.work, only=[table]).run_once(datetime.now(UTC))
         if done.failed or not done.rows:
             sys.exit("\n".join(report.error.render() for report in done.failed if report.error) or f"{table}: no row")
@@ -397,7 +397,7 @@ def line(case: Case, costs: dict[str, list[Cost]]) -> list[Any]:
         f"{case.rows / hand.wall:,.0f}",
         case.hand,
         ratio(hand.wall, ours.wall),
-        ratio(ours.cpu, hand.cpu) if ours.cpu > 0 else "–",  # a worker that ends takes its CPU with it
+        ratio(ours.cpu, hand.cpu) if ours.cpu > 0 else "–",  # the CPU of a worker that has ended is missing
         f"{case.rows / dlt.wall:,.0f}" if dlt else "",
         ratio(dlt.wall, ours.wall) if dlt else "",
         ours.jobs,
@@ -423,7 +423,7 @@ def main() -> None:
             for case in cases:
                 try:
                     lines.append(line(case, bench.costs(case, asked.rounds, asked.minutes)))
-                except (Exception, SystemExit) as error:  # noqa: BLE001 - the others are told nonetheless
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - the other cases are still reported
                     failed.append(case.name)
                     print(case.name, repr(error), file=sys.stderr, flush=True)
                 else:

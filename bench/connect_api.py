@@ -1,7 +1,7 @@
-"""An API that costs next to nothing to ask: pages that were made before, from memory, over plain asyncio.
+"""Serves a test API whose own cost is negligible: prepared pages from memory, over plain asyncio.
 
-`POST /hold` takes the pages of a day. `GET /events?since=<day>T…&page=<n>` gives one of them, with the number of the
-next; any other `POST` is taken and forgotten. It prints its port, and answers until it is ended.
+`POST /hold` stores the pages of a day. `GET /events?since=<day>T…&page=<n>` returns one of them, with the number of the
+next. Any other `POST` is accepted and ignored. The server prints its port and runs until it is killed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How much each connector asks as labels grow: Spark's jobs and scans, statements at the ledger, and what the source or
-the destination is asked. It is counted, and the same on every machine.
+"""Counts the requests of each connector by number of labels: Spark jobs and scans, ledger statements, and requests to
+the source or destination. The counts are the same on every machine.
 
     python bench/connect_counts.py [files sqlite postgres duckdb rest kafka] [--labels 10 100]
 
-A table of so many days is collected in one run, and published. `asked` are statements at a database, requests of an
-API, and of Kafka clients that are opened (each takes a connection and what the cluster tells of itself).
+A table with this many days is collected in one run, and published. `asked` counts the statements to a database, the
+requests to an API, or the Kafka clients that are opened (each connects and reads the cluster's metadata).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PAGES = "rows 'data', paging 'page', more 'next', since 'since', until 'until'"
 
 
 class Asked:
-    """Counts what sources and destinations are asked, whatever they are."""
+    """Counts the requests to sources and destinations of any kind."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -94,7 +94,7 @@ def flow_of(kind: str) -> str:
 
 
 def prepare(kind: str, folder: Path, days: int, told: dict[str, str], stack: ExitStack, asked: Asked) -> None:
-    """Fill the source, and have what is asked of it counted."""
+    """Fill the source, and count the requests to it from now on."""
     if kind == "files":
         landing = folder / "new" / "web" / "few"
         landing.mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""The other sides of bench/connect: what a good engineer writes without us, and dlt where it has the source.
+"""The peers in bench/connect: code that a good engineer writes by hand, and dlt if it supports the source.
 
-By hand nothing more is done than to read the rows and to write them as a Delta table, or to read Parquet and to
-write them where they go: Spark where it has a reader, else the system's client library, Arrow and delta-rs.
+The hand-written code only reads the rows and writes a Delta table, or reads Parquet and writes to the destination. It
+uses Spark if that has a reader, or else the system's client library, Arrow and delta-rs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def label_of(day: int) -> str:
 
 
 def timed(batch: pa.RecordBatch | pa.Table) -> Any:
-    """Return rows whose times are texts as rows whose times are instants."""
+    """Convert the times in rows from texts to instants."""
     at = batch.schema.get_field_index("at")
     parsed = pc.strptime(batch["at"], format="%Y-%m-%dT%H:%M:%SZ", unit="us")
     return batch.set_column(at, "at", pc.assume_timezone(parsed, "UTC"))
@@ -84,7 +84,7 @@ def xlsx_by_hand(paths: list[str], target: Path, _: int) -> None:
 
 
 def sqlite_by_hand(path: Path, sql: str, target: Path, mode: str) -> None:
-    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:  # delta-rs reads in its own
+    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:  # delta-rs reads in a thread of its own
         cursor = connection.execute(sql)
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -115,7 +115,7 @@ def duckdb_by_hand(path: Path, target: Path) -> None:
 
 
 def changes_by_hand(connection: Any, slot: str, target: Path) -> None:
-    """Read a slot by wal2json, and merge the last row of each key into a Delta table."""
+    """Read a replication slot with wal2json, and merge the last row of each key into a Delta table."""
     latest: dict[int, dict[str, Any]] = {}
     sql = "SELECT data FROM pg_logical_slot_get_changes(%s, NULL, NULL, 'format-version', '2')"
     for (data,) in connection.execute(sql, (slot,)):
@@ -147,7 +147,7 @@ def api_by_hand(url: str, target: Path, day: int) -> None:
 
 
 class Reader:
-    """Reads a topic by the client library, each time from where it stopped to the end."""
+    """Reads a topic with the client library, each time from the last position to the end."""
 
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
         self._config = {"bootstrap.servers": servers, "group.id": "by-hand", "isolation.level": "read_committed"}
@@ -257,7 +257,7 @@ def kafka_out(servers: str, topic: str, paths: list[str], day: int) -> None:
 
 
 class Dlt:
-    """Pipelines of dlt, which write Delta tables below a folder. It is no dependency, and left out where it is not."""
+    """Runs pipelines of dlt, which write Delta tables below a folder. dlt is optional and not a dependency."""
 
     def __init__(self, folder: Path) -> None:
         os.environ["RUNTIME__DLTHUB_TELEMETRY"] = "false"

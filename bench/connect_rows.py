@@ -1,4 +1,4 @@
-"""What bench/connect reads: the same rows in files of each kind, in databases, in an API's pages and in a topic."""
+"""Makes the data for bench/connect: the same rows as files of each kind, in databases, in an API and in a topic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAGE = 1000
 
 
 def table_of(rows: int, day: int = 0) -> pa.Table:
-    """Return so many rows of a day; their numbers go on from day to day."""
+    """Return this many rows of a day, numbered continuously from day to day."""
     ids = pa.array(range(day * rows, (day + 1) * rows), pa.int64())
     number = ids.to_numpy()
     begin = int((START + day * DAY).timestamp()) * 1_000_000
@@ -62,7 +62,7 @@ def as_text(table: pa.Table) -> pa.Table:
 
 
 def content_of(kind: str, table: pa.Table) -> bytes:
-    """Return the rows as a file of a kind, by its ending."""
+    """Return the rows as the content of a file with this ending."""
     told = as_text(table)
     made = io.BytesIO()
     if kind == "csv.gz":
@@ -97,7 +97,7 @@ def content_of(kind: str, table: pa.Table) -> bytes:
 
 
 def positions() -> str:
-    """Return the fields of lines of fixed width, as the option `positions` has them."""
+    """Return the fields of fixed-width lines, in the format of the option `positions`."""
     told, first = [], 1
     for name, width in WIDTHS.items():
         told.append(f"{name} {first}-{first + width - 1}")
@@ -106,11 +106,11 @@ def positions() -> str:
 
 
 class Landing:
-    """Files of one kind that land day by day: the same content each day."""
+    """Writes a file of one kind into the landing folder for each day, with the same content each day."""
 
     def __init__(self, folder: Path, kind: str, rows: int) -> None:
         self.kind = kind
-        self.name = f"as_{kind.replace('.', '_')}"  # a name that ends as files do is a file
+        self.name = f"as_{kind.replace('.', '_')}"  # a name with a file's ending would be a file
         self.kept, self.landing = folder / "kept" / self.name, folder / "new" / "web" / self.name
         self.kept.mkdir(parents=True)
         self.landing.mkdir(parents=True)
@@ -130,7 +130,7 @@ class Landing:
 
 
 def fill_sqlite(path: Path, rows: int, days: int) -> None:
-    """Make `held`, of one day's rows, and `events`, of the rows of some days with an index on their time."""
+    """Create `held` with the rows of one day, and `events` with the rows of some days and an index on their time."""
     with closing(sqlite3.connect(path)) as connection, connection:
         listed = "id INTEGER, customer INTEGER, amount REAL, page TEXT, country TEXT, at TEXT, kind INTEGER, token TEXT"
         for name, count in (("held", 1), ("events", days)):
@@ -154,7 +154,7 @@ POSTGRES = "id bigint, customer bigint, amount float8, page text, country text, 
 
 
 def fill_postgres(connection: Any, schema: str, rows: int, days: int) -> None:
-    """Make `held` and `events` as in SQLite, and `followed`, empty, with a key."""
+    """Create `held` and `events` as in SQLite, and an empty table `followed` with a key."""
     connection.execute(f"CREATE SCHEMA {schema}")
     for name, count in (("held", 1), ("events", days), ("followed", 0)):
         connection.execute(f"CREATE TABLE {schema}.{name} ({POSTGRES})")
@@ -173,7 +173,7 @@ def copy_in(connection: Any, table: str, rows: pa.Table) -> None:
 
 @contextmanager
 def api() -> Iterator[tuple[str, int]]:
-    """Start the API of `connect_api.py`; gives its address and process."""
+    """Start the API of `connect_api.py`, and return its address and process."""
     command = [sys.executable, str(Path(__file__).with_name("connect_api.py"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -184,7 +184,7 @@ def api() -> Iterator[tuple[str, int]]:
 
 
 def serve_day(url: str, rows: int, day: int) -> None:
-    """Have the API hold a day's rows."""
+    """Store the rows of a day in the API."""
     told = as_text(table_of(rows, day)).to_pylist()
     pages = [told[at : at + PAGE] for at in range(0, len(told), PAGE)]
     body = json.dumps({"day": f"{START + day * DAY:%Y-%m-%d}", "pages": pages}).encode()
@@ -192,7 +192,7 @@ def serve_day(url: str, rows: int, day: int) -> None:
 
 
 def send_day(producer: Any, topic: str, rows: int, day: int, partitions: int) -> None:
-    """Send a day's rows to a topic, as JSON."""
+    """Send the rows of a day to a topic, as JSON."""
     for number, row in enumerate(as_text(table_of(rows, day)).to_pylist()):
         while True:
             try:

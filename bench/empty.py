@@ -1,7 +1,7 @@
-"""What a batch of no rows costs, warm: days on which nothing was sold, collected, cleaned, grouped and merged.
+"""Measures batches without rows: days on which nothing was sold are collected, cleaned, grouped and merged.
 
-By hand, `replaceWhere` writes no rows into the same partition, as a script does that does not look first. One thread,
-one warm session; the first days warm up.
+By hand, `replaceWhere` writes no rows into the same partition, as a script does that does not check for rows first. One
+thread and one warm session; the first days are for warming up.
 """
 
 from __future__ import annotations

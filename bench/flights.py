@@ -1,7 +1,8 @@
-"""The flights flow, warm, against the same tables by a hand-written script, day by day in turns.
+"""Measures the flights flow against the same tables by a hand-written script, day by day in turns.
 
-Ours with one thread, as the script has one; ours with its default threads apart. Same Spark session, same confs. Each
-hour's weather is a batch on all sides. The script is bench/flights_by_hand.py, in its three variants.
+Waterclock runs with one thread, as the script does, and separately with its default number of threads. All use the same
+Spark session and confs. The weather of each hour is a batch on all sides. The script is bench/flights_by_hand.py, in
+its three variants.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ CHECKED = ("marts.carrier_summary", "marts.hours_flown", "marts.plane_use")
 
 @dataclass(slots=True)
 class Side:
-    """One contender: how it runs a day, and by table what each day cost."""
+    """One side of the comparison: a function that runs a day, and the cost of each day by table."""
 
     run_day: Callable[[date], dict[str, Cost]]
     folder: Callable[[str], str]
@@ -75,7 +76,7 @@ def ours(spark: SparkSession, data: Path, folder: Path, threads: int) -> Side:
 
 
 def land(data: Path, landing: Path, day: date) -> None:
-    """Let the files of one day arrive in our landing folder: what is collected is archived, so we need our own."""
+    """Copy the files of one day into our own landing folder, because a collect moves files to the archive."""
     start, end = make_data.day_start(day), make_data.day_start(day + timedelta(days=1))
     for file in (data / "new").rglob("*.csv.gz"):
         stamp = datetime.strptime(file.name[: -len(".csv.gz")][-19:], "%Y_%m_%d_%H_%M_%S").replace(tzinfo=UTC)
@@ -129,7 +130,7 @@ def _day(spark: SparkSession, side: Side, data: Path, folder: Path, days: list[d
 
 
 def _require_equal(spark: SparkSession, sides: dict[str, Side]) -> None:
-    """A benchmark of two different answers would be none."""
+    """Stop if the sides have different results, because a comparison would be meaningless."""
     for table in CHECKED:
         frames = {name: spark.read.format("delta").load(side.folder(table)) for name, side in sides.items()}
         columns = [column for column in frames["plain"].columns if column != "timelabel"]

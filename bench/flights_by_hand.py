@@ -1,14 +1,14 @@
 """The flights flow as an experienced engineer writes it by hand with PySpark and Delta: the peer of our benchmark.
 
-Same landing files, same tables, same Spark session confs; no stage, no digests, no audit trail, no rules. Days are run
-in order, and each day hour by hour where weather lands. Three variants:
+It has the same landing files, tables and Spark confs, but no stage, digests, audit trail or rules. Days run in order,
+and within a day, weather runs hour by hour. There are three variants:
 
 idempotent   a slice replaces its own label (`replaceWhere`), keyed tables MERGE, running totals carry a transaction id
-dynamic      the same, where a slice replaces its label by dynamic partition overwrite
-plain        appends and overwrites: the fastest that is right as long as nothing ever fails or runs twice
+dynamic      the same, but a slice replaces its label by dynamic partition overwrite
+plain        appends and overwrites: the fastest variant that is correct while nothing fails or runs twice
 
-What is cheap by hand is done: explicit schemas; a frame that several tables read is kept; the small reference table is
-read once a day; tiny results go to their destinations from the driver.
+Optimizations that are easy by hand are included: explicit schemas, a cached frame if several tables read it, one read
+of the small reference table per day, and delivery of tiny results from the driver.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CREATE TABLE IF NOT EXISTS carrier_summary (carrier TEXT, flights INTEGER, cance
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one batch of one table cost, in seconds; CPU is this process's and its JVM's."""
+    """The cost of one batch in seconds. CPU is that of this process and its JVM."""
 
     table: str
     label: str
@@ -77,10 +77,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """The script: where it reads, where it writes, and which way.
+    """The script: its sources, its destination, and its variant.
 
-    `landing` holds `faa/flights` and `noaa/weather`, `database` the reference tables; tables and what is published go
-    below `work`. `processes` are those whose CPU counts; `timings` grows by one entry a batch.
+    `landing` contains `faa/flights` and `noaa/weather`, `database` the reference tables. Tables and deliveries are
+    written below `work`. `processes`: the processes whose CPU counts. `timings` gets one entry per batch.
     """
 
     spark: SparkSession
@@ -93,7 +93,7 @@ class ByHand:
     timings: list[Timing] = field(default_factory=list)
 
     def run_day(self, day: date) -> None:
-        """All that is due until a New York day has ended: each hour's weather, then the daily tables in order."""
+        """Run all that is due at the end of a New York day: the weather of each hour, then the daily tables."""
         start, end = _start(day), _start(day + timedelta(days=1))
         label = _label(start)
         hour = start
@@ -117,11 +117,11 @@ class ByHand:
         clean.unpersist()
 
     def read(self, table: str) -> DataFrame:
-        """The newest version of a table."""
+        """Return the newest version of a table."""
         return self.spark.read.format("delta").load(self.path(table))
 
     def path(self, table: str) -> str:
-        """A table's folder."""
+        """Return a table's folder."""
         return str(self.work / "tables" / table.replace(".", "/"))
 
     # ---- collect
@@ -312,7 +312,7 @@ class ByHand:
 
     @contextmanager
     def _reports(self) -> Iterator[sqlite3.Connection]:
-        """The destination, in one transaction."""
+        """Open the destination, with one transaction."""
         with closing(sqlite3.connect(self.work / "reports.sqlite")) as database:
             database.executescript(REPORTS)
             with database:
@@ -332,7 +332,7 @@ class ByHand:
             writer.mode("append").save(self.path(table))
 
     def _upsert(self, table: str, key: str, order: str, changes: DataFrame, gone: str = "") -> None:
-        """Take in the changes, one row per key, where they are not older; a row that is `gone` is deleted."""
+        """Merge changes, one row per key, unless the table has a newer row. A row marked `gone` is deleted."""
         if not self._has(table):
             _without(changes, gone).write.format("delta").save(self.path(table))
         elif self.is_idempotent:
@@ -372,9 +372,9 @@ def run(
     is_idempotent: bool,
     is_dynamic: bool = False,
 ) -> list[Timing]:
-    """Run days in order on the landing files and the database in `data`, and give what every batch cost.
+    """Run days in order on the landing files and the database in `data`, and return the cost of each batch.
 
-    `work` must be empty, or hold the days before.
+    `work` must be empty, or contain the days before.
     """
     script = ByHand(spark, data / "new", data / "ops.sqlite", work, is_idempotent, family(), is_dynamic)
     work.mkdir(parents=True, exist_ok=True)
@@ -384,16 +384,16 @@ def run(
 
 
 def cpu_seconds(processes: Sequence[int] | None = None) -> float:
-    """CPU seconds that living processes have spent so far, user and system. Linux only.
+    """Return the CPU seconds of running processes so far, user and system. Linux only.
 
-    Without `processes`: this process and all that it has started (the JVM), found by a walk of some milliseconds.
+    Without `processes`, count this process and its descendants (the JVM). Finding these takes some milliseconds.
     """
     tick = os.sysconf("SC_CLK_TCK")
     return sum(_ticks(process) for process in (family() if processes is None else processes)) / tick
 
 
 def family() -> tuple[int, ...]:
-    """This process and all that it has started and that still live."""
+    """Return the ids of this process and its descendants that still run."""
     children = defaultdict(list)
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and (fields := _stat(int(folder.name))):
@@ -445,7 +445,7 @@ def _named(prefix: str, end: datetime) -> str:
 
 
 def main() -> None:
-    """Run some days on data that examples/flights/make_data.py laid out, and print what each table cost."""
+    """Run some days on data that examples/flights/make_data.py wrote, and print the cost of each table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", type=Path, help="a folder that make_data.py has filled")
     parser.add_argument("--days", type=int, default=2, help="how many days of 2013; the first one warms up (2)")

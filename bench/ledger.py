@@ -1,9 +1,9 @@
-"""What the ledger costs: claim and record per batch, opening, and snapshots of many tables.
+"""Measures the ledger: claim and record per batch, opening, and snapshots of many tables.
 
     python bench/ledger.py [--batches 500] [--rounds 5]
 
-Wall and CPU milliseconds of this process, medians over rounds: of a SQLite file in a temporary folder (TMPDIR chooses
-the disk), and of a PostgreSQL server on loopback, whose own CPU is not among them.
+Wall and CPU milliseconds of this process, as medians over rounds, for a SQLite file in a temporary folder (TMPDIR
+chooses the disk), and for a PostgreSQL server on loopback, whose own CPU is not counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ START = datetime(2013, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 DIGEST = "1000:123456789012:210987654321"
 KINDS = ("SQLite", "PostgreSQL")
-KIND = [KINDS[0]]  # which is measured now
+KIND = [KINDS[0]]  # the kind that is being measured
 
 
 def declare(name: str, *reads: str, mode: Mode = Mode.APPEND) -> Table:
@@ -57,7 +57,7 @@ def declared(*tables: Table) -> Flow:
 
 @contextmanager
 def place() -> Iterator[str]:
-    """Give the URL of a ledger that is not there yet, of the kind that is measured now."""
+    """Return the URL of a new ledger of the kind that is being measured."""
     if KIND[0] == "PostgreSQL":
         yield server().ledger_url()
         return
@@ -100,7 +100,7 @@ def timed(work: Callable[[], object], count: int) -> tuple[float, float]:
 
 
 def per_batch(count: int, inputs: int, group: int, mode: Mode) -> Callable[[], tuple[float, float]]:
-    """Measure claim and record of `count` labels, `group` to a claim, each reading `inputs` tables."""
+    """Measure claim and record of `count` labels, in claims of `group` labels, each with `inputs` input tables."""
 
     def measure() -> tuple[float, float]:
         sources = [declare(f"s.t{n}") for n in range(inputs)]
@@ -115,14 +115,14 @@ def per_batch(count: int, inputs: int, group: int, mode: Mode) -> Callable[[], t
                     batch(ledger, "x.y", labels, reads)
 
             work_one = [START + count * DAY]
-            batch(ledger, "x.y", work_one, [])  # the first of a process compiles the statements
+            batch(ledger, "x.y", work_one, [])  # the first batch of a process compiles the statements
             return timed(work, count)
 
     return measure
 
 
 def snapshots(tables: int, labels: int, stale: int) -> Callable[[], tuple[float, float]]:
-    """Measure a snapshot of a chain of `tables`, of which the last `stale` labels of the first were restated."""
+    """Measure a snapshot of a chain of `tables`. The last `stale` labels of the first table were restated."""
 
     def measure() -> tuple[float, float]:
         chain = [declare("t0.x"), *(declare(f"t{n}.x", f"t{n - 1}.x") for n in range(1, tables))]
@@ -139,7 +139,7 @@ def snapshots(tables: int, labels: int, stale: int) -> Callable[[], tuple[float,
 
 
 def opening(*, new: bool) -> Callable[[], tuple[float, float]]:
-    """Measure opening a ledger, in a process that has the imports behind it."""
+    """Measure opening a ledger, without the time of imports."""
 
     def measure() -> tuple[float, float]:
         with place() as url:
@@ -151,7 +151,7 @@ def opening(*, new: bool) -> Callable[[], tuple[float, float]]:
 
 
 def importing() -> tuple[float, float]:
-    """Measure a process that only opens a ledger that is there, less one that does nothing."""
+    """Measure a process that only opens an existing ledger, minus a process that does nothing."""
     with place() as url:
         Ledger.open(url).close()
         code = f"from waterclock.ledger.ledger import Ledger; Ledger.open({url!r}).close()"

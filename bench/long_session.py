@@ -1,6 +1,6 @@
-"""What a runner's memory comes to: a warm session that takes hundreds of tiny batches, one after the other.
+"""Measures the memory of a runner: one warm session that runs hundreds of tiny batches, one after the other.
 
-The chain of ten PARTITIONED tables, day by day. Heap is what is left after a collection.
+It runs the chain of ten PARTITIONED tables of bench/chain, day by day. Heap is measured after a garbage collection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What did it cost? Wall and CPU of work in this process and its JVM, or of a process; and tables in Markdown."""
+"""Measures wall time and CPU of work in this process and its JVM, or of a process, and formats Markdown tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds, and Spark jobs where they were counted. CPU is user and system, of Python and the JVM."""
+    """Seconds, and the number of Spark jobs if they were counted. CPU is user and system, of Python and the JVM."""
 
     wall: float = 0.0
     cpu: float = 0.0
@@ -34,7 +34,7 @@ class Cost:
 
 
 def now(spark: SparkSession | None = None) -> Cost:
-    """Read the clocks: the difference of two readings is a cost."""
+    """Read the clocks. The difference of two readings is a cost."""
     return Cost(time.perf_counter(), cpu_seconds(), 0 if spark is None else jobs_so_far(spark))
 
 
@@ -60,9 +60,9 @@ def cost_of_process(command: Sequence[str]) -> Cost:
 def interleaved(
     variants: Mapping[str, Callable[[int], Cost]], rounds: int, *, warm: int = 0, minutes: float = 60
 ) -> dict[str, list[Cost]]:
-    """Run every variant once a round, A B C, B C A, C A B; the first `warm` rounds are not kept.
+    """Run every variant once per round, in turns: A B C, B C A, C A B. The first `warm` rounds do not count.
 
-    No round is begun when `minutes` are over, so that a busy machine ends with fewer rounds and not with none.
+    No round starts after `minutes`, so that a busy machine ends with fewer rounds instead of none.
     """
     begun = time.perf_counter()
     names = list(variants)
@@ -79,7 +79,7 @@ def interleaved(
 
 
 def middle(costs: Iterable[Cost]) -> Cost:
-    """The median of each."""
+    """Return the medians of wall time, CPU and jobs."""
     kept = list(costs)
     return Cost(
         median(cost.wall for cost in kept), median(cost.cpu for cost in kept), int(median(cost.jobs for cost in kept))
@@ -87,13 +87,13 @@ def middle(costs: Iterable[Cost]) -> Cost:
 
 
 class ClockOfServer:
-    """What a PostgreSQL server's processes took so far, beside what this process and the JVM did."""
+    """Reads the CPU time of a PostgreSQL server's processes, which the cost of this process does not include."""
 
     def __init__(self, folder: Path) -> None:
         self._pid = int((folder / "data" / "postmaster.pid").read_text().splitlines()[0])
 
     def seconds(self) -> float:
-        """User and system, of all of the server's processes; those that have ended are with their parent."""
+        """Return the user and system seconds of all processes of the server, including those that have ended."""
         total = 0.0
         for path in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -110,7 +110,7 @@ def ratio(ours: float, theirs: float) -> str:
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown, its columns aligned: the first to the left, the others to the right."""
+    """Return a Markdown table, the first column aligned left and the others right."""
     texts = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[at]) for row in texts) for at in range(len(head))]
     lines = [

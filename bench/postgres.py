@@ -1,9 +1,9 @@
-"""A million rows from PostgreSQL and to it: by us, and by Spark's JDBC as one writes it by hand.
+"""Measures a million rows from PostgreSQL and to it, against Spark's JDBC as one writes it by hand.
 
-The server is one of its own on loopback; its CPU is counted apart. Ours reads at one moment, keeps a sealed slice
-with its digest and commits under a claim; by hand the same rows are read in parts, each at its own moment, and
-replace the day's in a Delta table. To publish, ours replaces all rows in one transaction; by hand `overwrite` with
-`truncate` does, whose readers see an empty table meanwhile.
+The benchmark starts its own server on loopback, whose CPU is counted separately. Waterclock reads all rows as of one
+moment, seals a slice with its digest and commits it under a claim. By hand, the same rows are read in parts, each as of
+another moment, and replace those of the day in a Delta table. To publish, Waterclock replaces all rows in one
+transaction. By hand, `overwrite` with `truncate` does, during which readers see an empty table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Our side of a benchmark: a project run in this process, on a Spark session that is warm already."""
+"""Runs a project in this process, on a warm Spark session: Waterclock's side of the benchmarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from measure import Cost, now
 
-import waterclock.engine.batch.retry  # noqa: F401 - loaded by the first batch, which is not to be charged for it
+import waterclock.engine.batch.retry  # noqa: F401 - otherwise the first batch would include the import
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.progress import GroupReport, Listener
 from waterclock.engine.run_settings import RunSettings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one group of a table cost, and how long each of its steps took."""
+    """The cost of one claimed group of batches, and the duration of each step."""
 
     table: str
     cost: Cost
@@ -35,7 +35,7 @@ class Batch:
 
 
 class Clocked(Listener):
-    """Reads the clocks as a group begins and ends; right where one thread works."""
+    """Measures the cost of each group of batches. It is exact only if one thread runs batches."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -53,7 +53,7 @@ class Clocked(Listener):
 
 
 class Project:
-    """A project that is run step by step; what its batches cost is in `clock.batches`."""
+    """A project that is run step by step. The cost of its batches is in `clock.batches`."""
 
     def __init__(self, spark: SparkSession, folder: Path, threads: int) -> None:
         self.folder = folder
@@ -67,14 +67,14 @@ class Project:
         self.work = self._opened.__enter__()
 
     def run(self, start: datetime, until: datetime) -> None:
-        """Step through all that becomes due after `start`, up to and with `until`."""
+        """Run all batches that become due after `start` and up to `until`, inclusive."""
         apply_flow(self.work, start)
         outcome = Runner(self.work).run_until(start, until)
         if outcome.failed:
             sys.exit("\n".join(report.error.render() for report in outcome.failed if report.error))
 
     def table(self, name: str) -> str:
-        """A table's folder."""
+        """Return a table's folder."""
         return self.work.lake.folder(name)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Project:
 
 @contextmanager
 def warm_spark(folder: Path, confs: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """The session of both sides, as the product opens it: same confs, two threads of tasks."""
+    """Open the Spark session for both sides as Waterclock does: with its confs, and two task threads."""
     spark = open_session("local[2]", folder / "spark", confs or {})
     try:
         yield spark

@@ -1,9 +1,9 @@
-"""Twenty rules on rows, beside a bare copy and beside a hand-written write that parts rows in one pass.
+"""Measures twenty row rules, against a plain copy and a hand-written write that splits rows in one pass.
 
-A table of some million rows is copied by transforms, one slice each: without rules, with twenty that warn, with twenty
-that set aside what breaks them (one row in a thousand, and none), and with twenty behind a shuffle. By hand: the
-write alone, and a mask, `partitionBy` and a count by mask. Great Expectations asks the same of the same rows and writes
-nothing, where it is installed beside PySpark (`pip install great_expectations`); it is left out where it is not.
+Transforms copy a table of some million rows, one slice each: without rules, with twenty rules that warn, with twenty
+that quarantine (one row in a thousand, and none), and with twenty after a shuffle. By hand: the write alone, and a mask
+with `partitionBy` and a count by mask. Great Expectations validates the same rows and writes nothing. It is left out
+unless it is installed (`pip install great_expectations`).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def written(spark: SparkSession, folder: Path, source: Path, index: int) -> Cost
 
 
 def parted(spark: SparkSession, folder: Path, source: Path, index: int) -> Cost:
-    """What a careful hand writes: one mask, one pass, a count by mask of what was written."""
+    """Split rows as a careful engineer does by hand: a mask column, one write, and a count of the result by mask."""
     bits = " | ".join(f"CASE WHEN {rule} THEN 0L ELSE {1 << at}L END" for at, rule in enumerate([*RULES, SOME]))
 
     def work() -> None:
@@ -105,7 +105,7 @@ def parted(spark: SparkSession, folder: Path, source: Path, index: int) -> Cost:
 
 
 def great_expectations(spark: SparkSession, source: Path, index: int, *, result_format: str) -> Cost:
-    """Ask twenty expectations of the rows, and write none: what Great Expectations does before somebody writes."""
+    """Validate the rows with twenty expectations of Great Expectations. Nothing is written."""
     import great_expectations as gx
     import great_expectations.expectations as gxe
 

@@ -1,10 +1,10 @@
-"""What the receiver takes: events a second by `waterclock receive`, against a bare log with the same writes and syncs.
+"""Measures events per second of `waterclock receive`, against a plain log file with the same writes and syncs.
 
     python bench/receive.py [--seconds 1] [--rounds 9]
 
-Each row: so many senders over HTTP, each with one request on its way, of so many events of 300 bytes. The log beside it
-appends the same bytes in as many writes, each followed by fdatasync, and does nothing else: no HTTP, no JSON. Rounds of
-both take turns, and the medians are told, of the ratio too. CPU is that of the receiver's process.
+Each row is a number of senders over HTTP, each with one open request, and a number of events of 300 bytes per request.
+The log appends the same bytes in as many writes, each followed by fdatasync, without HTTP and JSON. Rounds of both take
+turns. The medians of both and of their ratio are printed. CPU is that of the receiver's process.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def event(number: int) -> bytes:
 
 @contextmanager
 def receiver(folder: Path) -> Iterator[tuple[int, int]]:
-    """Start `waterclock receive`, and give its port and process."""
+    """Start `waterclock receive`, and yield its port and process."""
     (folder / "flows").mkdir()
     (folder / "waterclock.toml").write_text(PROJECT)
     (folder / "flows" / "a.dpl").write_text(FLOW)
@@ -96,7 +96,7 @@ async def send(port: int, clients: int, batch: int, seconds: float) -> int:
 
 
 def bare(path: Path, events: int, writes: int) -> float:
-    """Append as many events in as many writes, each synced, and return the seconds."""
+    """Append this many events in this many writes, each synced, and return the seconds."""
     one, each = event(0), max(1, round(events / writes))
     data = one * each
     log = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)

@@ -1,9 +1,9 @@
-"""Run benchmarks, one process after the other, print their tables, and keep them in docs/performance.md.
+"""Run benchmarks, each in a process, print their tables, and write them to docs/performance.md on request.
 
-bench/run                       all of them, printed
-bench/run flights chain         some of them
-bench/run flights -- --days 3   one of them, with arguments of its own
-bench/run --write               and put the tables into docs/performance.md
+bench/run                       print all of them
+bench/run flights chain         print some of them
+bench/run flights -- --days 3   print one of them, with arguments for it
+bench/run --write               also write the tables to docs/performance.md
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def _run(name: str, arguments: list[str]) -> str:
 
 
 def marks(name: str) -> tuple[str, str]:
-    """Return what stands before and behind a bench's table in the page."""
+    """Return the comments before and after the table of a benchmark in the page."""
     return f"<!-- {name} -->", f"<!-- /{name} -->"
 
 
 def _keep(name: str, text: str) -> None:
-    """Put the text between the page's two marks of the bench; what people wrote around them stays."""
+    """Replace the text between the two comments of a benchmark in the page. Text around them is kept."""
     begin, end = marks(name)
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(begin)

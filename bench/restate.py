@@ -1,9 +1,9 @@
-"""What does it cost to change the past? A late MERGE label, a ripple through ten tables, a look at an old tick.
+"""Measures changes of the past: a late MERGE label, a ripple through ten tables, a query as of an old tick.
 
-The late label touches 0.1, 1 and 10 % of the keys of a table of ten million rows and comes before others; against
-it stand the whole table folded anew from its slices, and the same rows brought into a copy of the table by Delta's
-MERGE, which keeps no slices. The ripple is one changed row below a chain of ten PARTITIONED tables, against the same
-ten batches by hand (`replaceWhere`). As-of reads sum a column of the big table.
+The late label touches 0.1, 1 and 10 % of the keys of a table of ten million rows, and is older than other labels. It is
+compared with a rebuild of the whole table from its slices, and with Delta's MERGE of the same rows into a copy without
+slices. The ripple is one changed row upstream of a chain of ten PARTITIONED tables, against the same ten batches by
+hand (`replaceWhere`). As-of queries sum a column of the big table.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MERGE = Merge(("id",), ("changed",), "is_gone")
-# which label comes late, by the share of keys that it touches
+# the late label for each share of keys that it touches
 LATE = {0.001: 2, 0.01: 3, 0.1: 4}
 
 
 @dataclass
 class Big:
-    """A MERGE table with labels 0 (all keys), 1, 5 and 6; those between come late, again and again."""
+    """A MERGE table with labels 0 (all keys), 1, 5 and 6. The labels between arrive late, repeatedly."""
 
     spark: SparkSession
     lake: Lake
@@ -81,9 +81,9 @@ class Big:
         return self.lake.folder(self.table.name)
 
     def changes(self, number: int, share: float, salt: int) -> DataFrame:
-        """Make a label's rows: a share of the keys, spread over all; one in a hundred of the later ones is a delete.
+        """Build the rows of a label: an evenly spread share of the keys. After label 0, one in a hundred is a delete.
 
-        Later labels have keys of their own, so that whatever comes late wins, and changes the table.
+        Newer labels have other keys, so that the rows of a late label take effect.
         """
         step = round(1 / share)
         ids = self.spark.range(number % step, self.rows, step, 2)
@@ -121,7 +121,7 @@ class Big:
         return version
 
     def rebuild(self) -> None:
-        """Fold all slices anew and write the whole."""
+        """Fold all slices again, and write the whole table to another folder."""
         schema = table_schema(self.folder).json()
         steps = resolve(self.table, START + 99 * DAY, self.records).steps
         manifests = [read_manifest(self.folder, step.slice_path) for step in steps]
@@ -129,7 +129,7 @@ class Big:
         fold(self.spark, self.folder, manifests, MERGE, schema).write.mode("overwrite").parquet(str(beside))
 
     def copy(self) -> None:
-        """Put the table as it is now beside it, for Delta's MERGE."""
+        """Write a copy of the current table for Delta's MERGE."""
         self.spark.read.format("delta").load(self.folder).write.format("delta").save(self.by_hand)
 
     @property
@@ -137,7 +137,7 @@ class Big:
         return str(Path(self.lake.root, "by_hand"))
 
     def merge(self, number: int, share: float, salt: int) -> None:
-        """Bring a label's rows into the copy, as one does by hand."""
+        """Merge the rows of a label into the copy with Delta's MERGE, as one does by hand."""
         label = label_of(START + number * DAY)
         rows = self.changes(number, share, salt).selectExpr("*", f"'{label}' AS timelabel")
         rows.createOrReplaceTempView("changes")
@@ -149,7 +149,7 @@ class Big:
         ).collect()
 
     def require_right(self) -> None:
-        """Hold the table against the fold of all its slices."""
+        """Stop if the table differs from the fold of all its slices."""
         self.rebuild()
         wanted = self.spark.read.parquet(str(Path(self.lake.root, "rebuilt")))
         found = self.spark.read.format("delta").load(self.folder)
@@ -190,7 +190,7 @@ def _merged(big: Big, share: float, index: int) -> Cost:
 
 def as_of_reads(big: Big, rounds: int) -> str:
     spark = big.spark
-    # what no version holds after the late labels is made again once, and kept
+    # a state that no version has after the late labels is made again once, and cached
     begun = cost_of(lambda: big.read(lambda: big.as_of(3)), spark)
     sides: Mapping[str, Callable[[], DataFrame]] = {
         "head": lambda: frame_at(spark, big.folder, head(big.folder), is_partitioned=False),

@@ -1,9 +1,10 @@
-"""What grants cost a query: as the owner, with grants, and with the same mask and condition written by hand.
+"""Measures the cost of grants for a query: as the owner, with grants, and with mask and condition written by hand.
 
     python bench/rights.py [--sizes 1000,2000000] [--rounds 15]
 
-The person sees four of eight columns, one masked, and the rows of one country. By hand, the owner asks the same of a
-subquery with that mask and condition: the difference are our two checks, of the text and of Spark's plan. Aim: 10 ms.
+The person sees four of eight columns, one of them masked, and the rows of one country. By hand, the owner queries a
+subquery with the same mask and condition. The difference is the cost of our two checks, of the text and of Spark's
+plan. Target: 10 ms.
 """
 
 from __future__ import annotations

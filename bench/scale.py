@@ -1,11 +1,11 @@
-"""What looks and bookkeeping cost where a thousand hourly tables have years behind them; and flows of many tables.
+"""Measures commands and bookkeeping for a thousand hourly tables with years of history, and for flows of many tables.
 
     python bench/scale.py [--tables 1000] [--hours 720 8760] [--databases SQLite PostgreSQL] [--flows 1000 3000]
 
-A batch keeps all of its detail for ever: three years of a thousand tables (--hours 26280) are 26 million rows in each
-of six tables, 31 GB in SQLite; TMPDIR chooses the disk. Histories are made one after the other (scale_history.py) and
-measured in CPU: commands are processes of their own, bookkeeping and snapshots are of this process; what the server
-takes stands in a line of its own. The figures of the longest history are held against those of the shortest.
+The ledger keeps all details of a batch forever: three years of a thousand tables (--hours 26280) are 26 million rows in
+each of six tables, 31 GB in SQLite (TMPDIR chooses the disk). Histories are made one after the other by
+scale_history.py. CPU is measured: commands in processes of their own, bookkeeping and snapshots in this process, and
+the database server in a separate line. The longest history is compared with the shortest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 
 END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR  # of all that is done
-SOME = 20  # old labels that are made anew
-LOOKS = 5  # of which the mean is told
-Timed = dict[str, tuple[float, float]]  # CPU seconds by what was done: of this process, and of the server
+SOME = 20  # old labels that are made again
+LOOKS = 5  # reads, whose mean is reported
+Timed = dict[str, tuple[float, float]]  # CPU seconds of this process and of the server, by kind of work
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
 
 @contextmanager
 def project(kind: str, tables: int, hours: int) -> Iterator[tuple[Path, str, float]]:
-    """Make a project with a history, its ledger in a database of that kind; give the size of that in bytes."""
+    """Make a project with a history, with its ledger in a kind of database. Yield its folder, URL and ledger size."""
     with tempfile.TemporaryDirectory() as root:
         schema = server().fresh_schema() if kind == "PostgreSQL" else None
         said = None if schema is None else server().ledger_url(schema)
@@ -116,7 +116,7 @@ def commands(hours: int) -> dict[str, list[str]]:
 
 
 def looks(ledger: Ledger, flow: Flow, hours: int) -> dict[str, Callable[[Callable[[], float]], tuple[float, float]]]:
-    """Return what is measured in this process, in this order: each gives what it cost, by a count of the server's."""
+    """Return the measurements in this process, in their order. Each takes a function that reads the server's CPU."""
     planner = Planner(flow)
 
     def ready() -> Sequence[Group]:
@@ -166,7 +166,7 @@ def looks(ledger: Ledger, flow: Flow, hours: int) -> dict[str, Callable[[Callabl
 
 
 class Spent:
-    """CPU of this process and of the server, over the stretches in which it is entered."""
+    """Adds up the CPU of this process and of the server within its `with` blocks."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -181,12 +181,12 @@ class Spent:
         self._server += self._seconds()
 
     def per(self, count: int) -> tuple[float, float]:
-        """Return milliseconds for each."""
+        """Return the milliseconds per item of this process and of the server."""
         return 1000 * self._ours / count, 1000 * self._server / count
 
 
 def told(found: Sequence[Timed]) -> Iterator[list[str]]:
-    """Give a row for each figure, and one below it of the server's part where there is a server."""
+    """Yield a row for each figure, followed by one for the server's part if there is a server."""
     for name in found[0]:
         for part, who in ((0, ""), (1, "… of the server")):
             values = [each[name][part] for each in found]
@@ -195,7 +195,7 @@ def told(found: Sequence[Timed]) -> Iterator[list[str]]:
 
 
 def flows(counts: Sequence[int], rounds: int) -> Iterator[list[str]]:
-    """Give a row for each size of a flow: to check it, to plan it with nothing and with an hour due."""
+    """Yield a row for each size of a flow: the cost of `check`, and of `plan` with nothing and with an hour due."""
     for count in counts:
         with project("SQLite", count, 3) as (folder, _, _):
             words = {
@@ -210,7 +210,7 @@ def flows(counts: Sequence[int], rounds: int) -> Iterator[list[str]]:
 
 
 def _costs(words: list[str], rounds: int) -> list[Cost]:
-    """Run a command so often, and once before: the first look after a change compiles the flow."""
+    """Run a command `rounds` times, after one run that does not count, because it compiles the flow."""
     command = [sys.executable, "-m", "waterclock", *words]
     return [cost_of_process(command) for _ in range(rounds + 1)][1:]
 

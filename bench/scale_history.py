@@ -1,10 +1,10 @@
-"""A flow of many hourly tables, and a ledger in which years of it are done: what bench/scale measures.
+"""Makes the data of bench/scale: a flow of many hourly tables, and a ledger in which years of it are done.
 
 The first three hours are planned, claimed and recorded as a runner does it, an hour at a time, each label under a claim
-of its own. Every later hour is the third one, moved in the database by so many hours: its instants, claims, versions
-and places in the ledger's sequence. What is text or tells of content (paths, digests, sums, data of events) stays as it
-was. The last hour is a runner's again, with failures, a claim that is open and old labels that were made anew.
-`tests/unit/test_scale_history.py` holds what is moved against hours that a runner did.
+of its own. Every later hour is a copy of the third one, shifted in the database: its instants, claims, versions and
+sequence numbers. Texts and values that depend on content (paths, digests, sums, event data) are not changed. The last
+hour is recorded as by a runner again, with failures, an open claim, and old labels that were made again.
+`tests/unit/test_scale_history.py` compares shifted hours with hours that a runner recorded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ORIGIN = datetime(2013, 1, 1, tzinfo=UTC)  # from which versions are counted
 HOUR = timedelta(hours=1)
-TEMPLATE = 2  # the hour that is moved: the first knows nothing before it, the second finds its tables new
+TEMPLATE = 2  # the hour that is copied: the first has no predecessor, and the second finds new tables
 RUNNER = "vm:2448:c69e7d583b3d"
 HEADER = """\
 [project]
@@ -44,7 +44,7 @@ start = "{start:%Y-%m-%dT%H:%MZ}"
 storage = ".waterclock"
 {ledger}connections.shop = {{ path = "shop.sqlite" }}
 """
-# a tenth of the tables: two sources and what is made of them, five deep; `{hub}` is a table that all parts read
+# a tenth of the tables: two sources and the tables made from them, five levels deep; all parts read the table `{hub}`
 PART = """\
 COLLECT raw.a{n} PARTITIONED (id BIGINT, amount DOUBLE, country STRING, at TIMESTAMP)
   FROM shop.sales EVERY HOUR BY DATA TIME at;
@@ -63,7 +63,7 @@ AS SELECT t.country, t.amount, s.sales FROM mart.total{n} t JOIN mart.spread{n} 
 TRANSFORM mart.now{n} AS SELECT country, amount FROM mart.both{n};
 """
 _MILLISECOND = timedelta(milliseconds=1)
-_MICROS = {  # instants, whatever their column is called
+_MICROS = {  # the columns with instants
     "label", "end", "low", "high", "now", "at", "stands_from", "recorded_at", "claimed_at", "closed_at", "lease_until",
     "due_again",
 }  # fmt: skip
@@ -75,7 +75,7 @@ _CHUNK = 24 * 30
 
 
 class Clock:
-    """The ledger's real clock: a millisecond passes at each look, from the end of the hour that is worked on."""
+    """The ledger's clock: starts at the end of the current hour, and advances by a millisecond at each call."""
 
     def __init__(self, at: datetime) -> None:
         self.at = at
@@ -86,7 +86,7 @@ class Clock:
 
 
 def make(folder: Path, tables: int, start: datetime, ledger: str | None = None) -> Path:
-    """Write a project of that many tables, a file for every hundred, and its source."""
+    """Write a project with this many tables, a hundred in a file, and its source."""
     import sqlite3
     from contextlib import closing
 
@@ -105,7 +105,7 @@ def make(folder: Path, tables: int, start: datetime, ledger: str | None = None) 
 
 
 def fill(url: str, flow: Flow, start: datetime, hours: int) -> None:
-    """Write a ledger in which so many hours of a flow are done: three by a runner, the others moved."""
+    """Write a ledger in which this many hours of a flow are done: three recorded as by a runner, the others copied."""
     done, clock = min(hours, TEMPLATE + 1), Clock(start)
     with Ledger.open(url, clock=clock) as ledger:
         ledger.declared.apply(flow, who="bench", now=start, runner=RUNNER)
@@ -117,7 +117,7 @@ def fill(url: str, flow: Flow, start: datetime, hours: int) -> None:
 
 
 def scatter(ledger: Ledger, flow: Flow, clock: Clock, start: datetime, hours: int) -> None:
-    """Make one more hour, of which some batches warn, some fail and one is still made; make ten old labels anew."""
+    """Record one more hour, in which some batches warn, some fail and one still runs. Make ten old labels again."""
 
     def end(ledger: Ledger, claim: Claim) -> None:
         table = claim.request.table
@@ -137,7 +137,7 @@ def scatter(ledger: Ledger, flow: Flow, clock: Clock, start: datetime, hours: in
 
 
 def run(ledger: Ledger, flow: Flow, now: datetime, end: Callable[[Ledger, Claim], None] | None = None) -> int:
-    """Make all that is due at `now`, as a runner does but for Spark; give how many batches that was."""
+    """Record all batches that are due at `now`, as a runner does but without Spark. Return their number."""
     planner, count = Planner(flow), 0
     while groups := planner.ready(ledger.reads.snapshot(flow), now, PlanRequest(clock=ledger.now())):
         for group in groups:
@@ -147,7 +147,7 @@ def run(ledger: Ledger, flow: Flow, now: datetime, end: Callable[[Ledger, Claim]
 
 
 def take(ledger: Ledger, flow: Flow, group: Group, now: datetime) -> Claim:
-    """Claim what a group reads, as it is now."""
+    """Claim a group of batches, with their current inputs."""
     inputs = {}
     for batch in group.batches:
         pins = ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in batch.reads])
@@ -162,7 +162,7 @@ def take(ledger: Ledger, flow: Flow, group: Group, now: datetime) -> Claim:
 
 
 def record(ledger: Ledger, claim: Claim, *, warnings: tuple[str, ...] = (), rows: int = 1000) -> None:
-    """Record what a claim came to; other `rows` are other content."""
+    """Record a claim as done. Another number of `rows` means changed content."""
     results = [
         BatchResult(
             label,
@@ -186,7 +186,7 @@ def _version(label: datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """By how much an hour's rows differ from those of the hour before."""
+    """The differences between the database rows of an hour and those of the hour before, by column."""
 
     sequences: int
     events: int
@@ -202,7 +202,7 @@ class _Step:
 
 
 def move(ledger: Ledger, last: datetime, hours: int) -> None:
-    """Add so many hours, each the last one of the ledger moved by one more."""
+    """Add this many hours, each a copy of the last hour of the ledger, shifted by one hour more."""
     label = to_micros(last)
     with _bulk(ledger) as (connection, is_sqlite):
         step = _Step(*_widths(connection, label))
@@ -215,7 +215,7 @@ def move(ledger: Ledger, last: datetime, hours: int) -> None:
             for first in range(1, hours + 1, hours if by_table else _CHUNK):
                 end = hours if by_table else min(first + _CHUNK - 1, hours)
                 series = _series(first, end, is_sqlite=is_sqlite)
-                # in the order in which rows lie: that of their key in SQLite, in which they came in PostgreSQL
+                # in physical order: by key in SQLite, by insertion in PostgreSQL
                 both = f"template CROSS JOIN {series}" if by_table else f"{series} CROSS JOIN template"
                 order = "" if is_sqlite else " ORDER BY n"
                 connection.exec_driver_sql(f"INSERT INTO {name} ({columns}) SELECT {values} FROM {both}{order}")
@@ -243,7 +243,7 @@ def _series(first: int, last: int, *, is_sqlite: bool) -> str:
 
 
 def _widths(connection: sa.Connection, label: int) -> tuple[int, int]:
-    """Count how far the sequence and the events go on in an hour."""
+    """Return by how much the sequence and the event ids grow in an hour."""
     sequences = "SELECT max(recorded_sequence) FROM revisions WHERE label ="
     before = label - HOUR // timedelta(microseconds=1)
     newest, older = (connection.exec_driver_sql(f"{sequences} {at}").scalar_one() for at in (label, before))
@@ -252,7 +252,7 @@ def _widths(connection: sa.Connection, label: int) -> tuple[int, int]:
 
 
 def _advance(connection: sa.Connection, step: _Step, hours: int) -> None:
-    """Say what stands now: heads, coverage, codes, and the numbers that are given next."""
+    """Update the current state: table heads, coverage, codes, and the next claim and sequence numbers."""
     micros, millis = (hours * step.of(column) for column in ("label", "claim"))
     for statement in (
         f"UPDATE tables SET head_version = head_version + {hours}, head_label = head_label + {micros}",
@@ -268,7 +268,7 @@ def _advance(connection: sa.Connection, step: _Step, hours: int) -> None:
 
 @contextmanager
 def _bulk(ledger: Ledger) -> Iterator[tuple[sa.Connection, bool]]:
-    """Open one transaction that need not outlive a power cut; indexes that are not of keys are made at its end."""
+    """Open a transaction without durability. Secondary indexes are dropped, and created again at its end."""
     database = ledger._database  # noqa: SLF001
     with database._engine.connect() as connection:  # noqa: SLF001
         is_sqlite = connection.dialect.name == "sqlite"

@@ -1,10 +1,11 @@
-"""What a service comes to that runs for long: one `waterclock run --watch` that takes up thousands of batches.
+"""Measures the memory of a long-running service: one `waterclock run --watch` that runs thousands of batches.
 
     python bench/service.py [--batches 10000] [--every 500] [--minutes 20]
 
-A sender drops files of some minutes into a folder, the next once all tables have the ones before: labels of a
-partitioned table share a claim then, those of the others have one each. A monitor asks /metrics meanwhile. What the two
-processes hold is read from /proc, the JVM's heap after a collection from jcmd and jstat (of a JDK). Linux only.
+A sender writes the files of some minutes into a folder, and the next ones when all tables have these. So the labels of
+a partitioned table share a claim, and those of other tables have one each. A monitor requests /metrics meanwhile. The
+memory of both processes is read from /proc, and the JVM's heap after a collection with jcmd and jstat (of a JDK). Linux
+only.
 """
 
 from __future__ import annotations
@@ -94,18 +95,18 @@ def large(sales: wc.DataFrame = wc.table("clean.sales")) -> wc.DataFrame:
     """Sales that are large."""
     return sales.where(sales.amount >= 50)
 '''
-BY_MINUTE = 11  # tables, beside the one by the hour
+BY_MINUTE = 11  # tables with a batch each minute, in addition to the hourly table
 BATCHES = "SELECT count(*), count(DISTINCT claim) FROM batches WHERE current_claim IS NOT NULL"
 HEAD = (
     *("batches", "commits", "Python MiB", "Python threads", "Python files"),
     *("JVM MiB", "heap MiB", "classes MiB", "JVM threads", "JVM files", "files of Spark"),
 )
-_PATIENCE = 1200.0  # seconds for the batches of what was sent; the first look starts Spark
+_PATIENCE = 1200.0  # seconds for the batches of the files sent; the first time, Spark starts
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the service held after so many batches: sizes in MiB, open descriptors as files."""
+    """The resources of the service after this many batches: sizes in MiB, and numbers of threads and open files."""
 
     batches: int
     commits: int
@@ -125,7 +126,7 @@ def lay_out(folder: Path, start: datetime) -> None:
 
 
 def send(folder: Path, minute: datetime, number: int) -> None:
-    """Drop the file of a minute, whole: its stamp is the last second that it tells of."""
+    """Write the file of a minute atomically. Its stamp is the last second of the minute."""
     path = folder / "landing" / "shop" / "sales" / f"shop_sales_{minute + timedelta(seconds=59):%Y_%m_%d_%H_%M_%S}.csv"
     rows = [f"{number * ROWS + row},{row % 7},{row * 7.5},{minute:%Y-%m-%d %H:%M}:{row:02d}" for row in range(ROWS)]
     written = path.with_suffix(".csv.part")
@@ -135,7 +136,7 @@ def send(folder: Path, minute: datetime, number: int) -> None:
 
 @contextmanager
 def service(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the watch as a service does, and end it as systemd does."""
+    """Run `waterclock run --watch` as a service, and stop it as systemd does."""
     command = [sys.executable, "-m", "waterclock", "run", "--watch", "--every", "1", "--log", "json"]
     with (folder / "service.log").open("wb") as log:
         process = subprocess.Popen([*command, "--listen", str(port)], cwd=folder, stdout=log, stderr=log)
@@ -149,7 +150,7 @@ def service(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 def watched(
     folder: Path, port: int, process: subprocess.Popen[bytes], start: datetime, asked: argparse.Namespace
 ) -> list[Sample]:
-    """Send minute after minute until the ledger has the batches, or Ctrl-C; sample what the service holds."""
+    """Send minute after minute until the ledger has the batches, or until Ctrl-C. Return samples of the resources."""
     samples: list[Sample] = []
     with suppress(KeyboardInterrupt):
         for number in range(0, -(-asked.batches // BY_MINUTE), asked.minutes):
@@ -164,12 +165,12 @@ def watched(
 
 
 def _due(minutes: int) -> int:
-    """How many batches so many minutes make, from the start of an hour."""
+    """Return the number of batches in this many minutes from the start of an hour."""
     return minutes * BY_MINUTE + minutes // 60
 
 
 def _until(folder: Path, batches: int, process: subprocess.Popen[bytes]) -> tuple[int, int]:
-    """Wait until the ledger has so many batches."""
+    """Wait until the ledger has this many batches, and return the numbers of batches and commits."""
     end, done, commits = time.monotonic() + _PATIENCE, 0, 0
     path = folder / ".waterclock" / "ledger.db"
     while time.monotonic() < end and process.poll() is None:
@@ -178,7 +179,7 @@ def _until(folder: Path, batches: int, process: subprocess.Popen[bytes]) -> tupl
                 try:
                     done, commits = ledger.execute(BATCHES).fetchone()
                 except sqlite3.OperationalError:
-                    done = 0  # it is being laid out
+                    done = 0  # its tables are being created
             if done >= batches:
                 return done, commits
         time.sleep(0.1)
@@ -188,7 +189,7 @@ def _until(folder: Path, batches: int, process: subprocess.Popen[bytes]) -> tupl
 def _held(folder: Path, process: int) -> tuple[float, ...]:
     found = subprocess.run(["pgrep", "-P", str(process), "java"], check=True, capture_output=True, text=True)
     java = int(found.stdout)
-    resident = _resident(java)  # before the collection, which gives memory back
+    resident = _resident(java)  # before the garbage collection, which frees memory
     subprocess.run(["jcmd", str(java), "GC.run"], check=True, capture_output=True)
     said = subprocess.run(["jstat", "-gc", str(java)], check=True, capture_output=True, text=True).stdout
     kib = dict(zip(*map(str.split, said.splitlines()), strict=True))
@@ -214,7 +215,7 @@ def _metrics(port: int) -> None:
 
 
 def slopes(samples: Sequence[Sample]) -> list[str]:
-    """How much more is held per 1,000 batches, over the second half."""
+    """Return the growth of each resource per 1,000 batches, over the second half of the samples."""
     late = samples[len(samples) // 2 :]
     batches = [sample.batches / 1000 for sample in late]
     return [f"{linear_regression(batches, column).slope:+.2f}" for column in zip(*(s.held for s in late), strict=True)]

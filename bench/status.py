@@ -1,9 +1,9 @@
-"""What `status` and the status tables cost on a long history, all done: 146,000 batches if nothing else is said.
+"""Measures `status` and the status tables on a long history in which all batches are done: by default 146,000.
 
     python bench/status.py [--tables 40] [--days 3650] [--rounds 3]
 
-Seconds of CPU: commands are processes of their own, the reads of `waterclock.batches` are the ledger's part of a query,
-without Spark. Beside each read a bare one of SQLite: the same columns by the same condition, from the same view.
+Seconds of CPU. Commands run in processes of their own. The reads of `waterclock.batches` are the ledger's part of a
+query, without Spark. Each is compared with a plain SQLite query of the same columns by the same condition and view.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def cost_of_status(project: Path, now: str, words: tuple[str, ...], rounds: int)
 
 
 def reads(ledger: Ledger, bare: sqlite3.Connection) -> list[list[str]]:
-    """Return a row for each read: how many rows it gives, what it costs, and how that stands to SQLite alone."""
+    """Return a row for each read: its number of rows, its cost, and the ratio to plain SQLite."""
     found = []
     for name, (listed, conditions) in READS.items():
         columns = list(STATUS_TABLES["batches"]) if listed == "*" else listed.replace('"', "").split(", ")

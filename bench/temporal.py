@@ -1,8 +1,8 @@
-"""Temporal functions against DuckDB and Polars: the same Parquet files, two cores, one run, nothing written.
+"""Measures temporal functions against DuckDB and Polars on the same Parquet files, with two cores, writing nothing.
 
-Spark's results go to its `noop` sink, DuckDB takes the greatest of every column, Polars collects in memory. The answers
-are compared with DuckDB's first. *hot*: one key has 20 % of rows and versions; *burst*: and 95 % of those lie in one
-hour.
+Spark writes to its `noop` sink, DuckDB computes the maximum of every column, Polars collects in memory. The results are
+first compared with DuckDB's. *hot*: one key has 20 % of the rows and versions. *burst*: in addition, 95 % of these are
+within one hour.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import temporal_peers as peers  # before Polars: it sets how many threads that takes
+import temporal_peers as peers  # before Polars, because it sets the number of its threads
 from flights_by_hand import family
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import warm_spark
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Work = Callable[..., Any]
-# cases whose ratio is to another case of ours, and how much they may take of it
+# cases that are compared with another case of ours, and the highest ratio to it
 OWN: Mapping[str, tuple[str, float | None]] = {
     "… deletes": ("compute_temporal", 1.3),
     "… track": ("compute_temporal", 1.3),
@@ -51,7 +51,7 @@ OWN: Mapping[str, tuple[str, float | None]] = {
 
 
 class Bench:
-    """The frames of one size, and the work of each side on them."""
+    """The data of one size, and the work of each side on it."""
 
     def __init__(self, spark: SparkSession, folder: Path, only: Sequence[str] = ()) -> None:
         self._spark = spark
@@ -63,7 +63,7 @@ class Bench:
         return self._spark.read.parquet(str(self._folder / f"{name}.parquet"))
 
     def numbers(self, kind: str) -> FrameStatistics:
-        """As recorded when the parent was written."""
+        """Return the numbers that were recorded when the parent was written."""
         if kind not in self._numbers:
             self._numbers[kind] = measure_temporal(self.frame(f"parent_{kind}"), "p")
         return self._numbers[kind]
@@ -91,11 +91,11 @@ class Bench:
         return self.frame("texts").select(format_attribute("a", "upper").alias("a"))
 
     def sides(self) -> dict[str, dict[str, tuple[Work, float | None]]]:
-        """The sides of each case that is asked for."""
+        """Return the sides of each requested case."""
         return {case: sides for case, sides in self._sides().items() if not self._only or case in self._only}
 
     def _sides(self) -> dict[str, dict[str, tuple[Work, float | None]]]:
-        """Each case's sides: the work, and how much of it ours may take at most."""
+        """Return the sides of each case: the work, and the highest acceptable ratio of our cost to it."""
         duck, folder = partial(peers.by_duckdb, folder=self._folder), self._folder
         as_of = partial(duck, peers.AS_OF, child="facts_even", time="at", kind="even")
         return {
@@ -143,7 +143,7 @@ class Bench:
         }
 
     def compare(self) -> None:
-        """Stop where ours and DuckDB's answers differ, in rows or in values of a column."""
+        """Stop if our results differ from DuckDB's in the number of rows or the values of a column."""
         ours = {
             "compute_temporal": self.versions(),
             "denorm_transactional": self.facts(),
@@ -178,7 +178,7 @@ def sunk(made: Callable[[], DataFrame]) -> Work:
 
 
 def peak(work: Work, peaks: list[float], *, is_spark: bool) -> Cost:
-    """Do the work, and note the most memory that its process held meanwhile, in GiB: the JVM, or this one."""
+    """Run the work, and record the peak memory of its process (the JVM or this one) in GiB."""
     for process in family():
         with suppress(OSError):
             Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")
@@ -195,7 +195,7 @@ def _high_water(process: int) -> int:
 
 
 def measured(bench: Bench, asked: argparse.Namespace) -> dict[tuple[str, str], tuple[Cost, float]]:
-    """Every side of every case: its median cost, and the most memory."""
+    """Return the median cost and the peak memory of every side of every case."""
     found: dict[tuple[str, str], tuple[Cost, float]] = {}
     for case, sides in bench.sides().items():
         peaks: dict[str, list[float]] = {side: [] for side in sides}
@@ -229,7 +229,7 @@ def table(bench: Bench, found: Mapping[tuple[str, str], tuple[Cost, float]]) -> 
 
 
 def growth(spark: SparkSession, folder: Path, rows: int, rounds: int) -> str:
-    """The cost at 1, 2 and 4 times the rows."""
+    """Return the cost for 1, 2 and 4 times the rows."""
     lines = []
     benches = {times: Bench(spark, folder / f"x{times}") for times in (1, 2, 4)}
     for times, bench in benches.items():
@@ -244,11 +244,11 @@ def growth(spark: SparkSession, folder: Path, rows: int, rounds: int) -> str:
 
 
 def calibration(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) -> str:
-    """The cost of each plan as keys have more versions, then as parents grow; numbers that ask for a plan force it."""
+    """Return the cost of each plan by versions per key, then by size of the parents. Given counts force the plan."""
     plans: dict[str, FrameStatistics | None] = {
         "broadcast": FrameStatistics(10, 1, 2, 0),
         "hash": FrameStatistics(10**7, 10**5, 2, 0),
-        "buckets": None,  # as many as a key has versions
+        "buckets": None,  # set below to the number of versions of a key
         "slices": FrameStatistics(10**7, 10**5, 5000, 10),
         "window": None,
     }
@@ -262,7 +262,7 @@ def calibration(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) ->
         bench = Bench(spark, place)
         plans["buckets"] = FrameStatistics(10**7, 10**7 // max(many, LIMITS.bucketed), 100, 0, FIRST, FIRST + SPAN)
         works = {name: partial(_alone, sunk(partial(bench.facts, numbers=plans[name]))) for name in plans}
-        if versions < sizes.versions:  # small enough for either
+        if versions < sizes.versions:  # small enough for both plans
             works = {name: works[name] for name in ("broadcast", "hash")}
         costs = {name: middle(found) for name, found in interleaved(works, rounds, warm=1 if lines else 5).items()}
         lines.append([said, *(f"{costs[name].cpu:.2f}" if name in costs else "" for name in plans)])

@@ -1,7 +1,7 @@
-"""The data of bench/temporal: raw rows of entities, versions of parents, facts and versions that refer to them.
+"""Makes the data of bench/temporal: raw rows of entities, versions of parents, facts and versions that refer to them.
 
-Keys of raw rows and facts follow Zipf's law (0.8). *hot*: one key has 20 % of the rows; *burst*: and 95 % of its times
-lie in one hour. *often*: parents have 64 versions each, not 20.
+Keys of raw rows and facts follow Zipf's law (0.8). *hot*: one key has 20 % of the rows. *burst*: in addition, 95 % of
+its times are within one hour. *often*: parents have 64 versions each instead of 20.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS = ("even", "hot", "burst")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much data: rows for `compute_temporal`, and from that in proportion all else."""
+    """The amount of data: the rows for `compute_temporal`, and all other sizes in proportion to it."""
 
     raw: int
 
@@ -44,7 +44,7 @@ class Sizes:
 
     @property
     def often(self) -> int:
-        """The parents that have 64 versions each."""
+        """The number of parents that have 64 versions each."""
         return max(self.versions // 64, 10)
 
     @property
@@ -53,7 +53,7 @@ class Sizes:
 
 
 def write_all(folder: Path, sizes: Sizes) -> None:
-    """Write every frame, one Parquet file each, its rows shuffled."""
+    """Write every frame to one Parquet file, with shuffled rows."""
     chance = np.random.default_rng(42)
     folder.mkdir(parents=True, exist_ok=True)
     for kind in ("even", "hot"):
@@ -73,7 +73,7 @@ def write_all(folder: Path, sizes: Sizes) -> None:
 
 
 def write_even(folder: Path, versions: int, keys: int, facts: int) -> None:
-    """Write a parent whose keys have about as many versions each, and facts of them."""
+    """Write a parent whose keys all have about the same number of versions, and facts that refer to it."""
     chance = np.random.default_rng(42)
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "parent_even.parquet", _versions(chance, versions, keys, "even"))
@@ -91,7 +91,7 @@ def _zipf(chance: np.random.Generator, count: int, keys: int) -> np.ndarray:
 
 
 def _heated(chance: np.random.Generator, keys: np.ndarray, times: np.ndarray, kind: str) -> None:
-    """Return one key a fifth of the rows; in a burst, nearly all of them in one hour."""
+    """Give a fifth of the rows to one key. In a burst, move nearly all of these into one hour."""
     if kind == "even":
         return
     hot = chance.random(len(keys)) < 0.2
@@ -143,7 +143,7 @@ def _versions(chance: np.random.Generator, count: int, keys: int, kind: str) -> 
             "p": held,
             "rec_eff_time": _instant(times),
             "city": np.char.add("city ", chance.integers(0, 300, many).astype(str)),
-            "tier": (np.arange(many) % 9).astype("int32"),  # no two neighbours are equal: DuckDB would not join them
+            "tier": (np.arange(many) % 9).astype("int32"),  # adjacent ones differ: DuckDB merges no equal ones
             "rate": chance.integers(0, 400, many) / 4,
             "owner": chance.integers(0, 900, many),
             "rec_exp_time": _instant(ends),

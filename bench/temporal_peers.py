@@ -1,4 +1,4 @@
-"""The same questions by DuckDB and Polars: as their users would ask, all values made and none written."""
+"""The queries of bench/temporal in DuckDB and Polars, as their users write them. They compute all values."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ SELECT upper(nullif(trim(regexp_replace(a, '[\s\p{{Z}}]+', ' ', 'g')), '')) AS a
 
 
 def by_duckdb(query: str, folder: Path, aggregate: str = "max", **said: str) -> dict[str, int]:
-    """Ask DuckDB, and take the greatest of each column, so that every value is made; or count what is not null.
+    """Run a DuckDB query and return the maximum of each column, so that every value is computed, or its non-null count.
 
-    Counting alone would not do to measure: DuckDB does not read a column in which statistics say no null is.
+    A count alone measures too little: DuckDB skips columns without nulls according to statistics.
     """
     with duckdb.connect(config={"threads": CORES}) as connection:
         asked = query.format(folder=folder, **said)

@@ -1,9 +1,9 @@
-"""What does it cost to keep the versions of a TEMPORAL table? A batch that touches 1 or 10 % of the keys.
+"""Measures batches of a TEMPORAL table that touch 1 or 10 % of the keys.
 
-The table holds the history of a million keys, five raw rows each. A batch brings a row for each touched key; one in
-five of these rows is late, within the history that is there. Against it stand all versions made again from all raw
-rows, and written; and Delta's MERGE by hand: the raw rows appended, the versions of the touched keys made again, and
-what differs merged. Each batch's result is held against that at the end.
+The table has the history of a million keys, five raw rows each. A batch has one row for each touched key; one in five
+of these is late, within the existing history. It is compared with a rebuild of all versions from all raw rows, and with
+Delta's MERGE by hand: append the raw rows, compute the versions of the touched keys again, and merge the differences.
+At the end, all results are compared.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TEMPORAL = Temporal(("id",), "at")
 
 @dataclass
 class Accounts:
-    """A TEMPORAL table; `keys` are its natural keys."""
+    """A TEMPORAL table. `keys` is the number of its natural keys."""
 
     spark: SparkSession
     lake: Lake
@@ -76,7 +76,7 @@ class Accounts:
         return self.lake.folder(self.table.name)
 
     def rows(self, number: int, share: float) -> DataFrame:
-        """Make a label's raw rows: the whole history, or a row for a share of the keys, spread over all."""
+        """Build the raw rows of a label: the whole history, or a row for an evenly spread share of the keys."""
         if number == 0:
             ids = self.spark.range(0, self.keys * ROWS_OF_A_KEY, 1, 2)
             key, day = f"id % {self.keys}", f"id div {self.keys} * 100 + abs(hash(id)) % 50"
@@ -93,7 +93,7 @@ class Accounts:
         )
 
     def put(self, share: float) -> None:
-        """Seal the next label's slice and put it in its place, as the engine does."""
+        """Seal the slice of the next label and commit it, as the engine does."""
         number = len(self.records)
         label = START + number * DAY
         manifest = write_slices(
@@ -112,22 +112,22 @@ class Accounts:
         self.records.append(DataCommit(version, datetime.now(UTC), {label: manifest.slice_path}))
 
     def whole(self) -> DataFrame:
-        """Return all versions, from all raw rows."""
+        """Compute all versions from all raw rows."""
         steps = resolve(self.table, START + 999 * DAY, self.records).steps
         manifests = [read_manifest(self.folder, step.slice_path) for step in steps]
         return versions_of(self.spark, self.folder, manifests, self.table)
 
     def rebuild(self) -> None:
-        """Make all versions again, and write them."""
+        """Compute all versions again, and write them to another folder."""
         self.whole().write.mode("overwrite").parquet(str(Path(self.lake.root, "rebuilt")))
 
     def copy(self) -> None:
-        """Put the table and its raw rows beside it, for Delta's MERGE."""
+        """Write copies of the table and its raw rows for Delta's MERGE."""
         for name, frame in (("hand", self.whole()), ("hand_raw", self.rows(0, 1.0))):
             frame.drop("timelabel").write.format("delta").save(str(Path(self.lake.root, name)))
 
     def merge(self, number: int, share: float) -> None:
-        """Bring a label's raw rows into the copy as one does by hand: touched keys made again, what differs merged."""
+        """Merge the raw rows of a label into the copy by hand: compute touched keys again, merge the differences."""
         from pyspark.sql.functions import broadcast
 
         raw, made = (str(Path(self.lake.root, name)) for name in ("hand_raw", "hand"))
@@ -150,7 +150,7 @@ class Accounts:
         ).collect()
 
     def require_right(self) -> None:
-        """Hold the table against all versions made again."""
+        """Stop if the table differs from all versions computed again."""
         wanted, found = self.whole(), self.spark.read.format("delta").load(self.folder)
         told = [
             frame.selectExpr("count(*)", "sum(hash(id, rec_eff_time, city, grade, name, amount, rec_exp_time))").first()

@@ -1,14 +1,14 @@
-"""What a page of `waterclock ui` costs: the server's CPU, what is sent, and the time until Chromium shows a row.
+"""Measures the pages of `waterclock ui`: the server's CPU, the bytes sent, and the time until Chromium shows a row.
 
     python bench/ui.py [--sizes 30x60 500x90 200x365] [--failed 10000] [--rounds 3] [--large 1000x26280]
 
-A size is so many hourly tables and so many labels, all done but for the newest hour; 10,000 failures are of one table,
-at Today, which lists them. `first` is a server's first look at the project, its flow read and its ledger opened;
-`changed` a look after something was recorded; `unchanged` one after that. CPU is of this process, which serves: a
-client that only reads takes next to none of it. Aims for 500x90: a second of CPU, 1.5 s in the browser.
+A size is a number of hourly tables and of labels, all done except the newest hour. `--failed` measures the page Today,
+which lists failures, with 10,000 failures of one table. `first` is the first request of a server, which loads the flow
+and opens the ledger. `changed` is a request after a change in the ledger, `unchanged` the next one. CPU is that of this
+process, which is the server; the client takes hardly any. Targets for 500x90: a second of CPU, 1.5 s in the browser.
 
-`--large` asks every page behind a ledger of so many hourly tables and hours; a thousand with three years are 26 million
-batches, 33 GB (TMPDIR chooses the disk). Aim: no page takes a second.
+`--large` requests every page with a ledger of a number of hourly tables and hours. A thousand tables with three years
+are 26 million batches, 33 GB (TMPDIR chooses the disk). Target: no page takes a second.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 END = datetime(2026, 11, 20, tzinfo=UTC)
-TOKENS: dict[str, str] = {}  # by the address of a server
+TOKENS: dict[str, str] = {}  # by the address of the server
 
 
 def main() -> None:
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def done(folder: Path, tables: int, hours: int) -> Path:
-    """Write a project all of whose hours are done but for the newest."""
+    """Write a project in which all hours except the newest are done."""
     start = END - hours * HOUR
     history.make(folder, tables, start)
     history.fill(f"sqlite:///{folder / '.waterclock' / 'ledger.db'}", open_project(folder, None).flow, start, hours - 1)
@@ -102,7 +102,7 @@ def measured(browser: Browser, folder: Path, now: str, address: str, rounds: int
 
 
 def every_page(folder: Path, rounds: int) -> Iterator[list[str]]:
-    """Ask for each kind of page."""
+    """Request each kind of page."""
     flow = open_project(folder, None).flow
     name, old = flow.order[len(flow.order) // 2], END - 5000 * HOUR
     with Ledger.open(f"sqlite:///{folder / '.waterclock' / 'ledger.db'}") as ledger:
@@ -137,7 +137,7 @@ def served(folder: Path, now: str) -> Iterator[str]:
 
 
 def looked(root: str, address: str) -> tuple[float, int]:
-    """Ask for a page; give the CPU that it took, and the bytes that were sent."""
+    """Request a page. Return the CPU that it took, and the bytes sent."""
     begun = time.process_time()
     connection = HTTPConnection(urlsplit(root).netloc, timeout=120)
     connection.request("GET", address, headers={"Accept-Encoding": "gzip", "Authorization": f"Bearer {TOKENS[root]}"})
@@ -150,7 +150,7 @@ def looked(root: str, address: str) -> tuple[float, int]:
 
 
 def change(folder: Path, turn: int) -> None:
-    """Record a decision about one batch: what pages remember is of no use then."""
+    """Record a decision about one batch, which invalidates the cached pages."""
     flow = open_project(folder, None).flow
     with Ledger.open(f"sqlite:///{folder / '.waterclock' / 'ledger.db'}") as ledger:
         if "raw.a" in flow.tables:
@@ -160,7 +160,7 @@ def change(folder: Path, turn: int) -> None:
 
 
 def until_seen(browser: Browser, address: str) -> float:
-    """Open the page in a window that has kept nothing; give the seconds until a row is seen."""
+    """Open the page in a browser without cache. Return the seconds until a row is visible."""
     token = next(token for root, token in TOKENS.items() if address.startswith(root))
     context = browser.new_context(
         viewport={"width": 1280, "height": 960}, extra_http_headers={"Authorization": f"Bearer {token}"}

@@ -85,9 +85,11 @@ class Log:
 @contextmanager
 def registered(monkeypatch: pytest.MonkeyPatch, **connectors: Any) -> Iterator[None]:
     """Let connections have types that are made for one test."""
-    real, load = registry._points(), registry._load
+    real, load = registry._entry_points(), registry._load_connector
     points = {**real, **{name: name for name in connectors}}
-    monkeypatch.setattr(registry, "_points", lambda: points)
-    monkeypatch.setattr(registry, "_load", lambda point: connectors[point] if point in connectors else load(point))
+    monkeypatch.setattr(registry, "_entry_points", lambda: points)
+    monkeypatch.setattr(
+        registry, "_load_connector", lambda point: connectors[point] if point in connectors else load(point)
+    )
     yield
     monkeypatch.undo()

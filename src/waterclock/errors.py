@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.printable import printable, printable_line
 
-_LONGEST = 20_000  # maximum length of one part of an error, in characters
+_MOST_CHARACTERS = 20_000  # maximum length of one part of an error, in characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,14 @@ class WaterclockError(Exception):
     def parts(self) -> Iterator[tuple[str, str]]:
         """Yield the name and the text of each part that is set, in the order where, excerpt, why, fix.
 
-        Long texts are cut off, as a server may send a message of any length.
+        Texts are cut off at 20,000 characters, because a server may send a message of any length.
         """
         for name, text in (("where", self.where), ("excerpt", self.excerpt), ("why", self.why), ("fix", self.fix)):
             if text:
                 yield name, _shorten(text)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the error as a dictionary for JSON; missing parts are None."""
+        """Return the parts of the error as a dictionary for JSON. Missing parts are None."""
         return {
             "code": self.code,
             "what": self.what,
@@ -112,7 +112,7 @@ class WaterclockError(Exception):
 
 
 class ProjectErrors(WaterclockError):
-    """All errors of a project, reported together. No batch of the project can run."""
+    """An error that collects all errors of a project, to report them together. No batch of the project can run."""
 
     def __init__(self, errors: Iterable[WaterclockError]) -> None:
         self.errors = tuple(errors)
@@ -127,7 +127,7 @@ class ProjectErrors(WaterclockError):
         return "\n\n".join(error.render() for error in self.errors)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the errors' parts for JSON, each as in `WaterclockError.to_dict`."""
+        """Return the summary as a dictionary for JSON, with all errors in `errors`."""
         return super().to_dict() | {"errors": [error.to_dict() for error in self.errors]}
 
 
@@ -137,13 +137,13 @@ def indent_further_lines(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    if len(text) <= _LONGEST:
+    if len(text) <= _MOST_CHARACTERS:
         return text
-    return f"{text[:_LONGEST]}… ({len(text):,} characters, cut off)"
+    return f"{text[:_MOST_CHARACTERS]}… ({len(text):,} characters, cut off)"
 
 
 def rendered_parts(text: str) -> dict[str, str]:
-    """Parse a text that `render` wrote into its parts what (with the code), where, why and fix; "" if missing."""
+    """Split an error's text, as `render` formats it, into what (with the code), where, why and fix; "" if missing."""
     found = {"what": "", "where": "", "why": "", "fix": ""}
     for line in text.splitlines():
         if line.startswith(("why  ", "fix  ")):
@@ -163,7 +163,7 @@ def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str | None:
-    """Return a hint that names the known names similar to `name`; `otherwise` if there are none."""
+    """Return "did you mean X or Y?" with the known names similar to `name`; `otherwise` if none is similar."""
     names = nearest(name, known)
     return f"did you mean {' or '.join(names)}?" if names else otherwise
 

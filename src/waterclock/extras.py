@@ -1,4 +1,4 @@
-"""Builds the commands that install optional libraries where Waterclock is installed."""
+"""Builds the commands that a user can run to install optional libraries into the current Python environment."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import shutil
 import sys
 from pathlib import Path
 
-_OF_EXTRA = re.compile(r"^(?P<requirement>[^;]+?)\s*;\s*extra == ['\"](?P<extra>[^'\"]+)['\"]$")
+_REQUIREMENT_OF_EXTRA = re.compile(r"^(?P<requirement>[^;]+?)\s*;\s*extra == ['\"](?P<extra>[^'\"]+)['\"]$")
 
 
 def install_extra(extra: str) -> str:
-    """Return the command that installs the libraries of an extra into the environment of this process.
+    """Return the command that installs the libraries of an extra (`waterclock[extra]`) into the current environment.
 
     The command names the libraries themselves, in the versions that this release needs. It never names Waterclock: a
     package index may have another project of that name.
@@ -24,16 +24,16 @@ def install_extra(extra: str) -> str:
         listed = metadata.requires("waterclock") or ()
     except metadata.PackageNotFoundError:  # run from a folder of sources
         return f"pip install '.[{extra}]' in the checkout of Waterclock"
-    found = map(_OF_EXTRA.match, listed)
+    found = map(_REQUIREMENT_OF_EXTRA.match, listed)
     return install_packages(*(each["requirement"] for each in found if each is not None and each["extra"] == extra))
 
 
 def install_packages(*requirements: str) -> str:
-    """Return the command that installs packages into the environment of this process, even if it is not activated."""
-    return f"{_installer()} {' '.join(map(shlex.quote, requirements))}"
+    """Return the command that installs packages into the current environment, even if it is not activated."""
+    return f"{_install_command()} {' '.join(map(shlex.quote, requirements))}"
 
 
-def _installer() -> str:
+def _install_command() -> str:
     if importlib.util.find_spec("pip") is None:  # an environment made by uv
         return f"uv pip install --python {shlex.quote(sys.prefix)}"
     pip = shutil.which("pip")

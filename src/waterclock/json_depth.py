@@ -15,7 +15,7 @@ _TOKENS = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[^"\[\]{}]*+)++|[
 
 
 def require_depth(text: str, most: int = MOST_LEVELS) -> None:
-    """Check, by counting brackets, that a JSON text has at most `most` nested levels. Raises  RecursionError."""
+    """Check, by counting brackets, that a JSON text has at most `most` nested levels. Raises RecursionError if not."""
     if text.count("[") + text.count("{") <= most:
         return
     depth = 0

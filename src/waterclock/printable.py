@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 # control characters except line feed and tab, marks of text direction, unpaired surrogates
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:
     r"""Escape the characters of a text that control a terminal, such as those of `\x1b[2J` in a name."""
-    return _OBEYED.sub(_escape_match, text)
+    return _CONTROL_CHARACTERS.sub(_escape_match, text)
 
 
 def printable_line(text: str) -> str:
@@ -19,7 +21,7 @@ def printable_line(text: str) -> str:
 
 
 def escape_logs() -> None:
-    """Escape control characters in log messages of libraries, which may quote users, unless logging is configured."""
+    """Escape control characters in log messages of libraries, which may quote input, unless logging is configured."""
     import logging  # takes 5 ms
 
     class Escaped(logging.Formatter):

@@ -48,7 +48,7 @@ class LabelPoint:
     kind: str
 
     def span(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the time range `[low, high)` that the point covers in a time zone. Raises  E106 after year 9999."""
+        """Return the time range `[low, high)` that the point covers in a time zone. Raises E106 after year 9999."""
         try:
             return self._span(zone)
         except OverflowError:
@@ -101,12 +101,12 @@ class Labels:
     def limit_to(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
         """Return the range `[low, high)` of selected labels, limited to the table's windows in `[start, end)`.
 
-        Raises  E513 if no label remains; the error lists the nearest ones
+        Raises E513 if no label remains; the error lists the nearest ones.
         """
         low, high = self.bounds(table.cadence)
         low, high = max(low or start, start), min(high or end, end)
         if low >= high:
-            raise _no_label(self, table, start, end)
+            raise _no_label_error(self, table, start, end)
         return low, high
 
 
@@ -130,16 +130,16 @@ class _Item:
 
 
 def parse_labels(text: str) -> Labels:
-    """Parse a label or a range of labels. Raises  E512 for an invalid label, E514 for a reversed range."""
+    """Parse a label or a range of labels. Raises E512 for an invalid label, E514 for a reversed range."""
     body = text.strip()
-    low, at = _point(body, 0)
+    low, at = _parse_point(body, 0)
     if at == len(body) and low is not None:
         return Labels(low, low)
     if not body.startswith("..", at):
-        raise _no_point(text, at)
-    high, end = _point(body, at + 2)
+        raise _invalid_labels_error(text, at)
+    high, end = _parse_point(body, at + 2)
     if end != len(body):
-        raise _no_point(text, end)
+        raise _invalid_labels_error(text, end)
     if low and high and low.span("UTC")[0] >= high.span("UTC")[1]:
         raise WaterclockError(
             "E514",
@@ -151,76 +151,76 @@ def parse_labels(text: str) -> Labels:
 
 
 def select(flow: Flow, *texts: str) -> Selection:
-    """Resolve the tables and labels that the texts select; without texts, all tables. Raises  E510 to E512, E514."""
-    meant, taken = _parse_items(" ".join(texts))
+    """Return the tables and labels that the texts select; all tables without texts. Raises E510 to E512, E514."""
+    included, excluded = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
-    found = set() if meant else set(flow.tables)
-    for item in meant:
-        names = _matches(flow, item)
+    found = set() if included else set(flow.tables)
+    for item in included:
+        names = _match_tables(flow, item)
         found |= names
         if item.labels is not None:
             labels |= dict.fromkeys(names, item.labels)
-    for item in taken:
-        found -= _matches(flow, item)
+    for item in excluded:
+        found -= _match_tables(flow, item)
     order = flow.order or tuple(flow.tables)
     kept = tuple(name for name in order if name in found)
-    if taken and not kept:
+    if excluded and not kept:
         raise WaterclockError(
             "E511",
             f"no table matches {' '.join(texts)}",
-            why="all its tables are named after except too",
-            fix="leave out fewer tables",
+            why="`except` excludes all of its tables",
+            fix="exclude fewer tables",
         )
     return Selection(kept, {name: labels[name] for name in kept if name in labels})
 
 
 def _parse_items(text: str) -> tuple[list[_Item], list[_Item]]:
     """Parse a text into the selected items and those removed by `except`."""
-    meant: list[_Item] = []
-    taken: list[_Item] = []
-    current, at = meant, 0
+    included: list[_Item] = []
+    excluded: list[_Item] = []
+    current, at = included, 0
     while at < len(text):
-        token = _token(text, at)
+        token = _next_token(text, at)
         if token["blank"] or token["comma"]:
             at = token.end()
-        elif token["word"] and token["word"].lower() == "except" and current is meant:
-            current, at = taken, token.end()
+        elif token["word"] and token["word"].lower() == "except" and current is included:
+            current, at = excluded, token.end()
         else:
-            item, at = _item(text, at)
+            item, at = _parse_item(text, at)
             current.append(item)
-    if current is taken and not taken:
-        raise _no_selection(text, len(text), "name the tables to leave out after except")
-    return meant, taken
+    if current is excluded and not excluded:
+        raise _invalid_selection_error(text, len(text), "name the tables to leave out after except")
+    return included, excluded
 
 
-def _item(text: str, at: int) -> tuple[_Item, int]:
-    column, token = at + 1, _token(text, at)
+def _parse_item(text: str, at: int) -> tuple[_Item, int]:
+    column, token = at + 1, _next_token(text, at)
     with_upstream = bool(token["plus"])
     if with_upstream:
-        token = _token(text, token.end())
+        token = _next_token(text, token.end())
     quoted, word = token["quoted"], token["word"]
     if quoted is None and word is None:
-        raise _no_selection(text, token.start(), "a table name, a pattern or tag:word is expected here")
+        raise _invalid_selection_error(text, token.start(), "a table name, a pattern or tag:word is expected here")
     is_tag = word is not None and word.startswith("tag:")
     name = quoted or word.removeprefix("tag:")
     at, with_downstream, labels = token.end(), False, None
-    if at < len(text) and (token := _token(text, at))["plus"]:
+    if at < len(text) and (token := _next_token(text, at))["plus"]:
         with_downstream, at = True, token.end()
-    if at < len(text) and (token := _token(text, at))["at"]:
+    if at < len(text) and (token := _next_token(text, at))["at"]:
         labels, at = parse_labels(token["labels"]), token.end()
-    if at < len(text) and not ((token := _token(text, at))["blank"] or token["comma"]):
-        raise _no_selection(text, at, "separate items with spaces or commas")
+    if at < len(text) and not ((token := _next_token(text, at))["blank"] or token["comma"]):
+        raise _invalid_selection_error(text, at, "separate items with spaces or commas")
     return _Item(name, column, is_tag, quoted is not None, with_upstream, with_downstream, labels), at
 
 
-def _token(text: str, at: int) -> re.Match[str]:
+def _next_token(text: str, at: int) -> re.Match[str]:
     token = _TOKEN.match(text, at)
     if token is None:
-        raise _no_selection(text, at, "a name ends here" if at == len(text) else "a backtick is not closed")
+        raise _invalid_selection_error(text, at, "a name ends here" if at == len(text) else "a backtick is not closed")
     return token
 
 
-def _matches(flow: Flow, item: _Item) -> set[str]:
+def _match_tables(flow: Flow, item: _Item) -> set[str]:
     if item.is_tag:
         names = {name for name, table in flow.tables.items() if item.text in table.about.tags}
     elif not item.is_exact and any(mark in item.text for mark in "*?"):
@@ -228,13 +228,13 @@ def _matches(flow: Flow, item: _Item) -> set[str]:
     else:
         names = {item.text} & set(flow.tables)
     if not names:
-        raise _no_table(flow, item)
+        raise _unknown_table_error(flow, item)
     up = closure(names, parents_of(flow)) if item.with_upstream else set()
-    down = closure(names, _children(flow)) if item.with_downstream else set()
+    down = closure(names, _readers_by_table(flow)) if item.with_downstream else set()
     return names | up | down
 
 
-def _children(flow: Flow) -> dict[str, set[str]]:
+def _readers_by_table(flow: Flow) -> dict[str, set[str]]:
     children: dict[str, set[str]] = {name: set() for name in flow.tables}
     for name, parents in parents_of(flow).items():
         for parent in parents:
@@ -242,7 +242,7 @@ def _children(flow: Flow) -> dict[str, set[str]]:
     return children
 
 
-def _point(text: str, at: int) -> tuple[LabelPoint | None, int]:
+def _parse_point(text: str, at: int) -> tuple[LabelPoint | None, int]:
     match = _POINT.match(text, at)
     if match is None:
         return None, at
@@ -252,11 +252,11 @@ def _point(text: str, at: int) -> tuple[LabelPoint | None, int]:
         point.span("UTC")
     except (WaterclockError, ValueError) as refusal:
         if isinstance(refusal, ValueError):
-            raise _no_point(text, at, f"{match[0]} is not a date: {refusal}") from None
+            raise _invalid_labels_error(text, at, f"{match[0]} is not a date: {refusal}") from None
         is_read_whole = match.end() == len(text) or text.startswith("..", match.end())
         if refusal.code == "E106" and is_read_whole:
             raise  # valid syntax, but outside the supported years
-        raise _no_point(text, at if is_read_whole else match.end()) from None
+        raise _invalid_labels_error(text, at if is_read_whole else match.end()) from None
     return point, match.end()
 
 
@@ -264,7 +264,7 @@ def _date_start(day: date, zone: str) -> datetime:
     return parse_instant(day.isoformat(), zone)
 
 
-def _no_point(text: str, at: int, why: str = _FORMS) -> WaterclockError:
+def _invalid_labels_error(text: str, at: int, why: str = _FORMS) -> WaterclockError:
     return WaterclockError(
         "E512",
         f"cannot read {text!r} as labels",
@@ -274,7 +274,7 @@ def _no_point(text: str, at: int, why: str = _FORMS) -> WaterclockError:
     )
 
 
-def _no_selection(text: str, at: int, why: str) -> WaterclockError:
+def _invalid_selection_error(text: str, at: int, why: str) -> WaterclockError:
     return WaterclockError(
         "E510",
         f"cannot read the selection {text!r}",
@@ -284,7 +284,7 @@ def _no_selection(text: str, at: int, why: str) -> WaterclockError:
     )
 
 
-def _no_table(flow: Flow, item: _Item) -> WaterclockError:
+def _unknown_table_error(flow: Flow, item: _Item) -> WaterclockError:
     if item.is_tag:
         tags = {tag for table in flow.tables.values() for tag in table.about.tags}
         listed = f"the tags are {', '.join(sorted(tags))}" if tags else "no table has a tag"
@@ -318,7 +318,7 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
             "them",
         )
     bare = item.text.replace("*", "").strip(".")
-    near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _by_last_part(bare, flow.tables)
+    near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _find_similar_tables(bare, flow.tables)
     names = ", ".join(list(flow.tables)[:3]) + (", …" if len(flow.tables) > 3 else "")
     return WaterclockError(
         "E511",
@@ -328,31 +328,31 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
     )
 
 
-def _by_last_part(text: str, names: Iterable[str]) -> list[str]:
-    """Return the tables whose name without the schema is similar to that in `text`."""
+def _find_similar_tables(text: str, names: Iterable[str]) -> list[str]:
+    """Return the tables whose names, compared without their schemas, are similar to the name in `text`."""
     by_last = {name.rpartition(".")[2]: name for name in names}
     return [by_last[part] for part in nearest(text.rpartition(".")[2], by_last)]
 
 
-def _no_label(labels: Labels, table: Table, start: datetime, end: datetime) -> WaterclockError:
+def _no_label_error(labels: Labels, table: Table, start: datetime, end: datetime) -> WaterclockError:
     why = f"its windows are {table.cadence}"
     if start >= end:
         fix = f"its first label {label_of(start)} is not due yet"
     else:
         low, high = labels.bounds(table.cadence)
         if high is not None and high <= start:
-            said = "" if table.start is None else ", its START"
-            why = f"its first window is {local_text(start, table.cadence.zone)}{said}"
+            note = "" if table.start is None else ", its START"
+            why = f"its first window is {local_text(start, table.cadence.zone)}{note}"
         elif low is not None and low >= end:
             why = f"its newest window that has ended is {local_text(table.cadence.previous(end), table.cadence.zone)}"
         wanted = low or high or start
-        near = dict.fromkeys(_near(table.cadence, min(max(wanted, start), end), start, end))
+        near = dict.fromkeys(_adjacent_labels(table.cadence, min(max(wanted, start), end), start, end))
         shown = (f"{label_of(label)} ({local_text(label, table.cadence.zone)})" for label in near)
         fix = f"the nearest: {' or '.join(shown)}"
     return WaterclockError("E513", f"no label of {table.name} is in {labels}", why=why, fix=fix)
 
 
-def _near(cadence: Cadence, wanted: datetime, start: datetime, end: datetime) -> Iterator[datetime]:
+def _adjacent_labels(cadence: Cadence, wanted: datetime, start: datetime, end: datetime) -> Iterator[datetime]:
     if wanted > start:
         yield cadence.previous(wanted)
     if wanted < end:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_ILLEGAL = " ,;{}()\n\t="
-_UNFIT = re.compile(rf"[{re.escape(_ILLEGAL)}\r]+")
-_OF_GLOBS = re.compile(r"([\\{}\[\]*?])")
+_ILLEGAL_CHARACTERS = " ,;{}()\n\t="
+_INVALID_CHARACTERS = re.compile(rf"[{re.escape(_ILLEGAL_CHARACTERS)}\r]+")
+_GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 _DECIMAL = re.compile(r"\s*(?:decimal|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", re.IGNORECASE)
 
 
@@ -26,15 +26,15 @@ def ddl_of(columns: Iterable[tuple[str, str]]) -> str:
 
 def column_name(name: str) -> str:
     """Convert a source's column name to a valid one for a table: characters that Delta does not allow become `_`."""
-    return _UNFIT.sub("_", name.strip())
+    return _INVALID_CHARACTERS.sub("_", name.strip())
 
 
 def fold_case(name: str) -> str:
     """Fold the case of a name, so that names are equal if Spark treats them as the same (Java's `equalsIgnoreCase`)."""
-    return name.lower() if name.isascii() else "".join(map(_fold_sign, name))
+    return name.lower() if name.isascii() else "".join(map(_fold_character, name))
 
 
-def _fold_sign(sign: str) -> str:
+def _fold_character(sign: str) -> str:
     if sign == "\u0130":  # its lower case has two characters in Python
         return "i"
     upper = sign.upper() if len(sign.upper()) == 1 else sign
@@ -43,7 +43,7 @@ def _fold_sign(sign: str) -> str:
 
 def illegal_signs(name: str) -> tuple[str, ...]:
     """Return the distinct characters of a column's name that Parquet and Delta do not allow, in order."""
-    return tuple(dict.fromkeys(sign for sign in name if sign in _ILLEGAL))
+    return tuple(dict.fromkeys(sign for sign in name if sign in _ILLEGAL_CHARACTERS))
 
 
 def sql_text(text: str) -> str:
@@ -73,11 +73,11 @@ def cast_text(text: str, type_text: str) -> str:
         return cast
     digit, places = r"\p{Nd}", decimal[1]
     beyond = rf"\.{digit}{{{places}}}{digit}*[{digit}&&[^0]]"
-    if_powers = _with_power_of_ten(text, places)
+    if_powers = _has_few_decimals_sql(text, places)
     return f"CASE WHEN NOT {text} RLIKE {sql_text(f'[eE]|{beyond}')} THEN {cast} WHEN {if_powers} THEN {cast} END"
 
 
-def _with_power_of_ten(text: str, places: int) -> str:
+def _has_few_decimals_sql(text: str, places: int) -> str:
     """Build SQL that is true if a text with an exponent, such as 7125e-3, has at most `places` decimal places.
 
     It is false for exponents of four digits or more: Spark would take seconds to minutes of CPU to parse them.
@@ -91,4 +91,4 @@ def _with_power_of_ten(text: str, places: int) -> str:
 
 def literal_path(path: str) -> str:
     """Escape the characters of a path that Spark's readers would interpret as a glob pattern."""
-    return _OF_GLOBS.sub(r"\\\1", path)
+    return _GLOB_CHARACTERS.sub(r"\\\1", path)

@@ -55,7 +55,7 @@ def test_a_message_of_several_lines_forges_no_part() -> None:
 
 
 def test_the_message_of_a_server_is_cut_off() -> None:
-    error = WaterclockError("E813", "the database refuses", why="x" * 100_000_000, fix="correct it")
+    error = WaterclockError("E813", "the database rejected a statement", why="x" * 100_000_000, fix="correct it")
     assert len(error.render()) < 30_000
     assert error.render().splitlines()[1].endswith("x… (100,000,000 characters, cut off)")
     assert error.render().splitlines()[2] == "fix  correct it"

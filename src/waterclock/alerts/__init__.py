@@ -1,1 +1,1 @@
-"""Alerts people to problems that need action: root causes, rules, messages, and their targets."""
+"""Sends alerts about problems that need a user: finds root causes, applies rules, and sends messages to targets."""

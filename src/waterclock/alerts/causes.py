@@ -30,8 +30,8 @@ _KINDS = {Status.FAILED: TroubleKind.FAILED, Status.HELD: TroubleKind.HELD, Stat
 _DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
 # errors in the rows or the code of one table: the same message for two tables is two causes
 _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
-# kinds that do not stop batches, and that every check finds completely
-_TOLD_BESIDE = frozenset(
+# kinds that stop no batch. Each check finds all causes of these kinds
+_KINDS_WITHOUT_STOP = frozenset(
     {
         TroubleKind.WARNED,
         TroubleKind.MISSED,
@@ -42,7 +42,7 @@ _TOLD_BESIDE = frozenset(
         TroubleKind.LOSING,
     }
 )
-_WAITS = frozenset({Status.BLOCKED, Status.WAITING})
+_WAITING_STATUSES = frozenset({Status.BLOCKED, Status.WAITING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ class SilentSource:
 class CheckInput:
     """The input of an alert check.
 
-    `plan` covers all tables. `of_run` contains the tables for which `refused` and `silent` are complete; it is None if
-    no run checked them. `warned` contains the batches with warnings since the last check, and `newest` maps tables to
-    the warnings of their newest batch. `deadlines` contains the windows that missed their deadline, are near it or
-    took too long. `empty` contains the collects without rows for unusually long. `logs` contains the change logs that
-    databases retain for tables, as runs last saw them.
+    `plan` covers all tables. `of_run`: the tables that a run checked completely for `refused` and `silent`; None if the
+    check is not part of a run. `warned`: the batches with warnings since the last check. `newest` maps tables to the
+    warnings of their newest batch. `deadlines`: the windows that missed their deadline, are near it or took too long.
+    `empty`: the collects without rows for unusually long. `logs`: the change logs that databases retain for tables, as
+    runs last saw them.
     """
 
     flow: Flow
@@ -94,50 +94,50 @@ class CheckInput:
     logs: Sequence[TableLog] = ()
 
 
-def build_alert_input(looked: CheckInput) -> AlertInput:
-    """Find the current root causes, the warnings that are over, and a function that finds batches not fixed yet."""
+def build_alert_input(check: CheckInput) -> AlertInput:
+    """Build the input for the decision on alerts: the current root causes, and the warnings that are over."""
     troubles = _merge_by_key(
         (
-            *_find_stops(looked),
-            *_find_refusals(looked),
-            *_find_silent_sources(looked),
-            *_find_empty_sources(looked),
-            *_find_retained_log_causes(looked.logs),
-            *late_troubles(looked.flow, looked.deadlines),
-            *_find_current_warnings(looked),
+            *_find_stops(check),
+            *_find_refusals(check),
+            *_find_silent_sources(check),
+            *_find_empty_sources(check),
+            *_find_retained_log_causes(check.logs),
+            *late_troubles(check.flow, check.deadlines),
+            *_find_current_warnings(check),
         )
     )
-    standing = {trouble.key for trouble in troubles}
-    passed = [trouble for trouble in _merge_by_key(_find_past_warnings(looked)) if trouble.key not in standing]
-    return AlertInput(troubles, passed, _Unsettled(looked, troubles))
+    current_keys = {trouble.key for trouble in troubles}
+    passed = [trouble for trouble in _merge_by_key(_find_past_warnings(check)) if trouble.key not in current_keys]
+    return AlertInput(troubles, passed, _UnfixedBatches(check, troubles))
 
 
 @dataclass(slots=True)
-class _Unsettled:
-    """Finds the batches of a known cause that are not fixed yet, although no current cause contains them."""
+class _UnfixedBatches:
+    """Finds the batches of an earlier cause that are not fixed yet, although they are in no current cause."""
 
     looked: CheckInput
     troubles: Sequence[RootCause]
-    _left: Mapping[tuple[str, datetime], Status] = field(init=False)
-    _caused: frozenset[tuple[str, datetime]] = field(init=False)
+    _planned_statuses: Mapping[tuple[str, datetime], Status] = field(init=False)
+    _in_current_causes: frozenset[tuple[str, datetime]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._left = {(batch.table, batch.label): batch.status for batch in self.looked.plan.batches}
-        self._caused = frozenset(
+        self._planned_statuses = {(batch.table, batch.label): batch.status for batch in self.looked.plan.batches}
+        self._in_current_causes = frozenset(
             (name, label)
             for trouble in self.troubles
-            if trouble.kind not in _TOLD_BESIDE
+            if trouble.kind not in _KINDS_WITHOUT_STOP
             for name, labels in trouble.batches.items()
             for label in labels
         )
 
     def __call__(self, trouble: RootCause) -> Batches:
-        if trouble.kind in _TOLD_BESIDE:
+        if trouble.kind in _KINDS_WITHOUT_STOP:
             return {}
         if trouble.of_run:
             return trouble.batches if not self._is_checked(trouble) else {}
         left = {
-            name: frozenset(label for label in labels if self._is_left(name, label))
+            name: frozenset(label for label in labels if self._may_be_unfixed(name, label))
             for name, labels in trouble.batches.items()
         }
         return {name: labels for name, labels in left.items() if labels}
@@ -148,17 +148,19 @@ class _Unsettled:
         gone = {name for name in trouble.batches if name and name not in self.looked.flow.tables}
         return set(trouble.batches) - gone <= self.looked.of_run | {""}
 
-    def _is_left(self, name: str, label: datetime) -> bool:
-        """Return whether a batch may still have its earlier problem. It does not if a current cause contains it."""
+    def _may_be_unfixed(self, name: str, label: datetime) -> bool:
+        """Return whether a batch may still have its earlier problem, and is not part of a current cause."""
         table = self.looked.flow.tables.get(name)
-        if table is None or (name, label) in self._caused:
+        if table is None or (name, label) in self._in_current_causes:
             return False
-        if (name, label) in self._left:
+        if (name, label) in self._planned_statuses:
             return True
         if self.looked.snapshot.of(name).covered.covers_instant(label):
             return False
-        is_told_of = not self.looked.plan.left_out.get(name) and table.cadence.next(label) <= self.looked.plan.now
-        return not is_told_of
+        is_failure_listed = (
+            not self.looked.plan.left_out.get(name) and table.cadence.next(label) <= self.looked.plan.now
+        )
+        return not is_failure_listed
 
 
 def _merge_by_key(troubles: Iterable[RootCause]) -> list[RootCause]:
@@ -180,21 +182,21 @@ def _merge_causes(alike: Sequence[RootCause]) -> RootCause:
     return replace(alike[0], batches={name: frozenset(labels) for name, labels in batches.items()}, blocks=dict(blocks))
 
 
-def _find_stops(looked: CheckInput) -> Iterable[RootCause]:
+def _find_stops(check: CheckInput) -> Iterable[RootCause]:
     blocked: dict[tuple[str, datetime], Counter[str]] = {}
-    for batch in looked.plan.batches:
+    for batch in check.plan.batches:
         if batch.status is Status.BLOCKED and batch.causes:
             cause = batch.causes[0]
             blocked.setdefault((cause.table, cause.window.start), Counter())[batch.table] += 1
-    for batch in looked.plan.batches:
+    for batch in check.plan.batches:
         if batch.status in NEEDS_SOMEBODY:
-            yield _batch_cause(looked, batch, blocked.get((batch.table, batch.label), Counter()))
+            yield _batch_cause(check, batch, blocked.get((batch.table, batch.label), Counter()))
 
 
-def _batch_cause(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> RootCause:
-    trouble = looked.snapshot.of(batch.table).troubles.get(batch.label)
+def _batch_cause(check: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> RootCause:
+    trouble = check.snapshot.of(batch.table).troubles.get(batch.label)
     parts = rendered_parts(batch.reason if trouble is None else trouble.error)
-    code, what = _code_of(parts["what"])
+    code, what = _split_code(parts["what"])
     kind = TroubleKind.DAMAGED if code in _DAMAGE else _KINDS[batch.status]
     return RootCause(
         key=key_of(kind, code, what, batch.table),
@@ -203,19 +205,19 @@ def _batch_cause(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) ->
         batches={batch.table: frozenset({batch.label})},
         code=code,
         why=parts["why"][:LONGEST],
-        fix=_fix_of(batch, parts["fix"])[:LONGEST],
+        fix=_fix_text(batch, parts["fix"])[:LONGEST],
         blocks=dict(blocks),
     )
 
 
-def _fix_of(batch: Batch, said: str) -> str:
+def _fix_text(batch: Batch, stored_fix: str) -> str:
     if batch.is_outdated:
         return retry_words(batch.table, batch.window.label)
-    return said or skip_words(batch)
+    return stored_fix or skip_words(batch)
 
 
-def _find_refusals(looked: CheckInput) -> Iterable[RootCause]:
-    for refused in looked.refused:
+def _find_refusals(check: CheckInput) -> Iterable[RootCause]:
+    for refused in check.refused:
         error = refused.error
         kind = TroubleKind.DAMAGED if error.code in _DAMAGE else TroubleKind.STOPPED
         yield RootCause(
@@ -226,13 +228,13 @@ def _find_refusals(looked: CheckInput) -> Iterable[RootCause]:
             code=error.code,
             why=(error.why or "")[:LONGEST],
             fix=(error.fix or "")[:LONGEST],
-            blocks=_count_waiting_batches(looked, refused.table),
+            blocks=_count_waiting_batches(check, refused.table),
             of_run=True,
         )
 
 
-def _find_silent_sources(looked: CheckInput) -> Iterable[RootCause]:
-    for silent in looked.silent:
+def _find_silent_sources(check: CheckInput) -> Iterable[RootCause]:
+    for silent in check.silent:
         yield RootCause(
             key=cause_key(TroubleKind.SILENT, silent.source),
             kind=TroubleKind.SILENT,
@@ -242,20 +244,20 @@ def _find_silent_sources(looked: CheckInput) -> Iterable[RootCause]:
                 f"check whether {silent.source} is still filled; `waterclock plan {silent.table}` shows what the "
                 "table awaits"
             ),
-            blocks=_count_waiting_batches(looked, silent.table),
+            blocks=_count_waiting_batches(check, silent.table),
             of_run=True,
         )
 
 
-def _find_empty_sources(looked: CheckInput) -> Iterable[RootCause]:
+def _find_empty_sources(check: CheckInput) -> Iterable[RootCause]:
     """Yield the sources that deliver no rows, each with all tables that collect from it."""
-    for silence in looked.empty:
-        source = looked.flow.tables[silence.table].source
+    for silence in check.empty:
+        source = check.flow.tables[silence.table].source
         name = silence.table if source is None else source.unit.connection
         yield RootCause(
             key=cause_key(TroubleKind.EMPTY, name),
             kind=TroubleKind.EMPTY,
-            what=silence_words(silence, looked.flow)[:LONGEST],
+            what=silence_words(silence, check.flow)[:LONGEST],
             batches={silence.table: frozenset({silence.since})},
             fix=f"check whether {name} is still filled",
         )
@@ -275,22 +277,22 @@ def _find_retained_log_causes(logs: Iterable[TableLog]) -> Iterable[RootCause]:
             )
 
 
-def _count_waiting_batches(looked: CheckInput, table: str) -> Mapping[str, int]:
+def _count_waiting_batches(check: CheckInput, table: str) -> Mapping[str, int]:
     """Count, for each other table, the batches that wait for `table`."""
     return Counter(
         batch.table
-        for batch in looked.plan.batches
-        if table and batch.status in _WAITS and batch.causes and batch.causes[0].table == table
+        for batch in check.plan.batches
+        if table and batch.status in _WAITING_STATUSES and batch.causes and batch.causes[0].table == table
     )
 
 
-def _find_current_warnings(looked: CheckInput) -> Iterable[RootCause]:
-    for warned in looked.newest.values():
+def _find_current_warnings(check: CheckInput) -> Iterable[RootCause]:
+    for warned in check.newest.values():
         yield from _find_warning_causes(warned)
 
 
-def _find_past_warnings(looked: CheckInput) -> Iterable[RootCause]:
-    for warned in looked.warned:
+def _find_past_warnings(check: CheckInput) -> Iterable[RootCause]:
+    for warned in check.warned:
         yield from _find_warning_causes(warned)
 
 
@@ -305,13 +307,13 @@ def _find_warning_causes(warned: BatchWarnings) -> Iterable[RootCause]:
 
 
 def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
-    """Return the key of a cause. Batches with the same kind of failure have the same key."""
+    """Return the key that identifies a cause. Batches with the same failure have the same key, and share an alert."""
     is_of_table = code in _OF_ONE_TABLE or kind in {TroubleKind.HELD, TroubleKind.EXPIRED}
     alike = common_reason(what.replace(table, "…") if table else what)
     return cause_key(kind, code, alike, table if is_of_table or not what else "")
 
 
-def _code_of(said: str) -> tuple[str, str]:
-    code, _, rest = said.partition(" ")
+def _split_code(text: str) -> tuple[str, str]:
+    code, _, rest = text.partition(" ")
     is_code = len(code) == 4 and code[0] == "E" and code[1:].isdigit()
-    return (code, rest) if is_code else ("", said)
+    return (code, rest) if is_code else ("", text)

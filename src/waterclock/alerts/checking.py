@@ -1,4 +1,4 @@
-"""Checks for problems and sends alerts, after each cycle of a run or on request. A failed check never fails a run."""
+"""Finds problems and sends alerts, after each cycle of a run or on request. A failed check never fails a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRIES = 5  # attempts if other processes check at the same time
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
-    """Information from a run that the ledger does not have; for the tables `of_run` it is complete."""
+    """Problems that a run found and the ledger does not record. `of_run`: the tables that it checked completely."""
 
     of_run: frozenset[str] | None = None
     refused: Sequence[RefusedBatch] = ()
@@ -50,33 +50,33 @@ class AlertCheckOutcome:
 
 
 def check_alerts(
-    project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunFindings
+    project: Project, ledger: Ledger, read_snapshot: Callable[[], LedgerSnapshot], now: datetime, findings: RunFindings
 ) -> AlertCheckOutcome:
     """Find the root causes at `now`, record the messages for each target, and send all pending messages.
 
-    `look` reads a snapshot of the ledger. `said` has the problems that only a run knows.
+    `read_snapshot` reads a snapshot of the ledger. `findings`: the problems that only a run knows.
 
     Cost: a plan of all tables, some eight queries and one update of the ledger, and the time that the targets take.
     """
-    come = AlertsNow()
+    recorded = AlertsNow()
     for _ in range(_TRIES):
-        kept = _record_check(project, ledger, look(), now, said)
+        kept = _record_check(project, ledger, read_snapshot(), now, findings)
         if kept is not None:
-            come = kept
+            recorded = kept
             break
-    return AlertCheckOutcome(come, send(ledger, project.alerts, Secrets.of(project.secrets)))
+    return AlertCheckOutcome(recorded, send(ledger, project.alerts, Secrets.of(project.secrets)))
 
 
 def _record_check(
-    project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunFindings
+    project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, findings: RunFindings
 ) -> AlertsNow | None:
     """Record the result of a check in the ledger, or return None if another process has checked a newer state."""
     words = Words(project.name, project.env, project.flow)
-    since = ledger.alerts.find_warned_batches(snapshot.sequence, list(_warned_tables(ledger)))
-    if since.since > snapshot.sequence:
+    warned = ledger.alerts.find_warned_batches(snapshot.sequence, list(_list_warned_tables(ledger)))
+    if warned.since > snapshot.sequence:
         return None
     plan = Planner(project.flow).plan(snapshot, now, PlanRequest(clock=ledger.now()))
-    late = deadlines_of(
+    deadlines = deadlines_of(
         project.flow,
         snapshot,
         plan,
@@ -92,12 +92,12 @@ def _record_check(
             project.flow,
             snapshot,
             plan,
-            refused=said.refused,
-            silent=said.silent,
-            of_run=said.of_run,
-            warned=since.batches,
-            newest=since.newest,
-            deadlines=late,
+            refused=findings.refused,
+            silent=findings.silent,
+            of_run=findings.of_run,
+            warned=warned.batches,
+            newest=warned.newest,
+            deadlines=deadlines,
             empty=empty,
             logs=logs,
         )
@@ -107,10 +107,10 @@ def _record_check(
         made = decide(known, found, project.alerts, at)
         return AlertsNow(made.changed, tuple((each.target, words.body(each, at)) for each in made.messages))
 
-    return ledger.alerts.record_look(decide_alerts, since=since.since, up_to=snapshot.sequence)
+    return ledger.alerts.record_look(decide_alerts, since=warned.since, up_to=snapshot.sequence)
 
 
-def _warned_tables(ledger: Ledger) -> Iterator[str]:
+def _list_warned_tables(ledger: Ledger) -> Iterator[str]:
     for alert in ledger.alerts.known():
         if alert.is_open and alert.trouble.kind is TroubleKind.WARNED:
             yield from alert.trouble.batches
@@ -121,7 +121,7 @@ def check_alerts_after_run(
 ) -> None:
     """Send alerts after a cycle of a run. A failed check is reported once, and the run continues.
 
-    `only` contains the tables of the run, None for all. `is_of_some` is true for a run of only some of their labels.
+    `only` contains the tables of the run; None means all. `is_of_some`: whether the run is limited to some labels.
     """
     project = work.project
     if not project.alerts.is_on or outcome.plan is None:
@@ -129,8 +129,10 @@ def check_alerts_after_run(
     of_run: frozenset[str] | None = frozenset(project.flow.tables if only is None else only)
     if is_of_some or outcome.was_stopped:  # causes that the run did not reach remain open
         of_run = None if outcome.was_stopped else frozenset()
-    said = RunFindings(of_run, tuple(_list_refused_batches(outcome)), tuple(_silent(project.flow, outcome)))
-    _check_alerts_safely(work, outcome.plan.now, said)
+    findings = RunFindings(
+        of_run, tuple(_list_refused_batches(outcome)), tuple(_list_silent_sources(project.flow, outcome))
+    )
+    _check_alerts_safely(work, outcome.plan.now, findings)
 
 
 def alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) -> None:
@@ -139,10 +141,10 @@ def alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) -
         _check_alerts_safely(work, now, RunFindings(frozenset(), (RefusedBatch("", frozenset(), error),)))
 
 
-def _check_alerts_safely(work: RunContext, now: datetime, said: RunFindings) -> None:
+def _check_alerts_safely(work: RunContext, now: datetime, findings: RunFindings) -> None:
     try:
-        look = partial(work.links.marked_snapshot, work.ledger, work.settings.who)
-        lost = check_alerts(work.project, work.ledger, look, now, said).sent.lost
+        read_snapshot = partial(work.links.marked_snapshot, work.ledger, work.settings.who)
+        lost = check_alerts(work.project, work.ledger, read_snapshot, now, findings).sent.lost
     except Exception as raised:  # noqa: BLE001 - a failed alert does not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
         work.report_once(f"no alert could be sent: {what}")
@@ -152,7 +154,7 @@ def _check_alerts_safely(work: RunContext, now: datetime, said: RunFindings) -> 
 
 
 def lost_words(lost: UndeliveredMessage) -> str:
-    """Return the message for an unreachable target."""
+    """Return the message to the user that a target could not be reached."""
     return f"target {lost.target} was not reached ({lost.why}); its messages are kept and sent later"
 
 
@@ -164,7 +166,7 @@ def _list_refused_batches(outcome: RunOutcome) -> Iterator[RefusedBatch]:
         yield RefusedBatch("", frozenset(), error)
 
 
-def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
+def _list_silent_sources(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
     """Yield the sources whose data for a window is overdue by more than one window length."""
     now = None if outcome.plan is None else outcome.plan.now
     for held in outcome.held_back:

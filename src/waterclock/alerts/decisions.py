@@ -1,8 +1,8 @@
-"""Decides on alerts and their messages at each check, as a pure function of root causes, earlier messages, and now.
+"""Decides which alerts open and end, and which messages are sent. Pure: the input is causes, messages and the time.
 
 A root cause is one alert, from the check that first finds it to the check that finds it resolved. Each target of a
-matching rule gets one message when the alert starts, repeats as configured, and one message when it ends. Messages of
-quiet hours are sent after them, including those about causes that started and ended in that time.
+matching rule gets a message when the alert opens, repeats as configured, and a message when it is resolved. Messages
+that fall into quiet hours are sent later, even about causes that are over by then.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
 class AlertInput:
     """The root causes that a check found.
 
-    `troubles` contains the current ones, each key once, and `passed` those that were recorded since the last check and
-    are over already. `unsettled` returns the batches of an earlier cause that may not be fixed yet, because they are
-    being retried or were not checked.
+    `troubles`: the current causes, each key once. `passed`: warnings that appeared since the last check and are over
+    already. `unsettled` returns the batches of an earlier cause that may not be fixed yet, because they are being
+    retried or were not checked.
     """
 
     troubles: Sequence[RootCause] = ()
@@ -47,55 +47,55 @@ def decide(known: StoredAlerts, found: AlertInput, alerting: Alerting, now: date
     messages: list[Message] = []
     for target in alerting.targets:
         rules = tuple(rule for rule in alerting.rules if target in rule.targets)
-        due = _due(alerts.values(), target, rules, now, is_lost=target in known.waiting)
-        for message in _bundle_messages(target, due, _slots(known.recent.get(target, ()), now)):
+        due = _due_notifications(alerts.values(), target, rules, now, is_lost=target in known.waiting)
+        for message in _bundle_messages(target, due, _count_free_slots(known.recent.get(target, ()), now)):
             messages.append(message)
-            for telling, alert in message.alerts:
-                alerts[alert.number] = _record_notification(alerts[alert.number], target, telling, now)
+            for cause, alert in message.alerts:
+                alerts[alert.number] = _record_notification(alerts[alert.number], target, cause, now)
     ended = (_mark_finished(alert, alerting) for alert in alerts.values())
     return Decision(tuple(alert for alert in ended if alert != before.get(alert.number)), tuple(messages))
 
 
 def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
-    """Yield the known alerts with their new state, then new ones, also for causes that began and ended in between."""
-    standing = {trouble.key: trouble for trouble in found.troubles}
+    """Yield the known alerts with their new states, then new alerts, also for causes that are over already."""
+    current = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
     for alert in known.alerts:
         if not alert.is_open:
             yield alert
             continue
-        trouble, left = standing.pop(alert.trouble.key, None), found.unsettled(alert.trouble)
+        trouble, left = current.pop(alert.trouble.key, None), found.unsettled(alert.trouble)
         if trouble is not None:
             yield replace(alert, trouble=trouble.with_batches(left))
         elif left:
             yield alert
         else:
             yield replace(alert, resolved=now)
-    for trouble in standing.values():
+    for trouble in current.values():
         yield Alert(number, trouble, now)
         number += 1
     known_keys = {alert.trouble.key for alert in known.alerts if alert.is_open}
     for trouble in found.passed:
-        if trouble.key not in known_keys:  # otherwise the end of the known one is reported
+        if trouble.key not in known_keys:  # otherwise the message that the known alert is resolved is enough
             yield Alert(number, trouble, now, resolved=now)
             number += 1
 
 
-def _due(
+def _due_notifications(
     alerts: Collection[Alert], target: str, rules: Sequence[AlertRule], now: datetime, *, is_lost: bool
 ) -> list[tuple[MessageCause, Alert]]:
-    """Return the alerts to report to a target now, the highest severity first. A failing target gets no repeats."""
+    """Return the alerts to send to a target now, most severe first. A target that was not reached gets no repeats."""
     due = []
     for alert in alerts:
         sent = alert.told.get(target)
-        meant = [rule for rule in rules if is_meant(rule, alert.trouble)]
-        heard = meant or ([] if sent is None else rules)  # a target that got the alert also gets its end
-        awake = [rule for rule in heard if rule.quiet is None or not rule.quiet.is_quiet_at(now)]
+        matching = [rule for rule in rules if is_meant(rule, alert.trouble)]
+        applicable = matching or ([] if sent is None else rules)  # the end is sent to each target that got the alert
+        awake = [rule for rule in applicable if rule.quiet is None or not rule.quiet.is_quiet_at(now)]
         if not awake:
             continue
-        telling = _choose_telling(alert, sent, _repeat([rule for rule in meant if rule in awake]), now)
-        if telling is not None and not (telling is MessageCause.REPEATED and is_lost):
-            due.append((telling, alert))
+        cause = _choose_message_cause(alert, sent, _shortest_repeat([rule for rule in matching if rule in awake]), now)
+        if cause is not None and not (cause is MessageCause.REPEATED and is_lost):
+            due.append((cause, alert))
     return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))
 
 
@@ -104,7 +104,7 @@ def is_meant(rule: AlertRule, trouble: RootCause) -> bool:
     return trouble.severity.rank <= rule.severity.rank and ("" in trouble.tables or bool(trouble.tables & rule.tables))
 
 
-def _choose_telling(
+def _choose_message_cause(
     alert: Alert, sent: Notification | None, repeat: timedelta | None, now: datetime
 ) -> MessageCause | None:
     if sent is None:
@@ -115,11 +115,11 @@ def _choose_telling(
     return MessageCause.REPEATED if is_due else None
 
 
-def _repeat(rules: Sequence[AlertRule]) -> timedelta | None:
+def _shortest_repeat(rules: Sequence[AlertRule]) -> timedelta | None:
     return min((rule.repeat for rule in rules if rule.repeat is not None), default=None)
 
 
-def _slots(recent: Collection[datetime], now: datetime) -> int:
+def _count_free_slots(recent: Collection[datetime], now: datetime) -> int:
     newest = [at for at in recent if now - at < WITHIN]
     if len(newest) < MOST:
         return MOST - len(newest)
@@ -127,29 +127,29 @@ def _slots(recent: Collection[datetime], now: datetime) -> int:
 
 
 def _bundle_messages(target: str, due: Sequence[tuple[MessageCause, Alert]], slots: int) -> list[Message]:
-    """Make one message per alert, or a single one if that would be too many."""
+    """Build one message per alert, or a single message for all if there are more alerts than `slots`."""
     if not due or slots <= 0:
         return []
     return [Message(target, (each,)) for each in due] if len(due) <= slots else [Message(target, tuple(due))]
 
 
-def _record_notification(alert: Alert, target: str, telling: MessageCause, now: datetime) -> Alert:
+def _record_notification(alert: Alert, target: str, cause: MessageCause, now: datetime) -> Alert:
     sent = alert.told.get(target)
-    is_end = telling.is_of_end
-    noted = (
+    is_end = cause.is_of_end
+    notification = (
         Notification(now, now, of_end=is_end) if sent is None else Notification(sent.first, now, sent.times + 1, is_end)
     )
-    return replace(alert, told={**alert.told, target: noted})
+    return replace(alert, told={**alert.told, target: notification})
 
 
 def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:
     """Mark a resolved alert as finished, once no target needs a message about it any more."""
-    if alert.is_open or any(_waits(alert, target, alerting.rules) for target in alerting.targets):
+    if alert.is_open or any(_needs_message(alert, target, alerting.rules) for target in alerting.targets):
         return alert
     return replace(alert, is_finished=True)
 
 
-def _waits(alert: Alert, target: str, rules: Sequence[AlertRule]) -> bool:
+def _needs_message(alert: Alert, target: str, rules: Sequence[AlertRule]) -> bool:
     """Return whether a target still needs a message about a resolved alert."""
     sent = alert.told.get(target)
     of_target = [rule for rule in rules if target in rule.targets]

@@ -1,4 +1,4 @@
-"""Finds the root causes of missed and near deadlines, and of long runs. Windows late for one reason share a cause."""
+"""Finds the root causes of missed and near deadlines, and of long runs. Windows with the same reason share a cause."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
     for alike in groups:
         due = alike[0]
         if due.stand is DeadlineState.LONG:
-            yield _trouble(flow, alike, due.table)
+            yield _build_cause(flow, alike, due.table)
         elif due.root.status in _IS_STOPPED:
-            yield _trouble(flow, alike, f"{due.root.table} {due.root.status}")
+            yield _build_cause(flow, alike, f"{due.root.table} {due.root.status}")
         elif (due.table, due.stand) not in behind:
-            yield _trouble(flow, alike, due.table, blocks.get(due.table))
+            yield _build_cause(flow, alike, due.table, blocks.get(due.table))
 
 
 def _find_late_inputs(
     flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]
 ) -> dict[tuple[str, DeadlineState], frozenset[str]]:
-    """Return, by table and kind, its upstream tables that are as late or later."""
+    """Map each late table and deadline state to the upstream tables that are as late or later."""
     stands: dict[str, set[DeadlineState]] = {}
     for alike in slow:
         stands.setdefault(alike[0].table, set()).add(alike[0].stand)
@@ -64,7 +64,7 @@ def _find_late_inputs(
     return found
 
 
-def _trouble(
+def _build_cause(
     flow: Flow, alike: Sequence[DeadlineWindow], cause: str, blocks: Mapping[str, int] | None = None
 ) -> RootCause:
     due, kind = alike[0], _KINDS[alike[0].stand]
@@ -73,12 +73,12 @@ def _trouble(
         kind=kind,
         what=situation_words(alike, flow)[:LONGEST],
         batches={due.table: frozenset(each.window.start for each in alike)},
-        fix=_fix(due),
+        fix=_fix_text(due),
         blocks=dict(blocks or {}),
     )
 
 
-def _fix(due: DeadlineWindow) -> str:
+def _fix_text(due: DeadlineWindow) -> str:
     if due.stand is DeadlineState.LONG:
         return ""
     if due.late_rows is not None:

@@ -1,4 +1,4 @@
-"""Sends messages to targets, by the library apprise or by a webhook. Addresses and secrets are not shown or stored."""
+"""Sends messages to targets, with the library apprise or by a webhook. Addresses and secrets are never shown."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from waterclock.secrets.reader import Secrets
 if TYPE_CHECKING:
     from apprise import Apprise
 
-_LOUDNESS = {"critical": "failure", "error": "failure", "warning": "warning"}
+_NOTIFICATION_TYPES = {"critical": "failure", "error": "failure", "warning": "warning"}
 
 
 def check_target(target: Target, secrets: Secrets) -> None:
-    """Check that a target can be used with the installed packages, without contacting it. Raises  E225, E914, E915."""
+    """Check that a target can be used with the installed packages, without contacting it. Raises E225, E914 or E915."""
     address = secrets.value_of(target.address)
     if target.token is not None:
         secrets.value_of(target.token)
     if target.kind is TargetKind.APPRISE:
-        _apprise(target, address)
+        _create_apprise(target, address)
     elif not address.startswith(("http://", "https://")):
         raise WaterclockError(
             "E914",
-            f"target {target.name} has no webhook address",
-            why="its secret does not start with https:// or http://",
+            f"the address of target {target.name} is not a webhook",
+            why="the value of its secret does not start with https:// or http://",
             fix="put the whole address into the secret",
         )
 
@@ -43,7 +43,9 @@ def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[Watercloc
     """Return an error for each unresolved secret, invalid address and missing package, with the target's place."""
     errors = []
     for target in targets:
-        unresolved = [error for said in (target.address, target.token) if (error := _find_secret_error(said, secrets))]
+        unresolved = [
+            error for secret in (target.address, target.token) if (error := _find_secret_error(secret, secrets))
+        ]
         try:
             if not unresolved:
                 check_target(target, secrets)
@@ -53,26 +55,28 @@ def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[Watercloc
     return errors
 
 
-def _find_secret_error(said: str | Secret | None, secrets: Secrets) -> WaterclockError | None:
-    return secrets.unresolved_error(said.name) if isinstance(said, Secret) and not secrets.has(said.name) else None
+def _find_secret_error(secret: str | Secret | None, secrets: Secrets) -> WaterclockError | None:
+    return (
+        secrets.unresolved_error(secret.name) if isinstance(secret, Secret) and not secrets.has(secret.name) else None
+    )
 
 
 def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
-    """Send one message to a target. Raises  NotDelivered, with a reason that contains no secret; as `check_target`."""
+    """Send one message to a target. Raises NotDelivered, whose reason contains no secret, E225, E914 or E915."""
     address = secrets.value_of(target.address)
     if target.kind is TargetKind.WEBHOOK:
         token = None if target.token is None else secrets.value_of(target.token)
         post(address, token, body, target.name)
         return
-    notify(_apprise(target, address), body)
+    notify(_create_apprise(target, address), body)
 
 
 def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
-    """Send one message by apprise. Raises  NotDelivered."""
+    """Send one message by apprise. Raises NotDelivered if that fails."""
     try:
         with _suppress_apprise_output():
             is_sent = apprise.notify(
-                body=body["text"], title=body["title"], notify_type=_kind_of(body), body_format="text"
+                body=body["text"], title=body["title"], notify_type=_notification_type(body), body_format="text"
             )
     except Exception as error:  # noqa: BLE001 - third-party code, whose message may contain addresses
         raise NotDelivered(type(error).__name__) from None
@@ -93,44 +97,44 @@ def _suppress_apprise_output() -> Iterator[None]:
         logger.disabled = before
 
 
-def _kind_of(body: Mapping[str, Any]) -> str:
-    """Return the highest severity of a message's alerts in apprise's terms, by which targets choose colors."""
+def _notification_type(body: Mapping[str, Any]) -> str:
+    """Return apprise's notification type for the most severe alert of a message. It determines colors at the target."""
     open_ = [alert["severity"] for alert in body["alerts"] if not MessageCause(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"
-    return min((_LOUDNESS[severity] for severity in open_), default="success")
+    return min((_NOTIFICATION_TYPES[severity] for severity in open_), default="success")
 
 
-def _apprise(target: Target, address: str) -> Apprise:
+def _create_apprise(target: Target, address: str) -> Apprise:
     with _suppress_apprise_output():
         try:
             import apprise
         except ImportError as error:
             raise WaterclockError(
                 "E915",
-                f"target {target.name} is reached by apprise, which is not installed",
+                f"target {target.name} needs apprise, which is not installed",
                 why=str(error),
                 fix=install_extra("alerts"),
             ) from error
         asset = apprise.AppriseAsset(app_id="Waterclock", app_desc="Waterclock", storage_mode="memory")
         found = apprise.Apprise(asset=asset)
         is_known = found.add(address)
-        kinds = [] if is_known else _kinds(apprise)
+        kinds = [] if is_known else _list_schemes(apprise)
     if not is_known:
         kind = address.partition("://")[0] if "://" in address else ""
         is_kind = kind in kinds
         raise WaterclockError(
             "E914",
-            f"apprise does not know the address of target {target.name}",
-            why=f"of {kind}:// something is missing or misspelt"
+            f"apprise does not accept the address of target {target.name}",
+            why=f"a part of the {kind}:// address is missing or misspelt"
             if is_kind
-            else "it does not know this kind of address",
+            else "its address does not begin with a known scheme",
             fix="the kinds are listed at https://github.com/caronc/apprise/wiki; a webhook of your own is webhook = …",
         )
     return found
 
 
-def _kinds(apprise: Any) -> list[str]:
+def _list_schemes(apprise: Any) -> list[str]:
     """Return the names of the address schemes that apprise supports."""
     listed = apprise.Apprise().details()["schemas"]
     return [name for each in listed for kind in ("protocols", "secure_protocols") for name in each[kind] or ()]

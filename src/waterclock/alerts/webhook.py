@@ -13,7 +13,7 @@ _OPEN_END = "0001-01-01T00:00:00Z"  # Alertmanager's value for an alert that has
 
 def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
     """Return a message in Alertmanager's format."""
-    alerts = [_alert(each, body) for each in body["alerts"]]
+    alerts = [_format_alert(each, body) for each in body["alerts"]]
     keys = "+".join(each["key"] for each in body["alerts"])
     return {
         "version": "4",
@@ -22,43 +22,43 @@ def payload(body: Mapping[str, Any], target: str) -> dict[str, Any]:
         "status": "firing" if any(alert["status"] == "firing" for alert in alerts) else "resolved",
         "receiver": target,
         "groupLabels": {"project": body["project"], "env": body["env"]},
-        "commonLabels": _common([alert["labels"] for alert in alerts]),
-        "commonAnnotations": _common([alert["annotations"] for alert in alerts]),
+        "commonLabels": _common_items([alert["labels"] for alert in alerts]),
+        "commonAnnotations": _common_items([alert["annotations"] for alert in alerts]),
         "externalURL": "",
         "alerts": alerts,
     }
 
 
 def post(address: str, token: str | None, body: Mapping[str, Any], target: str) -> None:
-    """Post a message, with the token if there is one. Redirects are not followed. Raises  NotDelivered."""
+    """Post a message, with the token if there is one. Redirects are not followed. Raises NotDelivered if that fails."""
     posting.post(address, token, payload(body, target))
 
 
-def _alert(said: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    is_over = MessageCause(said["telling"]).is_of_end
+def _format_alert(alert: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    is_over = MessageCause(alert["telling"]).is_of_end
     labels = {
-        "alertname": f"waterclock_{said['kind']}",
-        "severity": said["severity"],
+        "alertname": f"waterclock_{alert['kind']}",
+        "severity": alert["severity"],
         "project": body["project"],
         "env": body["env"],
-        "table": (said["tables"] or [""])[0],
-        "code": said["code"],
-        "alert": str(said["number"]),
+        "table": (alert["tables"] or [""])[0],
+        "code": alert["code"],
+        "alert": str(alert["number"]),
     }
-    held = ", ".join(f"{name} ({count})" for name, count in said["blocks"].items())
-    annotations = {"summary": said["line"], "description": said["text"], "fix": said["fix"], "blocks": held}
+    blocked = ", ".join(f"{name} ({count})" for name, count in alert["blocks"].items())
+    annotations = {"summary": alert["line"], "description": alert["text"], "fix": alert["fix"], "blocks": blocked}
     return {
         "status": "resolved" if is_over else "firing",
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": {name: value for name, value in annotations.items() if value},
-        "startsAt": said["opened"],
-        "endsAt": said["resolved"] if is_over else _OPEN_END,
+        "startsAt": alert["opened"],
+        "endsAt": alert["resolved"] if is_over else _OPEN_END,
         "generatorURL": "",
-        "fingerprint": said["key"][:16],
+        "fingerprint": alert["key"][:16],
     }
 
 
-def _common(each: list[dict[str, str]]) -> dict[str, str]:
+def _common_items(each: list[dict[str, str]]) -> dict[str, str]:
     if not each:
         return {}
     first, *others = each

@@ -13,7 +13,7 @@ from waterclock.operations.formatting import count_words, local_range, number_wo
 from waterclock.timelabel.label import label_of
 
 _MOST_TABLES = 5
-_MOST_TOLD = 10  # alerts of a message with their full text; further ones have a line each
+_MOST_FULL_TEXTS = 10  # alerts of a message that have their full text; each further alert has one line
 _MOST_LINES = 100
 _VERBS = {
     TroubleKind.DAMAGED: "damaged",
@@ -40,7 +40,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Formats the messages of one project, in the zones of its tables."""
+    """Formats the messages about the alerts of one project, with labels in the zones of its tables."""
 
     project: str
     env: str
@@ -51,26 +51,26 @@ class Words:
         return {
             "title": self._title(message),
             "text": self._text(message, now),
-            "at": _instant(now),
+            "at": _format_instant(now),
             "project": self.project,
             "env": self.env,
-            "alerts": [self._parts(telling, alert, now) for telling, alert in message.alerts],
+            "alerts": [self._alert_fields(cause, alert, now) for cause, alert in message.alerts],
         }
 
     def _title(self, message: Message) -> str:
         if len(message.alerts) == 1:
-            telling, alert = message.alerts[0]
-            return f"[{self.project}] {_MARKS[telling]}{self.line(alert.trouble)}"
-        new = sum(1 for telling, _ in message.alerts if not telling.is_of_end)
+            cause, alert = message.alerts[0]
+            return f"[{self.project}] {_MARKS[cause]}{self.line(alert.trouble)}"
+        new = sum(1 for cause, _ in message.alerts if not cause.is_of_end)
         over = len(message.alerts) - new
-        said = [count_words(new, "alert")] if new else []
-        said += [f"{number_words(over)} resolved"] if over else []
-        return f"[{self.project}] {', '.join(said)}"
+        counts = [count_words(new, "alert")] if new else []
+        counts += [f"{number_words(over)} resolved"] if over else []
+        return f"[{self.project}] {', '.join(counts)}"
 
     def _text(self, message: Message, now: datetime) -> str:
-        texts = [self.full_text(telling, alert, now) for telling, alert in message.alerts[:_MOST_TOLD]]
-        rest = message.alerts[_MOST_TOLD:]
-        lines = [f"{_MARKS[telling]}{self.line(alert.trouble)}" for telling, alert in rest[:_MOST_LINES]]
+        texts = [self.full_text(cause, alert, now) for cause, alert in message.alerts[:_MOST_FULL_TEXTS]]
+        rest = message.alerts[_MOST_FULL_TEXTS:]
+        lines = [f"{_MARKS[cause]}{self.line(alert.trouble)}" for cause, alert in rest[:_MOST_LINES]]
         if more := len(rest) - _MOST_LINES:
             lines += [f"and {number_words(more)} more: `waterclock alerts`"] if more > 0 else []
         return "\n\n".join([*texts, *(["\n".join(lines)] if lines else [])])
@@ -91,24 +91,24 @@ class Words:
             first += f" ({count_words(len(labels), 'batch', 'batches')})"
         return first if len(names) == 1 else f"{first} and {count_words(len(names) - 1, 'more table')}"
 
-    def full_text(self, telling: MessageCause, alert: Alert, now: datetime) -> str:
+    def full_text(self, cause: MessageCause, alert: Alert, now: datetime) -> str:
         """Return the full text of one alert."""
         trouble = alert.trouble
         since = seconds_words(((alert.resolved or now) - alert.opened).total_seconds())
-        lines = [f"{_MARKS[telling]}{self.line(trouble)}"]
+        lines = [f"{_MARKS[cause]}{self.line(trouble)}"]
         lines += [f"why  {trouble.why}"] if trouble.why else []
-        if telling is MessageCause.RESOLVED:
+        if cause is MessageCause.RESOLVED:
             return "\n".join([lines[0], f"It lasted {since}."])
-        if telling is MessageCause.PASSED:
-            return "\n".join([*lines, f"It is over: it was first seen at {_instant(alert.opened)}."])
+        if cause is MessageCause.PASSED:
+            return "\n".join([*lines, f"It is over: it was first seen at {_format_instant(alert.opened)}."])
         lines += [f"fix  {trouble.fix}"] if trouble.fix else []
-        if held := self.blocks(trouble):
-            lines.append(f"holds up  {held}")
+        if blocked := self.blocks(trouble):
+            lines.append(f"holds up  {blocked}")
         owners = {table.about.owner for name in trouble.batches if (table := self.flow.tables.get(name))} - {None}
         lines += [f"owner  {', '.join(sorted(map(str, owners)))}"] if owners else []
         if alert.acknowledged is not None:
             lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
-        if telling is MessageCause.REPEATED:
+        if cause is MessageCause.REPEATED:
             lines.append(f"It has lasted {since}.")
         return "\n".join([*lines, f"`waterclock alerts acknowledge {alert.number} --why '…'` ends its repeats."])
 
@@ -122,11 +122,11 @@ class Words:
         listed += f" and {number_words(more)} more" if more > 0 else ""
         return f"{count_words(sum(trouble.blocks.values()), 'batch', 'batches')} of {listed}"
 
-    def _parts(self, telling: MessageCause, alert: Alert, now: datetime) -> Mapping[str, Any]:
+    def _alert_fields(self, cause: MessageCause, alert: Alert, now: datetime) -> Mapping[str, Any]:
         trouble = alert.trouble
         return {
             "number": alert.number,
-            "telling": str(telling),
+            "telling": str(cause),
             "key": trouble.key,
             "kind": str(trouble.kind),
             "severity": str(trouble.severity),
@@ -136,19 +136,19 @@ class Words:
             "why": trouble.why,
             "fix": trouble.fix,
             "tables": sorted(trouble.batches),
-            "labels": _labels(trouble.batches),
+            "labels": _summarize_labels(trouble.batches),
             "blocks": dict(trouble.blocks),
-            "text": self.full_text(telling, alert, now),
-            "opened": _instant(alert.opened),
-            "resolved": None if alert.resolved is None else _instant(alert.resolved),
+            "text": self.full_text(cause, alert, now),
+            "opened": _format_instant(alert.opened),
+            "resolved": None if alert.resolved is None else _format_instant(alert.resolved),
         }
 
 
 def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
-    """Return the alert of a test message. It is resolved, so that no person is paged."""
-    said = dict.fromkeys(("code", "why", "fix", "key"), "")
-    at = _instant(now)
-    return said | {
+    """Return the alert in a test message. Its state is resolved, so that the target pages no person."""
+    empty = dict.fromkeys(("code", "why", "fix", "key"), "")
+    at = _format_instant(now)
+    return empty | {
         "number": 0,
         "telling": str(MessageCause.PASSED),
         "kind": "test",
@@ -168,7 +168,9 @@ def _format_code(trouble: RootCause) -> str:
     return f" ({trouble.code})" if trouble.code else ""
 
 
-def _labels(batches: Mapping[str, Sequence[datetime] | frozenset[datetime]]) -> Mapping[str, Mapping[str, Any]]:
+def _summarize_labels(
+    batches: Mapping[str, Sequence[datetime] | frozenset[datetime]],
+) -> Mapping[str, Mapping[str, Any]]:
     """Map each table to the number of its labels, the first and the last one."""
     return {
         name: {"count": len(labels), "first": label_of(min(labels)), "last": label_of(max(labels))}
@@ -177,5 +179,5 @@ def _labels(batches: Mapping[str, Sequence[datetime] | frozenset[datetime]]) -> 
     }
 
 
-def _instant(instant: datetime) -> str:
+def _format_instant(instant: datetime) -> str:
     return f"{instant:%Y-%m-%dT%H:%M:%SZ}"

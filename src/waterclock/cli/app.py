@@ -88,15 +88,15 @@ class Commands(TyperGroup):
 
     def main(self, *arguments: Any, **more: Any) -> Any:
         """Run a command line. Report a usage error as JSON if the command line contains --json."""
-        said = more.get("args")
-        if "--json" not in (sys.argv if said is None else said) or not more.get("standalone_mode", True):
+        given = more.get("args")
+        if "--json" not in (sys.argv if given is None else given) or not more.get("standalone_mode", True):
             return super().main(*arguments, **more)
         try:
             code = super().main(*arguments, **more | {"standalone_mode": False})
         except typer.Abort:
             code = ExitCode.FAILED
         except Exception as error:
-            if not _is_usage(error):
+            if not _is_usage_error(error):
                 raise
             from waterclock.cli.views.error_card import usage_json
 
@@ -110,14 +110,14 @@ class Commands(TyperGroup):
                 formatter.write_dl([(each.__name__, _first_line(each)) for each in functions])
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the --help option with the default False, because converting a missing default loads pydantic."""
+        """Return the --help option. Its default is set to False, since converting a missing default loads pydantic."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False
         return option
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command. For a command of another tool, fail with the equivalent command of Waterclock."""
+        """Find the command. For a command of another tool, fail and name the equivalent command of Waterclock."""
         answer = answer_to_command(args[0]) if args and args[0] not in self.commands else None
         if answer is not None:
             ctx.fail(answer)
@@ -135,7 +135,7 @@ class Commands(TyperGroup):
         except (typer.Exit, typer.Abort, KeyboardInterrupt, BrokenPipeError):
             raise
         except Exception as error:
-            if ctx.params.get("traceback") or _is_usage(error):
+            if ctx.params.get("traceback") or _is_usage_error(error):
                 raise
             from waterclock.cli.views.crash import report_defect
 
@@ -152,30 +152,30 @@ class Command(TyperCommand):
             if each.param_type_name == "argument" and each.metavar is not None:
                 each.display_type_rich = lambda ctx: ""  # noqa: ARG005 - signature of Typer
             if "get_runtime_param" not in vars(each):
-                as_said = _PlainArgument(each.type_descriptor.annotation, each.get_runtime_param)
-                each.get_runtime_param = lambda as_said=as_said: as_said
+                plain = _PlainArgument(each.type_descriptor.annotation, each.get_runtime_param)
+                each.get_runtime_param = lambda plain=plain: plain
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments. For an option of another tool, fail with the equivalent option of Waterclock."""
+        """Parse the arguments. For an option of another tool, fail and name the equivalent option of Waterclock."""
         try:
             return list(super().parse_args(ctx, args))
         except Exception as error:
             name = getattr(error, "option_name", None)
-            answer = answer_to_option(name, ctx.info_name) if _is_usage(error) and name else None
+            answer = answer_to_option(name, ctx.info_name) if _is_usage_error(error) and name else None
             if answer is not None:
                 ctx.fail(answer)
             raise
 
 
 class _PlainArgument:
-    """Converts arguments that are strings or paths. Typer would do so with pydantic, which takes 50 ms to load."""
+    """Converts arguments that are strings or paths. Typer would do that with pydantic, which takes 50 ms to load."""
 
     def __init__(self, kind: Any, otherwise: Callable[[], Any]) -> None:
         self._kind, self._otherwise = kind, otherwise
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Convert a value of the command line. Typer converts values other than strings and readable paths."""
+        """Convert a value of the command line. Values other than strings and readable paths are converted by Typer."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if self._kind is str and isinstance(value, str):
@@ -254,7 +254,7 @@ for _functions in COMMANDS.values():
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code. `argv` excludes the program's name; the default is sys.argv."""
+    """Run one command line and return its exit code. `argv` has no program name; the default is that of sys.argv."""
     gc.set_threshold(400_000, 20, 50)  # imports stay in memory: scanning them took a tenth of a short command
     atexit.register(_skip_final_gc)
     if _COMPLETE in os.environ:  # a shell asks for completions
@@ -264,7 +264,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         app(args=None if argv is None else list(argv), prog_name=PROGRAM)
     except SystemExit as end:
-        return _end(end)
+        return _exit_code_of(end)
     return ExitCode.DONE
 
 
@@ -277,7 +277,7 @@ def _skip_final_gc() -> None:
         gc.freeze()
 
 
-def _end(end: SystemExit) -> int:
+def _exit_code_of(end: SystemExit) -> int:
     if isinstance(end.code, int):
         return end.code
     return ExitCode.of_failure(end.code is not None)
@@ -287,6 +287,6 @@ def _first_line(function: Callable[..., None]) -> str:
     return (function.__doc__ or "").strip().partition("\n")[0]
 
 
-def _is_usage(error: Exception) -> bool:
+def _is_usage_error(error: Exception) -> bool:
     """Return whether Typer prints the error itself, as it does for an unknown option or a bad argument."""
     return hasattr(error, "exit_code") and hasattr(error, "show")

@@ -24,7 +24,7 @@ def tables_from(ctx: Any, incomplete: str) -> list[str]:
     with suppress(Exception):
         from waterclock.dpl.declared_names import declared_tables
 
-        found = declared_tables(_folder(ctx), ctx.params.get(_ENVIRONMENT))
+        found = declared_tables(_project_folder(ctx), ctx.params.get(_ENVIRONMENT))
     return [f"{sign}{name}" for name in _plain_names(found, incomplete.removeprefix("+"))]
 
 
@@ -36,7 +36,7 @@ def environments_from(ctx: Any, incomplete: str) -> list[str]:
 
         from waterclock.dpl.project_files import read_project_file
 
-        found = sorted(tomllib.loads(read_project_file(_folder(ctx).resolve()))[_ENVIRONMENT])
+        found = sorted(tomllib.loads(read_project_file(_project_folder(ctx).resolve()))[_ENVIRONMENT])
     return _plain_names(found, incomplete)
 
 
@@ -45,7 +45,7 @@ def _plain_names(names: Iterable[str], start: str) -> list[str]:
     return [name for name in names if name.startswith(start) and _PLAIN.fullmatch(name)]
 
 
-def _folder(ctx: Any) -> Path:
+def _project_folder(ctx: Any) -> Path:
     """Return the project folder from --project, or else the nearest one from the current folder upward."""
-    said = ctx.params.get("project")
-    return Path(said) if said else project_above(Path())
+    given = ctx.params.get("project")
+    return Path(given) if given else project_above(Path())

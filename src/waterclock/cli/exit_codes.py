@@ -11,12 +11,12 @@ class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
-    """An invalid command line. Typer exits with it."""
+    """An invalid command line. Typer uses this code."""
     DUE = 10
     IN_TROUBLE = 11
     """A batch is failed, held or blocked."""
     INTERRUPTED = 130
-    """Ctrl-C. Typer exits with it as well."""
+    """Ctrl-C. Typer uses this code as well."""
 
     @classmethod
     def of_failure(cls, failed: object) -> ExitCode:

@@ -1,4 +1,4 @@
-"""Answers commands and options of dbt, SQLMesh, Dagster and similar tools with their Waterclock equivalents."""
+"""Explains commands and options of dbt, SQLMesh, Dagster and similar tools by their Waterclock equivalents."""
 
 from __future__ import annotations
 

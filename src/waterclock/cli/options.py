@@ -1,4 +1,4 @@
-"""The arguments that several commands share."""
+"""The arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.json import set_project_folder, want_json
 
 
-def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - signature of Typer
+def _set_json(value: bool) -> bool:  # noqa: FBT001 - signature of Typer
     want_json(value=value)
     return value
 
 
-def _project_noted(ctx: typer.Context, param: typer.CallbackParam, folder: Path) -> Path:
+def _set_project(ctx: typer.Context, param: typer.CallbackParam, folder: Path) -> Path:
     source = ctx.get_parameter_source(param.name or "")
     found = folder if source is not None and source.name != "DEFAULT" else project_above(folder)
     set_project_folder(found)
@@ -30,7 +30,7 @@ ProjectDir = Annotated[
         "--project",
         "-p",
         metavar="DIR",
-        callback=_project_noted,
+        callback=_set_project,
         help="The project's folder, with waterclock.toml. Default: this folder, or the nearest one above it.",
     ),
 ]
@@ -45,7 +45,7 @@ Env = Annotated[
         autocompletion=environments_from,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", callback=_json_wanted, help="Print JSON and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", callback=_set_json, help="Print JSON and nothing else.")]
 Now = Annotated[
     str | None,
     typer.Option(

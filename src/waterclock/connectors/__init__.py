@@ -1,1 +1,1 @@
-"""The connectors: systems that data is collected from and delivered to, each behind the protocols of `interface`."""
+"""Connectors read data from external systems and write data to them. Each implements protocols of `interface`."""

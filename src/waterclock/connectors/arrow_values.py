@@ -24,7 +24,7 @@ EPOCH_UNITS: Mapping[str, timedelta] = {
     "microseconds": timedelta(microseconds=1),
 }
 
-_WIDE = Context(prec=76)  # Python's default of 28 digits is less than a DECIMAL has
+_DECIMAL_CONTEXT = Context(prec=76)  # Python's default of 28 digits is less than a DECIMAL has
 _DECIMAL = re.compile(r"(?:decimal|dec|numeric)\s*(?:\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\))?")
 _TEXT = re.compile(r"(?:string|(?:var)?char\s*\(\s*[0-9]+\s*\))")
 _SIMPLE = {
@@ -45,19 +45,19 @@ _SIMPLE = {
 }
 
 
-_TRUTHS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": False, "yes": True, "no": False}
+_BOOLEAN_TEXTS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": False, "yes": True, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How time values are parsed: those without a zone are in `zone`, and numbers count `epoch` units since 1970."""
+    """Rules for parsing time values. A time without a zone is in `zone`; a number counts `epoch` units since 1970."""
 
     zone: str = "UTC"
     epoch: str = "seconds"
 
 
 def arrow_type(type_name: str) -> pa.DataType:
-    """Return the Arrow type of a plain Spark type. Raises  E815 for a nested type and for any other type."""
+    """Return the Arrow type of a scalar Spark type. Raises E815 for a nested or unknown type."""
     import pyarrow as pa
 
     kind = type_name.strip().lower()
@@ -81,7 +81,7 @@ def arrow_type(type_name: str) -> pa.DataType:
 
 
 def is_plain(type_name: str) -> bool:
-    """Return whether `arrow_type` supports a Spark type."""
+    """Return whether a Spark type is a scalar that `arrow_type` supports: no array, struct, map or VARIANT."""
     kind = type_name.strip().lower()
     is_time = kind in ("timestamp", "timestamp_ltz", "timestamp_ntz")
     return is_time or kind in _SIMPLE or bool(_TEXT.fullmatch(kind) or _DECIMAL.fullmatch(kind))
@@ -90,7 +90,7 @@ def is_plain(type_name: str) -> bool:
 def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
     """Convert Python values to an Arrow column of a Spark type.
 
-    Raises  TypeMismatch for the first value that does not fit the type
+    Raises TypeMismatch for the first value that does not fit the type.
     """
     import pyarrow as pa
 
@@ -99,12 +99,12 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
         return read
     convert = _converter(wanted, times)
     if convert is None and pa.types.is_integer(wanted) and any(isinstance(value, float | Decimal) for value in values):
-        convert = _integer  # Arrow would cut the fraction off silently
+        convert = _to_integer  # Arrow would cut the fraction off silently
     if convert is None:
         try:
             return pa.array(values, type=wanted)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            convert = _exact(wanted)
+            convert = _lossless_converter(wanted)
     converted = [None if value is None else _convert_value(convert, value) for value in values]
     try:
         return pa.array(converted, type=wanted)
@@ -113,7 +113,7 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
 
 
 def instant_of(value: object, times: Times) -> datetime | None:
-    """Convert a value to an instant; None if it is not a time."""
+    """Convert a time, date, text or number to an instant in UTC; None if it is not a valid time."""
     try:
         if isinstance(value, datetime):
             return _to_utc(value, times)
@@ -153,13 +153,13 @@ def _convert_with_arrow(values: Sequence[Any], wanted: pa.DataType, times: Times
             return found.cast(wanted) if pa.types.is_integer(found.type) else None
         if not pa.types.is_string(found.type):
             return None
-        read = _cast(found, wanted, times)
+        read = _parse_texts(found, wanted, times)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeMismatch):
         return None
     return read if _is_in_calendar(read) else None
 
 
-def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
+def _parse_texts(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
     import pyarrow as pa
 
     try:
@@ -167,7 +167,7 @@ def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
     except pa.ArrowInvalid:
         if not pa.types.is_timestamp(wanted) or not wanted.tz:
             raise
-        return instants_in(texts.cast(pa.timestamp("us")), times.zone)  # none of them has a zone
+        return instants_in(texts.cast(pa.timestamp("us")), times.zone)  # this cast fails if a text has a zone
 
 
 def _is_in_calendar(read: pa.Array) -> bool:
@@ -181,7 +181,7 @@ def _is_in_calendar(read: pa.Array) -> bool:
 
 
 def _to_utc(value: datetime, times: Times) -> datetime:
-    """Return the instant in UTC. Raises  OverflowError if it is beyond the years 1 to 9999."""
+    """Return the instant in UTC. Raises OverflowError if it is beyond the years 1 to 9999."""
     aware = value if value.tzinfo is not None else value.replace(tzinfo=nominal_zone(times.zone), fold=0)
     return aware.astimezone(UTC)
 
@@ -208,36 +208,36 @@ def _find_refused_value(values: Sequence[Any], converted: Sequence[Any], wanted:
 
 
 def _converter(wanted: pa.DataType, times: Times) -> Callable[[Any], Any] | None:
-    """Return the function that converts each value to the Arrow type; None if Arrow accepts most values unchanged."""
+    """Return the function that converts a value for an Arrow type; None if Arrow accepts most values unchanged."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(wanted):
         if wanted.tz:
             return lambda value: instant_of(value, times)
-        return lambda value: _zoneless(value, times)
+        return lambda value: _to_local_time(value, times)
     if pa.types.is_date32(wanted):
-        return _date
+        return _to_date
     if pa.types.is_decimal(wanted):
-        return lambda value: _decimal(value, wanted.scale)
+        return lambda value: _to_decimal(value, wanted.scale)
     if pa.types.is_boolean(wanted):
-        return _boolean
+        return _to_boolean
     return None
 
 
-def _exact(wanted: pa.DataType) -> Callable[[Any], Any]:
+def _lossless_converter(wanted: pa.DataType) -> Callable[[Any], Any]:
     import pyarrow as pa
 
     if pa.types.is_integer(wanted):
-        return _integer
+        return _to_integer
     if pa.types.is_floating(wanted):
-        return _float
+        return _to_float
     if pa.types.is_binary(wanted):
         return lambda value: value if isinstance(value, bytes) else str(value).encode()
     return lambda value: value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _integer(value: object) -> int:
-    if isinstance(value, str) and "_" in value:  # Python's own notation of a number
+def _to_integer(value: object) -> int:
+    if isinstance(value, str) and "_" in value:  # only Python reads 1_000 as a number
         raise ValueError(value)
     number = int(value) if isinstance(value, str) else Decimal(str(value))
     if number != int(number):
@@ -245,15 +245,15 @@ def _integer(value: object) -> int:
     return int(number)
 
 
-def _float(value: Any) -> float:
-    if isinstance(value, str) and "_" in value:  # Python's own notation of a number
+def _to_float(value: Any) -> float:
+    if isinstance(value, str) and "_" in value:  # only Python reads 1_000 as a number
         raise ValueError(value)
     return float(value)
 
 
-def _decimal(value: object, scale: int) -> Decimal:
+def _to_decimal(value: object, scale: int) -> Decimal:
     exact = Decimal(value) if isinstance(value, int) else Decimal(str(value))
-    rounded = exact.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+    rounded = exact.quantize(Decimal(1).scaleb(-scale), context=_DECIMAL_CONTEXT)
     if isinstance(value, float):  # a binary fraction is inexact anyway
         return rounded
     if rounded != exact or (isinstance(value, str) and "_" in value):
@@ -261,17 +261,17 @@ def _decimal(value: object, scale: int) -> Decimal:
     return rounded
 
 
-def _boolean(value: object) -> bool | None:
-    return _TRUTHS.get(str(value).strip().lower())
+def _to_boolean(value: object) -> bool | None:
+    return _BOOLEAN_TEXTS.get(str(value).strip().lower())
 
 
-def _date(value: object) -> date | None:
+def _to_date(value: object) -> date | None:
     if isinstance(value, str):
         return datetime.fromisoformat(value.strip()).date()
     return value if isinstance(value, date) else None
 
 
-def _zoneless(value: object, times: Times) -> datetime | None:
+def _to_local_time(value: object, times: Times) -> datetime | None:
     if isinstance(value, str):
         parsed = datetime.fromisoformat(value.strip())
         return parsed if parsed.tzinfo is None else None

@@ -21,28 +21,28 @@ DECIMAL = "waterclock-decimal"
 _PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
 MOST_TYPES = 10_000
 """The maximum number of types in a schema, once its named types are expanded."""
-_OWN = frozenset({"__fastavro_parsed", "__named_schemas"})
+_FASTAVRO_MARKS = frozenset({"__fastavro_parsed", "__named_schemas"})
 _SIZES = {"null": 0, "float": 4, "double": 8}
 _MOST_DIGITS = 1_000
-_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_EXACT_CONTEXT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def parse_schema(text: str) -> Any:
-    """Parse an Avro schema with fastavro. Entries that would make fastavro skip the parsing are removed first."""
+    """Parse an Avro schema with fastavro. Marks by which a file could claim that it is already parsed are removed."""
     import fastavro
 
-    return fastavro.parse_schema(json.loads(text, object_hook=_drop_marks))
+    return fastavro.parse_schema(json.loads(text, object_hook=_remove_fastavro_marks))
 
 
-def _drop_marks(read: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in read.items() if key not in _OWN}
+def _remove_fastavro_marks(read: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in read.items() if key not in _FASTAVRO_MARKS}
 
 
 def is_recursive(schema: Any, known: set[str] | None = None) -> bool:
     """Return whether a parsed schema uses a named type within its own definition, so that values have no maximum depth.
 
     `known` are the names of types whose definition is complete.
-    Raises  RecursionError for a schema that is too deep for either reader
+    Raises RecursionError for a schema that is too deep for either reader.
     """
     known = set(_PLAIN) if known is None else known
     if isinstance(schema, str):
@@ -57,7 +57,7 @@ def is_recursive(schema: Any, known: set[str] | None = None) -> bool:
 
 
 def readers_of(*, recursive: bool) -> Any:
-    """Return fastavro's module with the readers of recursive types, or with those of all other types."""
+    """Return fastavro's module of readers: the one in Python for recursive types, the compiled one for all others."""
     from fastavro import _read_py, read
 
     return _read_py if recursive else read
@@ -66,7 +66,7 @@ def readers_of(*, recursive: bool) -> Any:
 def set_decimals(schema: Any) -> None:
     """Replace the decimals of a parsed schema, in place, with a logical type that is read exactly.
 
-    Raises  ValueError for a decimal without a precision, or with a precision or a scale that is not an integer
+    Raises ValueError for a decimal without a precision, or with a precision or a scale that is not an integer.
     """
     from fastavro.logical_readers import LOGICAL_READERS
 
@@ -80,7 +80,7 @@ def _set_decimals(schema: Any) -> None:
             _set_decimals(each)
     elif isinstance(schema, dict):
         if schema.get("logicalType") == DECIMAL:
-            del schema["logicalType"]  # the type's name in the file itself: its precision and scale are not checked
+            del schema["logicalType"]  # a file must not use this name itself: its digits would not be checked
         elif schema.get("logicalType") == "decimal" and schema["type"] in ("bytes", "fixed"):
             digits_of(schema)
             schema["logicalType"] = DECIMAL
@@ -88,7 +88,7 @@ def _set_decimals(schema: Any) -> None:
 
 
 def digits_of(schema: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the precision and the scale of a decimal. Raises  ValueError if one of them is not an integer."""
+    """Return the precision and the scale of a decimal. Raises ValueError if one of them is not an integer."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if type(precision) is not int or type(scale) is not int:
         raise ValueError("the precision or the scale of a decimal is not an integer")
@@ -99,7 +99,7 @@ def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: objec
     """Read an Avro decimal from its bytes, without rounding.
 
     `written` is the type in the writer's schema; `read_as` the one in the reader's, which may have fewer digits.
-    Raises  ValueError for a value that does not fit either type, before long bytes are converted
+    Raises ValueError for a value that does not fit both types. Too many bytes are refused before they are converted.
     """
     precision, scale = digits_of(written or {})
     if len(data) > _MOST_BYTES:
@@ -109,7 +109,7 @@ def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: objec
     if is_long or abs(unscaled) >= _bound_of(min(precision, _MOST_DIGITS)):
         most = f"; at most {_MOST_DIGITS} are read" if precision > _MOST_DIGITS else ""
         raise ValueError(f"a decimal has more digits than its precision of {precision}{most}")
-    value = Decimal(unscaled).scaleb(-scale, _EXACT)
+    value = Decimal(unscaled).scaleb(-scale, _EXACT_CONTEXT)
     if isinstance(read_as, Mapping) and read_as.get("logicalType") == DECIMAL:
         _check_fit(value, *digits_of(read_as))
     return value
@@ -122,8 +122,8 @@ def _without_padding(data: bytes) -> bytes:
 
 
 def _check_fit(value: Decimal, precision: int, scale: int) -> None:
-    """Check that a decimal fits a precision and a scale without rounding. Raises  ValueError."""
-    unscaled = value.scaleb(scale, _EXACT)
+    """Raise ValueError for a decimal that does not fit a precision and a scale without rounding."""
+    unscaled = value.scaleb(scale, _EXACT_CONTEXT)
     if unscaled and (unscaled.adjusted() >= precision or unscaled != unscaled.to_integral_value()):
         raise ValueError(f"the decimal {value} does not fit DECIMAL({precision}, {scale}) of the schema that reads it")
 
@@ -139,8 +139,8 @@ _MOST_BYTES = (_bound_of(_MOST_DIGITS).bit_length() + 7) // 8 + 1
 def least_size(schema: Any, most: int = MOST_TYPES) -> int:
     """Return the minimum number of bytes of an encoded value of a parsed type.
 
-    Raises  ValueError for arrays of items that may have no bytes, and for a type with more than `most` parts without
-            bytes: named types may contain each other, so a short value could become any number of values
+    Raises ValueError for arrays of items that may take no bytes, and for a type with more than `most` values that take
+    no bytes. Otherwise a short input could decode to any number of values.
     """
     return _least_size(schema, {}, most)[0]
 

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 class ChangeRequest:
     """A request for the changes of a unit's rows, from the end of the previous batch to the end of a window.
 
-    `keys` are the columns that identify rows in the table. `since` is the `noted` state of the previous batch, None for
-    the first. `name` returns a new name for a resource at the source, such as a replication slot. It records the name
-    before it returns.
+    `keys` are the columns that identify rows in the table. `since` is `ChangesRead.noted` of the previous batch, None
+    for the first batch. `name` records and returns a new name for a resource at the source, such as a replication slot.
     """
 
     keys: tuple[str, ...]
@@ -35,14 +34,15 @@ class ChangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangesRead:
-    """The changes that were read. The frame also has the columns of `waterclock.flow.changes`.
+    """The changes that a batch read from a source. The frame also has the columns of `waterclock.flow.changes`.
 
-    - `noted` is stored with the batch and passed to the next one; `name` is that of the resource at the source.
-    - `whole_at`: set if the rows are the whole content of the source: the position in the log and the instant at which
-      it was read. All other rows of the table were deleted.
+    - `noted`: the state of the read, which the next batch receives as `ChangeRequest.since`.
+    - `name`: the name of the resource at the source.
+    - `whole_at`: the log position and the instant of a full read; None if only changes were read. Rows of the table
+      that a full read does not contain were deleted.
     - `missing` are columns that some update omits because they did not change, `missing_of_deletes` those that some
       delete omits (`MISSING` lists them row by row).
-    - `has_truncates`: a row without a key means that all rows were deleted.
+    - `has_truncates`: some rows have no key. Each of them means that the source deleted all its rows.
     - `has_moved`: an update changed the key of a row. It is read as a delete of the old key and an insert with the next
       `SEQ`, which may omit the columns `missing`.
     - `said` are messages for the user.
@@ -63,8 +63,8 @@ class ChangesRead:
 class ChangeCollector(Collector, Protocol):
     """A source that keeps a log of the changes of each row (BY CHANGES).
 
-    Reading consumes nothing: after a failed batch, the next read returns the same changes again, and newer ones. The
-    source releases its log only when the read is confirmed, after the commit.
+    A read does not remove changes from the log: after a failed batch, the next read returns the same changes again, and
+    newer ones. The source may remove them once `confirm` is called, after the commit.
     """
 
     def read_changes(
@@ -74,21 +74,21 @@ class ChangeCollector(Collector, Protocol):
 
         For the first batch, read all rows and start to record changes.
 
-        Raises an error if a change since then can no longer be read: no change is skipped.
+        Raises an error if a change since the last batch can no longer be read. No change is skipped.
         """
         ...
 
     def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
-        """Confirm that changes are committed, so that the source can release its log of them.
+        """Confirm that the changes of a read are committed, so that the source can remove them from its log.
 
         May be called again, and after the next read has started.
         """
         ...
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-        """Release the resources with these names at the source, and return the names that no longer have a resource.
+        """Delete the resources with these names at the source, and return the names that no longer have a resource.
 
-        The resource of a running batch is not released. `unit` may no longer be declared.
+        The resource of a running batch is not deleted. The collect of `unit` may have been removed from the flow.
         """
         ...
 

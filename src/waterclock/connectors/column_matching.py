@@ -12,7 +12,7 @@ from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
 
 MOST_COLUMNS = 10_000
-"""The maximum number of columns for a list with `*`. A source may have any number, and a table keeps each of them."""
+"""The maximum number of columns that a column list with `*` collects. The number in a source is not limited."""
 _MOST_LISTED = 50
 
 
@@ -39,21 +39,21 @@ class CollectedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMatch:
-    """The columns to collect from a source (columns that are named first), and those that a closed list leaves out."""
+    """The columns to collect, named ones first, and the source's columns that a list without `*` does not collect."""
 
     taken: tuple[CollectedColumn, ...]
     left_out: tuple[str, ...]
 
 
 def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> ColumnMatch:
-    """Match a column list with the columns of a source.
+    """Match a table's column list with the columns of a source. `where` names the source in errors.
 
     A declared name matches exactly, or else in any case. In a name that a Delta table does not allow, blanks and
     `,;{}()=` are replaced by `_`. A column `timelabel` is never collected: the engine adds its own. Untyped columns are
     STRING, and with ON SCHEMA CHANGE TEXT all columns without a declared type are. With ADD, IGNORE or TEXT, a nullable
     column may be missing in the source.
-    Raises  E805 for declared columns that the source does not have, all of them at once; E808 for two columns of one
-            name; E890 for an open list, if the source has too many columns
+    Raises E805 for all declared columns that the source does not have, E808 for two columns of one name, and E890 for a
+    list with `*` if the source has too many columns.
     """
     if columns.is_open and len(found) > MOST_COLUMNS:
         raise too_many_columns_error(len(found), where)
@@ -64,14 +64,14 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Col
     for column in (column for column in columns.named if column.tells is None):
         _, source = by_lower.pop(column.name.lower(), (None, None))
         if source is not None:
-            taken.append(_take_column(source, column.name, column.type, columns))
+            taken.append(_collected_column(source, column.name, column.type, columns))
         elif not is_optional(column, columns):
             missing.append(column.name)
     if missing:
         raise _missing_columns_error(missing, clean, where)
     rest = [(name, column) for name, column in clean.items() if name.lower() in by_lower]
     if columns.is_open:
-        taken.extend(_take_column(column, name, None, columns) for name, column in rest)
+        taken.extend(_collected_column(column, name, None, columns) for name, column in rest)
         return ColumnMatch(tuple(taken), ())
     return ColumnMatch(tuple(taken), tuple(column.name for _, column in rest))
 
@@ -102,22 +102,25 @@ def type_mismatch_error(taken: CollectedColumn, value: str, where: str) -> Water
 
 
 def map_column_types(found: Iterable[SourceColumn]) -> dict[str, str]:
-    """Map the columns of a source to their types (STRING if it declares none), in its order."""
+    """Map the columns of a source to their types, in the source's order. A column without a type is STRING."""
     return {column.name: column.type or "STRING" for column in found}
 
 
 def is_optional(column: Column, columns: Columns) -> bool:
-    """Return whether a declared column may be missing: it is nullable, and ON SCHEMA CHANGE allows it."""
+    """Return whether a declared column may be missing in the source.
+
+    It may if it is nullable and ON SCHEMA CHANGE allows it, or if an end is declared for the column.
+    """
     if column.ends is not None:
         return True  # the batch checks that it is not missing before its day
     is_needed = column.is_key or column.is_not_null
     return columns.on_change not in {None, OnSchemaChange.FAIL} and not is_needed
 
 
-def _take_column(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> CollectedColumn:
+def _collected_column(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> CollectedColumn:
     is_text = columns.on_change is OnSchemaChange.TEXT and (source.type or "").upper() != "BINARY"
-    said = declared or ("STRING" if is_text else None)
-    return CollectedColumn(source.name, name, said or source.type or "STRING", is_typed=said is not None)
+    fixed_type = declared or ("STRING" if is_text else None)
+    return CollectedColumn(source.name, name, fixed_type or source.type or "STRING", is_typed=fixed_type is not None)
 
 
 def missing_time_column_error(time_column: str, known: Sequence[str], *, where: str) -> WaterclockError:

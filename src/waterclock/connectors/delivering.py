@@ -16,7 +16,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 class DeliveryOutcome(StrEnum):
-    """The outcome of a claim at a destination: delivered, killed, or skipped as older. The first outcome is final."""
+    """The final outcome of a claim: delivered, killed, or skipped because the destination has a newer label (OLDER)."""
 
     DELIVERED = "delivered"
     KILLED = "killed"
@@ -25,12 +25,12 @@ class DeliveryOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One sealed slice of a PUBLISH, to be delivered.
+    """A sealed slice of a PUBLISH that is to be written to its destination.
 
     - `label` is the window's start.
-    - `mode`: with `is_from_partitioned`, or APPEND, the destination has a column `timelabel`. A slice replaces its own
-      label's rows and never a newer label's. Otherwise REPLACE delivers a whole state. MERGE delivers the changes since
-      the previous delivery or, with `is_whole`, the whole state too.
+    - `mode`: for a partitioned table (`is_from_partitioned`) and for APPEND, the destination has a column `timelabel`,
+      and a slice replaces rows of its own label and never those of a newer one. For other tables, REPLACE delivers a
+      whole state, and MERGE the changes since the previous delivery or, with `is_whole`, a whole state too.
     - `deleted_column`: a BOOLEAN column that is TRUE in deleted rows; a MERGE deletes their keys.
     - `label_column`: a text column with the older label to which a row belongs, or NULL. Such rows become visible again
       for keys that this label no longer has.
@@ -64,18 +64,20 @@ class Delivery:
     places: Callable[[Collection[str]], Mapping[str, str]] | None = None
 
     def __post_init__(self) -> None:
-        spelt = {name.lower(): name for name, _ in self.columns}
-        for said in ("keys", "order_by", "per"):
-            object.__setattr__(self, said, tuple(spelt.get(name.lower(), name) for name in getattr(self, said)))
+        spelling = {name.lower(): name for name, _ in self.columns}
+        for attribute in ("keys", "order_by", "per"):
+            object.__setattr__(
+                self, attribute, tuple(spelling.get(name.lower(), name) for name in getattr(self, attribute))
+            )
 
     @property
     def mode_words(self) -> str:
-        """The mode in the form in which the record of deliveries stores it."""
+        """The mode as text for the record of deliveries, followed by `where` if the publish has a REPLACE WHERE."""
         return f"{self.mode.value} where" if self.where else self.mode.value
 
     @property
     def is_by_label(self) -> bool:
-        """True if the destination has a column `timelabel`, which separates the rows of labels."""
+        """True if the destination has a column `timelabel` with the label of each row."""
         return self.is_from_partitioned or self.mode is Mode.APPEND
 
     @property
@@ -86,9 +88,9 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The outcome of one label of a claim at the destination. `is_repeat`: it was recorded before this call.
+    """The outcome of one label of a claim at its destination. The label of a killed claim is empty.
 
-    `rows` is the number of rows written, `deleted` the number of rows deleted. The label of a killed claim is empty.
+    `rows` is the number of rows written, `deleted` that of rows deleted. `is_repeat`: an earlier call recorded it.
     """
 
     claim: int
@@ -100,7 +102,7 @@ class Delivered:
     is_repeat: bool = False
 
     def to_record(self) -> dict[str, Any]:
-        """Return the outcome as values that can be stored as JSON, with `is_repeat` reset."""
+        """Return the outcome as values that can be stored as JSON, with `is_repeat` set to False."""
         return {**asdict(self), "outcome": self.outcome.value, "is_repeat": False}
 
     @classmethod
@@ -111,7 +113,7 @@ class Delivered:
 
 @runtime_checkable
 class Deliverer(Protocol):
-    """A destination with a record of deliveries by (project, claim).
+    """A destination that records the outcome of each claim of each project.
 
     The first outcome that is recorded for a claim is final.
     """
@@ -140,8 +142,8 @@ class Deliverer(Protocol):
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Describe in a short text which part of a claim's delivery the destination has lost; None if it is intact.
 
-        It checks the record of deliveries, and whatever costs the same for a destination of any size: the table, the
-        file, the newest label's rows. The claim is that of the newest label.
+        `claim` delivered the newest label. Only checks whose cost does not grow with the destination are made: of the
+        record of deliveries, of the table or file, and of the newest label's rows.
         """
         ...
 
@@ -157,10 +159,7 @@ class Reachable(Protocol):
 
 @runtime_checkable
 class PartKeeper(Protocol):
-    """A destination with a separate table for each label behind a view.
-
-    A label is dropped without touching other rows.
-    """
+    """A destination that stores each label in a separate table behind a view, so that a label can be dropped alone."""
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
         """Return the labels that have a table, in order."""

@@ -1,4 +1,4 @@
-"""Raises errors for Python packages that a connector needs and that are not installed."""
+"""Checks that the Python packages that connectors need are installed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from waterclock.flow.capabilities import Capabilities
 
 
 def missing_library_error(files: str, package: str, extra: str, *, is_of_workers: bool) -> WaterclockError:
-    """Build the error for a package that is not installed and that reads or writes `files`, a kind of file.
+    """Build the error for a missing package that reads or writes a kind of files, such as Excel.
 
-    `is_of_workers`: Spark's workers need the package too.
+    `is_of_workers`: the package must be installed on the machines of Spark's workers too.
     """
     fix = install_extra(extra)
     return WaterclockError(
@@ -26,7 +26,7 @@ def missing_library_error(files: str, package: str, extra: str, *, is_of_workers
 def require_driver(capabilities: Capabilities, connection: str, where: str | None = None) -> None:
     """Import the driver of a connection. `where` is the place of the connection's declaration.
 
-    Raises  E825, with the command that installs it.
+    Raises E825 with an install command if the driver is not installed.
     """
     driver = capabilities.driver
     if driver is None:

@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 class Setting:
     """The arguments with which a connection is opened.
 
-    `options` are the options of the connection, with every secret resolved. Relative paths start at `folder`, the
-    project's folder. `archive` is the storage's folder for original files: a connection stores its own below
-    `archive/<name>`. The options of a `Unit` that is passed to a collector or deliverer have their secrets resolved
-    too.
+    `options` are the options of the connection. Relative paths start at `folder`, the project's folder. `archive` is
+    the storage's folder for original files, in which a connection uses the subfolder `archive/<name>`. Secrets are
+    resolved, here and in the options of each `Unit` that is passed to a collector or deliverer.
     """
 
     name: str
@@ -66,8 +65,8 @@ class Positions:
     `parts` maps each partition to its first position and its end (exclusive). For example: `{"0": (120, 180)}`. `of`
     identifies the log itself, so that another log of the same name is detected. Positions are numbers or texts that
     JSON can represent. Only the connector knows their order, and they do not count rows. A partition without new rows
-    is listed with an empty range. `gone`: the ranges that the source had already deleted when the range was determined,
-    if a user declared that the collect continues without them.
+    is listed with an empty range. `gone`: ranges that the source had deleted before they were read, and that a user has
+    declared to skip.
     """
 
     of: str
@@ -90,12 +89,12 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One complete item that arrived, such as a file.
+    """One complete item that arrived, such as a file or a range of a log.
 
-    Manifests list it by `name`, which never changes; `path` may change. `stamp` is its arrival time. If it is in the
-    future, the item is not collected yet. `is_archived`: it was moved to the archive. An item that a manifest lists and
-    that is not archived was left behind by a crash, and is archived again. `positions`: the range, if the item is a
-    range of a log. `changed`: the file's last modification when it was listed.
+    Manifests list it by `name`, which never changes; `path` may change. `stamp` is its arrival time. An item with a
+    future stamp is not collected yet. `is_archived`: it was moved to the archive. If a crash prevents that after the
+    commit, the item is archived later. `positions` is the range of a log. `changed` is a file's modification time when
+    it was listed.
     """
 
     name: str
@@ -109,7 +108,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A file or item that is skipped and reported. `problem` is a short fixed phrase, `detail` explains it to users."""
+    """A report about an item that is skipped. `problem` is a short fixed phrase, `detail` explains it to users."""
 
     path: str
     problem: str
@@ -128,9 +127,8 @@ class Listing:
 class WindowRequest:
     """The windows to read, and the column that assigns rows to them.
 
-    `windows` ascend and include past windows of a LOOKBACK. `slack`: how long after a window's end its rows may still
-    arrive, in a source that stores rows by arrival (the cadence's DELAY plus LOOKBACK). A source that is queried by
-    data time does not need it.
+    `windows` ascend and include past windows of a LOOKBACK. `slack` is for sources that store rows by arrival: how long
+    after the end of a window its rows may still arrive (DELAY plus LOOKBACK).
     """
 
     time_column: str
@@ -140,9 +138,9 @@ class WindowRequest:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The state of a source, recorded as JSON by a change scan: `of_all` for all scanned windows, `of_window` for one.
+    """The state of a source at a change scan, as JSON: `of_all` is common to all windows, `of_window` is for one.
 
-    It is stored with the batch that scanned and is passed back unchanged. Only the connector can interpret it.
+    The engine stores it and passes it to the next scan unchanged. Only the connector can interpret it.
     """
 
     of_all: Any
@@ -151,7 +149,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """A request to find out which windows changed.
+    """A request to find the windows whose rows changed since the last scan.
 
     `windows` ascend. `marks` are the states that the last scan recorded, by window start. A window without a mark was
     not scanned before: its current state is recorded, and no change is reported for it. `change_column` is the column
@@ -190,19 +188,18 @@ class Collected:
     """The result of reading a source: a Spark frame that is not evaluated yet, and facts about the source.
 
     - `frame` has the requested columns and, except for a snapshot, the STRING column `timelabel`.
-    - `set_aside` returns counts of rows that belong to no window, by reason. It may wait for the action that evaluates
+    - `set_aside` counts the rows that belong to no window, by reason. It may wait for the action that evaluates
       `frame`, so call it after that action.
-    - `left_out` are columns of the source that a closed list does not name.
+    - `left_out` are columns of the source that are not collected, because a column list without `*` does not name them.
     - `source` describes the source in the manifest.
     - `is_empty`: there are certainly no rows, so no action evaluates the frame.
     - `close` releases the resources that the read keeps open at the source. It is always called, even twice.
     - `seen` are all columns of the source, collected or not, with their Spark types (STRING if the source declares
-      none). `seen_by_label` has those of each label, where the source keeps old columns with old rows.
-    - `may_lack`: the rows are objects in which any field may be missing. A column of the table that no row of a batch
-      has is NULL.
-    - `notes` tell the user of a run how the source was read. Each is shown once in a run.
+      none). `seen_by_label` has those of each label, if labels can have different columns.
+    - `may_lack`: rows are objects in which any field may be missing, so a missing column is NULL and no error.
+    - `notes` are messages to the user about the read. Each is shown once in a run.
     - `before_commit` is called after the frame is evaluated and before the commit. It raises an error if the data that
-      was read differs from the listing, and discards what was stored for a retry.
+      was read differs from the listing, and discards data that was stored for a retry.
     - `values` maps a column, in lower case, to the SQL that parses its text. It has the columns whose invalid values
       are quarantined.
     """
@@ -223,12 +220,12 @@ class Collected:
 
 @runtime_checkable
 class Collector(Protocol):
-    """The methods that every source has. Other protocols define the ways to collect; a source supports some of them."""
+    """The methods of every source. The other protocols are ways to collect, of which a source supports some."""
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the source's clock, or None if it has none.
+        """Return the current time of the source's clock; None if it has no clock.
 
-        A window may be read once the clock has reached its end.
+        A window may be read once this time has reached its end.
         """
         ...
 
@@ -237,7 +234,7 @@ class Collector(Protocol):
         ...
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Translate an error that occurred while a frame of this collector was evaluated; None for another cause."""
+        """Translate an error that Spark raised when it evaluated a collected frame; None for causes outside of it."""
         ...
 
 
@@ -269,7 +266,7 @@ class ItemReader(Collector, Protocol):
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read the items of each label, by the start of its window, into one frame, usually in one scan."""
+        """Read items of several labels into one frame, usually in one scan. `items` is keyed by the window's start."""
         ...
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
@@ -294,9 +291,8 @@ class PositionCollector(ItemReader, Protocol):
         """Return the range from `reached` to the current end of the log; None if the log has nothing new.
 
         Each partition continues at its end in `reached`; a new partition is read from its beginning. Without `reached`
-        the range starts at the beginning of the log, or as an option declares, such as at `first`: the start of the
-        first window. Raises an error if the next positions no longer exist: none are skipped unless an option declares
-        it.
+        the range starts at the beginning of the log, or where an option declares, such as at `first`, the start of the
+        first window. Raises an error if the next positions no longer exist, unless an option declares to skip them.
         """
         ...
 
@@ -335,7 +331,7 @@ class Sealing(ArrivalCollector, Protocol):
         """Seal the data from before `now` into items.
 
         Return the instant, at most `now`, up to which all data has arrived.
-        Only a Sealing source has a clock with side effects, so commands that only show state must not call this.
+        Commands that only show state must not call this, as it stores data.
         """
         ...
 
@@ -367,8 +363,8 @@ class Looking(Collector, Protocol):
     ) -> ChangedWindows:
         """Find the windows that changed, as of one moment, without collecting rows.
 
-        A batch that reads a window after the scan finds at least the rows that the scan saw. `spark` is called only
-        if it is needed. The cost grows with the changes, in bounded memory.
+        A batch that reads a window after the scan finds at least the rows that the scan saw. `spark` is called only if
+        Spark is needed. The time grows with the number of changes; the memory is bounded.
         """
         ...
 
@@ -382,8 +378,8 @@ class SnapshotCollector(Collector, Protocol):
     ) -> Collected:
         """Read the whole content of the source, as of one moment.
 
-        A source that keeps earlier states returns its content at `now`, so that a replay of the past does not see
-        the future. Other sources, and all sources without `now`, return their current content.
+        A source that stores earlier states returns its content at `now`, so that a replay of a past day reads the rows
+        of that day. Other sources, and all sources without `now`, return their current content.
         """
         ...
 
@@ -392,9 +388,9 @@ class SnapshotCollector(Collector, Protocol):
 class EachRequest:
     """The requests of a FOR EACH by window. Each distinct row of the columns `parameters` is requested once.
 
-    `table` is the collecting table, under whose name responses are stored. `done`: windows that the table already
-    contains. Their stored responses are used again, and only new rows are requested. `is_anew`: all rows are requested
-    again.
+    Responses are stored under the name of the collecting `table`. `rows` has the rows of each window. For the windows
+    `done`, which the table already contains, stored responses are used again and only new rows are requested.
+    `is_anew`: all rows are requested again.
     """
 
     table: str
@@ -435,12 +431,12 @@ class LinkedCollector(Collector, Protocol):
     def place(self) -> ProjectPlace:
         """Return the location of the other project, from files on this machine.
 
-        Raises  E833 and E838 if it cannot be found.
+        Raises E833 or E838 if it cannot be found.
         """
         ...
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return the progress of the table. If it cannot be read, `problem` has the reason, and no error is raised."""
+        """Return the table's progress. If it cannot be read, `LinkFacts.problem` has the reason; no error is raised."""
         ...
 
     def contents(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[str]:

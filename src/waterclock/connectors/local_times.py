@@ -24,7 +24,7 @@ _MICROS = 1_000_000
 
 
 def instants_in(local: pa.Array, zone: str) -> pa.Array:
-    """Convert an Arrow column of local times of a zone to instants, as `instants_of`; NULL stays NULL."""
+    """Convert an Arrow column of local times of a zone to instants, as `instants_of` does; NULL stays NULL."""
     import pyarrow as pa
 
     is_known = local.is_valid()
@@ -39,7 +39,7 @@ def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64
     The result is that of `resolve_local`: a time in a repeated hour is in the first one, and a skipped time is shifted
     by the length of the gap.
     Cost: some milliseconds for each year that occurs, once per process; then some nanoseconds for each time.
-    Raises  TypeMismatch for a time whose instant is not between the years 1 and 9999
+    Raises TypeMismatch for a time whose instant is not between the years 1 and 9999.
     """
     import numpy as np
 
@@ -65,28 +65,28 @@ def _offsets_in(year: int, zone: str) -> tuple[tuple[int, ...], tuple[int, ...]]
     occurrence, and a skipped time is shifted forward.
     """
     rules = nominal_zone(zone)
-    at = _seconds(datetime(year - 1, 12, 30, tzinfo=UTC) if year > 1 else datetime(1, 1, 3, tzinfo=UTC))
-    end = _seconds(datetime(year + 1, 1, 3, tzinfo=UTC) if year < 9999 else datetime(9999, 12, 29, tzinfo=UTC))
-    bounds, offsets = [], [_offset(at, rules)]
+    at = _epoch_seconds(datetime(year - 1, 12, 30, tzinfo=UTC) if year > 1 else datetime(1, 1, 3, tzinfo=UTC))
+    end = _epoch_seconds(datetime(year + 1, 1, 3, tzinfo=UTC) if year < 9999 else datetime(9999, 12, 29, tzinfo=UTC))
+    bounds, offsets = [], [_offset_at(at, rules)]
     while at < end:
         after = min(at + _STEP, end)
-        offset = _offset(after, rules)
+        offset = _offset_at(after, rules)
         if offset != offsets[-1]:
             low, high = at, after
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (middle, high) if _offset(middle, rules) == offsets[-1] else (low, middle)
+                low, high = (middle, high) if _offset_at(middle, rules) == offsets[-1] else (low, middle)
             bounds.append((high + max(offsets[-1], offset)) * _MICROS)
             offsets.append(offset)
         at = after
     return tuple(bounds), tuple(offset * _MICROS for offset in offsets)
 
 
-def _offset(at: int, rules: tzinfo) -> int:
+def _offset_at(at: int, rules: tzinfo) -> int:
     """Return a zone's offset at an instant, both in seconds."""
     offset = (EPOCH + timedelta(seconds=at)).astimezone(rules).utcoffset()
     return 0 if offset is None else offset // timedelta(seconds=1)
 
 
-def _seconds(at: datetime) -> int:
+def _epoch_seconds(at: datetime) -> int:
     return (at - EPOCH) // timedelta(seconds=1)

@@ -54,7 +54,7 @@ def parse_nested_type(type_text: str) -> exp.DataType:
     return exp.DataType.build(_FIELD_NAME.sub(r"`\1`", type_text), dialect="spark")
 
 
-def _fields(value: str, kind: exp.DataType) -> Iterator[tuple[str, exp.DataType, str]]:
+def _struct_fields(value: str, kind: exp.DataType) -> Iterator[tuple[str, exp.DataType, str]]:
     """Yield the name, the type and the SQL of each field of a struct."""
     for field in kind.expressions:
         yield field.name, field.args["kind"], f"{value}.{quote_name(field.name)}"
@@ -74,7 +74,7 @@ def _mismatch_sql(value: str, kind: exp.DataType, depth: int) -> str:
         return f"({value} IS NOT NULL AND {_narrow_sql(value, kind, depth)} IS NULL)"
     item = f"each{depth}"
     if kind.this is exp.DataType.Type.STRUCT:
-        parts = [_mismatch_sql(inner, of, depth) for _, of, inner in _fields(value, kind) if _has_decimal(of)]
+        parts = [_mismatch_sql(inner, of, depth) for _, of, inner in _struct_fields(value, kind) if _has_decimal(of)]
         return f"({' OR '.join(parts)})"
     lists = [value] if kind.this is exp.DataType.Type.ARRAY else [f"map_keys({value})", f"map_values({value})"]
     parts = [
@@ -92,7 +92,9 @@ def _narrow_sql(value: str, kind: exp.DataType, depth: int) -> str:
     if not _has_decimal(kind):
         return value
     if kind.this is exp.DataType.Type.STRUCT:
-        fields = [f"{_narrow_sql(inner, of, depth)} AS {quote_name(name)}" for name, of, inner in _fields(value, kind)]
+        fields = [
+            f"{_narrow_sql(inner, of, depth)} AS {quote_name(name)}" for name, of, inner in _struct_fields(value, kind)
+        ]
         return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
     item = f"each{depth}"
     if kind.this is exp.DataType.Type.ARRAY:

@@ -33,9 +33,9 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 def connector(type_name: str) -> Connector:
     """Return the connector of a type.
 
-    Raises  E801 for an unknown type, E802 if a connector cannot be loaded or two packages register the type
+    Raises E801 for an unknown type, E802 if a connector cannot be loaded or two packages register the type.
     """
-    points = _points()
+    points = _entry_points()
     if type_name not in points:
         raise WaterclockError(
             "E801",
@@ -43,7 +43,7 @@ def connector(type_name: str) -> Connector:
             why=f"the types are {', '.join(sorted(points))}; packages with the entry point {GROUP} add others",
             fix=did_you_mean(type_name, points),
         )
-    return _load(points[type_name])
+    return _load_connector(points[type_name])
 
 
 def capabilities() -> Mapping[str, Capabilities]:
@@ -51,11 +51,11 @@ def capabilities() -> Mapping[str, Capabilities]:
 
     Every connector's module is imported. None of them imports anything heavy.
     """
-    return {name: _load(point).capabilities for name, point in sorted(_points().items())}
+    return {name: _load_connector(point).capabilities for name, point in sorted(_entry_points().items())}
 
 
 @cache
-def _points() -> Mapping[str, EntryPoint]:
+def _entry_points() -> Mapping[str, EntryPoint]:
     points = {name: EntryPoint(name=name, value=value, group=GROUP) for name, value in BUILT_IN.items()}
     for point in entry_points(group=GROUP):
         known = points.setdefault(point.name, point)
@@ -70,7 +70,7 @@ def _points() -> Mapping[str, EntryPoint]:
 
 
 @cache
-def _load(point: EntryPoint) -> Connector:
+def _load_connector(point: EntryPoint) -> Connector:
     try:
         loaded: Connector = point.load()
     except (ImportError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Finds Spark's metadata column, which has the file of each row, even if the files have a column of the same name."""
+"""Adds Spark's column `_metadata`, which has the file of each row, even if the files have a column of that name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 METADATA = "_metadata"
-_SHOWN = "_waterclock_metadata"
+_RENAMED_METADATA = "_waterclock_metadata"
 
 
 def show_metadata(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, str]:
@@ -19,4 +19,4 @@ def show_metadata(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, st
     """
     if all(name.lower() != METADATA for name in names):
         return frame, METADATA
-    return frame.withColumn(_SHOWN, frame.metadataColumn(METADATA)), _SHOWN
+    return frame.withColumn(_RENAMED_METADATA, frame.metadataColumn(METADATA)), _RENAMED_METADATA

@@ -1,4 +1,4 @@
-"""Reads sealed slices for delivery, in batches of limited size, and converts their values to plain ones."""
+"""Reads sealed slices for delivery in batches of limited size, and converts their values to common types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH_ROWS = 20_000
 def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the named columns of Parquet files, at most `BATCH_ROWS` rows at a time.
 
-    Raises  E822 for unreadable files.
+    Raises E822 for unreadable files.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -34,9 +34,9 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
     for path in files:
         try:
             with pq.ParquetFile(readable(path)) as file:
-                lacking = [name for name in names if name not in file.schema_arrow.names]
-                if lacking:
-                    raise _unreadable_slice_error(path, f"it has no column {', '.join(lacking)}")
+                missing = [name for name in names if name not in file.schema_arrow.names]
+                if missing:
+                    raise _unreadable_slice_error(path, f"it has no column {', '.join(missing)}")
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(names)):
                     yield batch.select(list(names))
         except (OSError, pa.ArrowInvalid) as error:
@@ -44,7 +44,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
 
 def stored_type(spark_type: str) -> pa.DataType:
-    """Return the Arrow type in which a slice stores a Spark type. Raises  E815 if there is none, as for VARIANT."""
+    """Return the Arrow type in which a slice stores a Spark type. Raises E815 if there is none, as for VARIANT."""
     if is_plain(spark_type):
         return arrow_type(spark_type)
     # its parser takes long to import, and `check` imports this module
@@ -67,7 +67,7 @@ def _nested_type(kind: exp.DataType) -> pa.DataType:
 
 
 def add_timelabel(batches: Iterator[pa.RecordBatch], label: str) -> Iterator[pa.RecordBatch]:
-    """Add the column `timelabel` after the columns of each batch."""
+    """Add the column `timelabel` with the value `label` after the columns of each batch."""
     import pyarrow as pa
 
     for batch in batches:
@@ -118,11 +118,11 @@ def _time_texts(column: pa.Array) -> pa.Array:
 
 
 def plain_text(value: Any) -> str:
-    """Encode a value as JSON: instants in UTC with a Z, decimals and NaN or infinity as text, bytes in base64."""
+    """Encode a value as JSON text: instants in UTC with a Z; decimals, NaN and infinity as texts; bytes in base64."""
     try:
         return _ENCODER.encode(value)
     except ValueError:
-        return json.dumps(without_nan(value), default=_plain, ensure_ascii=False)
+        return json.dumps(without_nan(value), default=_json_default, ensure_ascii=False)
 
 
 def base64_text(value: bytes) -> str:
@@ -139,7 +139,7 @@ def instant_text(value: datetime) -> str:
     return zoneless.isoformat(sep=" ")
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     if isinstance(value, datetime):
         return instant_text(value) + ("Z" if value.tzinfo else "")
     if isinstance(value, date):
@@ -151,8 +151,8 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-# json.dumps creates one for each call, which costs a quarter of the time for a small row
-_ENCODER = json.JSONEncoder(default=_plain, ensure_ascii=False, allow_nan=False)
+# one encoder for all calls: json.dumps would create one for each, in a quarter of the time for a small row
+_ENCODER = json.JSONEncoder(default=_json_default, ensure_ascii=False, allow_nan=False)
 
 
 def without_nan(value: object) -> object:

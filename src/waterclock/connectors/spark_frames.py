@@ -38,7 +38,7 @@ def read_if_few(
 ) -> list[pa.RecordBatch] | None:
     """Read all batches if they are small enough; return None as soon as they exceed the limits.
 
-    `came` is a counter of the rows that the source sent, for batches that omit some of these.
+    `came[0]` is the number of rows that the source has sent, which may be more than the batches contain.
     """
     read: list[pa.RecordBatch] = []
     rows = size = 0
@@ -76,11 +76,11 @@ def read_by_workers(
     read: Callable[[Part], Iterator[pa.RecordBatch]],
     fields: Sequence[tuple[str, str]],
 ) -> DataFrame:
-    """Return a frame with the rows of all parts.
+    """Return a frame with the rows of all parts. Each part is read by one Spark task with `read`.
 
-    Each part is read by one Spark task with `read`; `fields` are the columns. `fields` are names with Spark types. All
-    parts are read each time the frame is evaluated, and not before. `read` and the parts are pickled. A Waterclock
-    error in a worker is returned inside Spark's error (`worker_errors.decode_error`).
+    `fields` are the names and Spark types of the columns. All parts are read each time the frame is evaluated, and not
+    before. `read` and the parts are pickled. A Waterclock error in a worker is contained in Spark's error
+    (`worker_errors.decode_error`).
     """
 
     def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

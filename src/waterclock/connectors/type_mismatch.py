@@ -14,7 +14,7 @@ FIRST_MICROS, LAST_MICROS = (
 
 
 class TypeMismatch(ValueError):
-    """A value does not fit its column's type. `value` is that value."""
+    """Raised for a value that does not fit its column's type. `value` is that value."""
 
     def __init__(self, value: object) -> None:
         super().__init__(value)

@@ -21,24 +21,26 @@ TIME = "_waterclock_time"
 NO_TIME = "rows without a data time"
 UNREADABLE_TIME = "rows whose data time cannot be read"
 
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()/:@&=+$,;")
+_UNESCAPED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()/:@&=+$,;")
 
 
 def assign_windows(
-    frame: DataFrame, windows: Sequence[Window], abroad: Sequence[str]
+    frame: DataFrame, windows: Sequence[Window], uncounted: Sequence[str]
 ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
     """Keep only the rows of the windows, and replace the columns `TIME` and `FILE_KEY` by the label.
 
-    Return the frame, and a function that counts rows without a data time. The files `abroad` have an arrival stamp in
-    other windows. Their rows are not counted, so a file that several batches read counts once. The count is collected
-    while the frame is evaluated: call the function after that.
+    Return the frame, and a function that counts rows without a data time. Rows of the files `uncounted` are not
+    counted: batches of other windows, in which these files arrived, count them. The count is collected while the frame
+    is evaluated, so call the function after that.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
     observation = Observation()
-    is_home = f"{FILE_KEY} NOT IN ({', '.join(sql_text(file_key_of(path)) for path in abroad)})" if abroad else "TRUE"
-    counted = sf.expr(f"count_if({TIME} IS NULL AND {is_home})").alias("rows")
+    is_counted = (
+        f"{FILE_KEY} NOT IN ({', '.join(sql_text(file_key_of(path)) for path in uncounted)})" if uncounted else "TRUE"
+    )
+    counted = sf.expr(f"count_if({TIME} IS NULL AND {is_counted})").alias("rows")
     start, end = literal(windows[0].start), literal(windows[-1].end)
     kept = frame.observe(observation, counted).where(f"{TIME} >= {start} AND {TIME} < {end}")
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
@@ -55,7 +57,7 @@ def assign_windows(
 
 
 def file_key_of(path: str) -> str:
-    """Return the value of the column `FILE_KEY` in the rows of a file."""
+    """Return a file's value in the column `FILE_KEY`: its URI, without `file:` if it is on this machine."""
     uri = file_uri_of(path)
     return uri if is_remote(path) else uri.removeprefix("file:").lstrip("/")
 
@@ -67,7 +69,7 @@ def file_key_sql(path: str) -> str:
 
 def file_uri_of(path: str) -> str:
     """Return a file's path as Spark writes it: percent-encoded, and as a `file:` URI if it is on this machine."""
-    encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
+    encoded = "".join(sign if sign in _UNESCAPED or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
     return encoded if is_remote(path) else f"file:{encoded}"
 
 
@@ -95,7 +97,7 @@ def instant(value: str, type_name: str, zone: str) -> str:
 
     Values without a zone are in `zone`; a text may have its own offset. The result is NULL for a text that is not a
     time.
-    Raises  E815 for a type that is not a time
+    Raises E815 for a type that is not a time.
     """
     kind = type_name.lower()
     if kind == "timestamp":

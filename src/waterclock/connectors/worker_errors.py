@@ -16,7 +16,7 @@ _MARK = "waterclock-error:"
 def encode_errors() -> Iterator[None]:
     """Convert a Waterclock error in the block to an error whose text contains all its fields.
 
-    Only the text of an error reaches the driver.
+    This is necessary because only the text of a worker's error reaches the driver.
     """
     try:
         yield

@@ -26,14 +26,16 @@ from waterclock.flow.watermarks import mark_of
 
 _FILE = "query"
 HELD = "_held"
-"""Suffix of a table's name that selects the rows of its held batches."""
+"""The suffix of a table's name by which queries read the rows of its held batches."""
+STATUS_SCHEMA = "waterclock."
+"""Prefix of the names of the status tables, such as `waterclock.batches`. A query by a restricted person has none."""
 _ANSWERS_DIFFER = "E215"  # an ad hoc query runs once, so it may read the current time
 
 
 def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -> Query:
     """Parse an ad hoc query of a flow's tables and views; it may also read the tables in `status_tables`.
 
-    Raises  ProjectErrors with all errors of the query, each with its position in the text
+    Raises ProjectErrors with all errors of the query and their positions in the text.
     """
     source = SourceText(_FILE, text.rstrip().removesuffix(";"))
     statements, errors = statements_of(source)
@@ -53,11 +55,13 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     errors.extend(_refused_calls(statements[0].tokens, source))
     errors.extend(_keyed_calls(statements[0].tokens, source, flow))
     errors.extend(_keyed_views(found, flow))
-    errors.extend(_windows(found, source))
+    errors.extend(_refused_values(found, source))
     errors.extend(_flat_views(found, flow))
     shown = tables_by_view(flow)
     known = {*flow.tables, *flow.views, *status_tables, *shown}
-    errors.extend(_unknown(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known))
+    errors.extend(
+        _refused_table_error(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known)
+    )
     if errors:
         raise ProjectErrors(errors)
     hiding = compute_hiding(
@@ -84,7 +88,7 @@ def tables_of(query: Query) -> tuple[str, ...]:
 
 
 def _find_hidden_columns(name: str, flow: Flow, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the HIDDEN columns of a table; `name` may also be its view with open windows, or its held rows."""
+    """Return the HIDDEN columns of a table, given its name, or that of its `_view` or `_held` table."""
     of = name if name in flow.tables else shown.get(name, name.removesuffix(HELD))
     return flow.tables[of].hidden_columns if of in flow.tables and name not in flow.views else ()
 
@@ -98,7 +102,7 @@ def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> Table
     view = flow.views.get(table.name)
     if view is None:
         of = shown.get(table.name) if table.name not in flow.tables else None
-        # a table that keeps no open windows is its own view
+        # without a companion table for open windows, the view is the table
         return TableReference(
             *at, read=Read(of if of is not None and open_windows_table(flow, of) is None else table.name)
         )
@@ -106,7 +110,7 @@ def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> Table
     return TableReference(*at, view=view.query, view_columns=columns)
 
 
-def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
+def _refused_table_error(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
     if table.mark:
         return table.span.refuse(
             "E216",
@@ -125,6 +129,12 @@ def _unknown(table: FoundTable, flow: Flow, known: Collection[str]) -> Watercloc
         )
     if table.name in flow.tables:
         raise AssertionError(table.name)
+    if table.name.startswith(STATUS_SCHEMA) and not any(name.startswith(STATUS_SCHEMA) for name in known):
+        return table.span.refuse(
+            "E946", f"{table.name} is not granted",
+            why="the tables of this schema list the batches and errors of all tables",
+            fix="ask an administrator to run the query",
+        )  # fmt: skip
     now = next((name for name, it in flow.tables.items() if it.was == table.name), None)
     fix = f"it was renamed: write {now}" if now else nearest_table(table.name, known)
     return table.span.refuse("E213", f"unknown table {table.name}", fix=fix)
@@ -144,7 +154,7 @@ def _flat_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
 
 
 def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[WaterclockError]:
-    """Yield an error for each call that can run code or open files, and for each one qualified with a schema."""
+    """Yield an error for each call that can run code or open files, or that is qualified with a schema."""
     for index, (token, following) in enumerate(pairwise(tokens)):
         if following.token_type is not TokenType.L_PAREN or token.token_type in STRINGS:
             continue
@@ -165,7 +175,7 @@ def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[Wate
 
 
 def _keyed_calls(tokens: Sequence[Token], source: SourceText, flow: Flow) -> Iterator[WaterclockError]:
-    """Yield an error for each call of a function with a key, also by a function of the flow."""
+    """Yield an error for each call of a function that needs a secret key, directly or through another function."""
     for name, token in find_calls(tokens, {**FUNCTIONS, **flow.functions}):
         keyed = _find_keyed([f"{name}(x)"], flow)
         if keyed is not None:
@@ -174,7 +184,7 @@ def _keyed_calls(tokens: Sequence[Token], source: SourceText, flow: Flow) -> Ite
 
 
 def _keyed_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
-    """Yield an error for each view whose query calls a function with a key."""
+    """Yield an error for each view whose query calls a function that needs a secret key."""
     for table in found.tables:
         view = flow.views.get(table.name)
         keyed = _find_keyed(_texts_of(view.query), flow) if view is not None else None
@@ -183,7 +193,7 @@ def _keyed_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
 
 
 def _find_keyed(texts: Iterable[str], flow: Flow) -> str | None:
-    """Return the name of a function with a key that SQL texts call, directly or through functions of the flow."""
+    """Return a function that needs a secret key and that SQL texts call, directly or through the flow's functions."""
     called = called_functions({**FUNCTIONS, **flow.functions}, texts)
     return next((function.name for function in called if function.name in KEYED), None)
 
@@ -205,7 +215,7 @@ def _keyed_error(span: Span, what: str, made_of: str) -> WaterclockError:
     )
 
 
-def _windows(found: QueryNames, source: SourceText) -> Iterator[WaterclockError]:
+def _refused_values(found: QueryNames, source: SourceText) -> Iterator[WaterclockError]:
     for value in found.values:
         yield source.span(value.start, value.end).refuse(
             "E216",

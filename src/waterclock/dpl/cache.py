@@ -1,8 +1,8 @@
-"""Caches large compiled projects in the user's cache folder, and loads them while none of their inputs has changed.
+"""Caches large compiled projects in the user's cache folder, and loads them if their inputs have not changed.
 
-The cache key is a digest of everything that compiling depends on except the statements: this code, the project file,
-the environment and the capabilities of the connectors. An entry also stores the patterns of the project's files and a
-digest of their contents. Entries that are damaged, belong to another user or were written by other code are ignored.
+The cache key is a digest of this code, the project file, the environment and the capabilities of the connectors. An
+entry also stores the patterns of the project's files and a digest of their contents. Entries that are damaged, belong
+to another user or were written by other code are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SOURCES = ("dpl", "files", "flow", "masking", "permissions", "secrets", "tempor
 
 @dataclass(frozen=True, slots=True)
 class CachedProject:
-    """A cached project: the patterns of its files, the digest of their texts, and the project without these texts."""
+    """A cache entry: the patterns of a project's files, a digest of their texts, and the project without the texts."""
 
     patterns: tuple[str, ...]
     sources: bytes
@@ -50,14 +50,14 @@ def digest_of(sources: Mapping[str, str]) -> bytes:
 def _digest(parts: Iterable[str]) -> bytes:
     digest = hashlib.sha256()
     for part in parts:
-        said = part.encode()
-        digest.update(len(said).to_bytes(8))
-        digest.update(said)
+        data = part.encode()
+        digest.update(len(data).to_bytes(8))
+        digest.update(data)
     return digest.digest()
 
 
 def read_cached_project(root: Path, env: str, key: bytes) -> CachedProject | None:
-    """Return the cached project of a root and environment; None if there is none with this `key`."""
+    """Return the cached project of a root and environment; None if it is not cached with this `key`."""
     with suppress(Exception):  # if the cached file cannot be read, the project is compiled from its files
         with _path(root, env).open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.getuid() or file.read(len(key)) != key:
@@ -68,7 +68,7 @@ def read_cached_project(root: Path, env: str, key: bytes) -> CachedProject | Non
 
 
 def write_cached_project(root: Path, env: str, key: bytes, kept: CachedProject, tables: int) -> None:
-    """Write a project of at least 100 tables to the cache, in place of its older entry; errors are ignored."""
+    """Write a project of at least 100 tables to the cache, and replace its older entry. Errors are ignored."""
     if tables < _WORTH_IT:
         return
     with suppress(Exception):
@@ -92,7 +92,7 @@ def _path(root: Path, env: str) -> Path:
 
 
 def _code() -> Iterator[str]:
-    """Yield texts that identify this code: the Python version, and the files of Waterclock, sqlglot and pydantic."""
+    """Yield texts that identify the running code: Python's version, and files of Waterclock, sqlglot, pydantic."""
     yield sys.version
     ours = Path(__file__).parents[1]
     files = [*ours.glob("*.py"), *(file for folder in _SOURCES for file in (ours / folder).rglob("*.py"))]

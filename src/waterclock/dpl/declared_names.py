@@ -1,4 +1,4 @@
-"""Finds the names of a project's tables in the text of its files, without executing any of them."""
+"""Finds the names of a project's tables in the texts of its files, without running Python files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _CALLS = frozenset({"collect", "transform", "publish", "stateful"})
 
 
 def declared_tables(root: Path, env: str | None) -> list[str]:
-    """Return the sorted names of the tables of a project.
+    """Return the sorted names of the tables of a project, except names that Python files compute.
 
-    Names that Python files compute are not included.
-    Raises  E930 for a project that another user can change; ProjectErrors if its files cannot be parsed
+    Raises E930 if another user can change the project, and ProjectErrors if its files cannot be parsed.
     """
     root = root.resolve()
     config, errors = read_config(read_project_file(root), env=env)
@@ -51,5 +50,5 @@ def _names_in_python(text: str) -> Iterator[str]:
         called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         if called not in _CALLS:
             continue
-        said = [*node.args[:1], *(word.value for word in node.keywords if word.arg in ("name", "state"))]
-        yield from (each.value for each in said if isinstance(each, ast.Constant) and isinstance(each.value, str))
+        values = [*node.args[:1], *(word.value for word in node.keywords if word.arg in ("name", "state"))]
+        yield from (each.value for each in values if isinstance(each, ast.Constant) and isinstance(each.value, str))

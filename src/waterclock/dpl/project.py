@@ -38,7 +38,7 @@ _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]
 
 @dataclass(frozen=True, slots=True)
 class SparkDeclaration:
-    """The Spark settings of an environment; each value in `confs` is a text or the name of a secret."""
+    """The Spark settings of an environment; each value in `confs` is a text or a reference to a secret."""
 
     master: str | None = None
     connect: str | None = None
@@ -52,8 +52,8 @@ class SparkDeclaration:
 class Project:
     """A loaded project: its flow and its settings for one environment.
 
-    `storage` and `ledger` are absolute paths if they are local. A ledger whose URL is a secret is resolved when it is
-    opened. `publish` is True only if the environment sets it; otherwise a publish is staged and delivers nothing.
+    `storage` and `ledger` are absolute paths if they are local; a secret with the ledger's URL is read when the ledger
+    is opened. `publish` is True if the environment delivers to destinations; otherwise publishes are staged only.
     """
 
     root: Path
@@ -77,7 +77,7 @@ class Project:
 
     @property
     def work_folder(self) -> Path:
-        """This machine's own folder: the storage, or `.waterclock/<env>` in the project for a remote storage."""
+        """The local folder for working files: the storage, or `.waterclock/<env>` in the project if it is remote."""
         return self.root / WORK / self.env if is_remote(self.storage) else Path(self.storage)
 
     def locate_error(self, place: Place, error: WaterclockError) -> WaterclockError:
@@ -100,9 +100,9 @@ def load_project(
 ) -> Project:
     """Read and check the project in the folder `root`.
 
-    `env` takes precedence over WATERCLOCK_ENV, and that over the project file. `known` are columns and types as the
-    last run recorded them.
-    Raises  ProjectErrors with all errors of the project, sorted by position
+    `env` takes precedence over the variable WATERCLOCK_ENV, which takes precedence over the project file. `known` are
+    the columns and types that the last run recorded.
+    Raises ProjectErrors with all errors of the project, sorted by position.
     """
     project, errors = check_project(root, env=env, capabilities=capabilities, known=known)
     if errors or project is None:
@@ -135,7 +135,7 @@ def check_project(
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Disable the garbage collector: loading a project leaves almost no garbage, and scans take a third of the time."""
+    """Disable the garbage collector, whose scans take a third of the time of loading and find almost no garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -183,7 +183,7 @@ def _load_cached(root: Path, env: str, key: bytes) -> Project | None:
 
 
 def _secrets_of(project: Project) -> Iterator[str]:
-    """Yield the names of the secrets that must exist: of the ledger, of connections, and of OpenLineage if it is on."""
+    """Yield the names of the secrets that loading requires: those of the ledger, connections and active OpenLineage."""
     options = (value for each in project.flow.connections.values() for value in each.options.values())
     sink = project.openlineage
     lineage = (sink.url, sink.token) if sink.is_on else ()
@@ -207,7 +207,7 @@ def _read_without_cache(
     errors += written_setting_errors(config)
     sources, wrong = read_sources(root, config.files)
     errors += wrong or ([] if sources else [_no_statements_error(config)])
-    if not sources:  # without statements, all further errors would only be consequences
+    if not sources:  # without statements, all further errors would only follow from this one
         return None, (), errors
     flow = _compile(root, config, sources, capabilities, known, errors)
     errors += shared_variable_errors(config, flow.connections.values() if flow is not None else ())
@@ -240,7 +240,7 @@ def _compile(
 ) -> Flow | None:
     from waterclock.dpl.resolve.compile import compile_flow
 
-    statements = list(_statements(root, config, sources, errors))
+    statements = list(_read_statements(root, config, sources, errors))
     unread = len(errors)
     flow = compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
     if unread:  # a table is not unknown because its statement could not be parsed
@@ -285,22 +285,22 @@ def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:
     return storage, _ledger(root, config.env, config.environment.ledger, storage)
 
 
-def _spark(said: SparkSection) -> SparkDeclaration:
+def _spark(section: SparkSection) -> SparkDeclaration:
     return SparkDeclaration(
-        said.master, said.connect, said.memory, said.python, tuple(said.packages), _texts(said.confs)
+        section.master, section.connect, section.memory, section.python, tuple(section.packages), _texts(section.confs)
     )
 
 
-def _texts(said: Mapping[str, str | float | SecretSetting]) -> dict[str, str | Secret]:
-    """Return settings with their values as texts, and secrets as references."""
+def _texts(settings: Mapping[str, str | float | SecretSetting]) -> dict[str, str | Secret]:
+    """Return settings with each value as a text, or as a reference if it is a secret."""
     return {
         name: option_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
-        for name, value in said.items()
+        for name, value in settings.items()
     }
 
 
 def _resolve_location(root: Path, location: str) -> str:
-    """Return a URL unchanged, and a local path relative to the project's root as an absolute one."""
+    """Return a URL unchanged, and a local path as an absolute one; relative paths are below the project's root."""
     return location if is_remote(location) else str(root / location)
 
 
@@ -322,7 +322,7 @@ def _check_storage_path(storage: str, config: Config) -> list[WaterclockError]:
 
 
 def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
-    """Return errors for a URL of an unknown store, and for options that the store does not have."""
+    """Return errors for a storage URL of an unknown object store, and for options that the store does not have."""
     try:
         bucket_of(storage)
     except WaterclockError as error:
@@ -335,7 +335,7 @@ def _unreachable(storage: str, config: Config) -> list[WaterclockError]:
 
 
 def _check_folder_options(config: Config) -> list[WaterclockError]:
-    """Return an error for storage options of a storage that is a local folder."""
+    """Return an error for `storage_options` if the storage is a local folder."""
     if not config.environment.storage_options:
         return []
     return [
@@ -352,22 +352,22 @@ def _check_ledger_secret(root: Path, config: Config) -> list[WaterclockError]:
     """Return an error for a ledger whose URL is a secret that cannot be resolved."""
     from waterclock.dpl.resolve.secret_places import secret_places
 
-    said, secrets = config.environment.ledger, Secrets.of(secret_places(root, config))
-    if said is None or isinstance(said, str) or secrets.has(said.secret):
+    declared, secrets = config.environment.ledger, Secrets.of(secret_places(root, config))
+    if declared is None or isinstance(declared, str) or secrets.has(declared.secret):
         return []
-    return [config.place(("env", config.env, "ledger")).locate_error(secrets.unresolved_error(said.secret))]
+    return [config.place(("env", config.env, "ledger")).locate_error(secrets.unresolved_error(declared.secret))]
 
 
-def _ledger(root: Path, env: str, said: str | SecretSetting | None, storage: str) -> str | Secret:
-    if said is None:
+def _ledger(root: Path, env: str, location: str | SecretSetting | None, storage: str) -> str | Secret:
+    if location is None:
         folder = root / WORK / env if is_remote(storage) else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"
-    if not isinstance(said, str):
-        return Secret(said.secret)
+    if not isinstance(location, str):
+        return Secret(location.secret)
     prefix = "sqlite:///"
-    if said.startswith(prefix) and not said.startswith(prefix + "/"):
-        return f"{prefix}{root / said.removeprefix(prefix)}"
-    return said
+    if location.startswith(prefix) and not location.startswith(prefix + "/"):
+        return f"{prefix}{root / location.removeprefix(prefix)}"
+    return location
 
 
 def _no_statements_error(config: Config) -> WaterclockError:
@@ -379,7 +379,7 @@ def _no_statements_error(config: Config) -> WaterclockError:
     )
 
 
-def _statements(
+def _read_statements(
     root: Path, config: Config, sources: Mapping[str, str], errors: list[WaterclockError]
 ) -> Iterator[Statement]:
     from waterclock.dpl.syntax.parser import parse_text
@@ -387,15 +387,15 @@ def _statements(
 
     for name, text in sources.items():
         if name.endswith(".py"):
-            found, wrong = _python(root / name, root, config)
+            found, wrong = _read_python(root / name, root, config)
         else:
             found, wrong = parse_text(SourceText(name, text), variables=config.variables)
         errors.extend(wrong)
         yield from found
 
 
-def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
-    """Read the statements of a Python file. `waterclock.dpl.python` is imported only here, because that takes time."""
+def _read_python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
+    """Read the statements of a Python file. `waterclock.dpl.python` is imported only if needed, because it is slow."""
     from waterclock.dpl.python.statements import load_python
 
     return load_python(path, root=root, variables=config.variables)
@@ -404,10 +404,10 @@ def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], li
 def _sort_errors(errors: list[WaterclockError]) -> tuple[WaterclockError, ...]:
     """Sort errors by file, line and column, and drop duplicates."""
     unique = {(error.code, error.where, error.what): error for error in errors}
-    return tuple(sorted(unique.values(), key=_position))
+    return tuple(sorted(unique.values(), key=_sort_key))
 
 
-def _position(error: WaterclockError) -> tuple[str, int, int, str]:
+def _sort_key(error: WaterclockError) -> tuple[str, int, int, str]:
     file, _, rest = (error.where or "").partition(":")
     line, _, column = rest.partition(":")
     return file, int(line) if line.isdigit() else 0, int(column) if column.isdigit() else 0, error.code

@@ -11,7 +11,7 @@ from waterclock.permissions.project_trust import read_trusted_file, require_trus
 
 
 def read_project_file(root: Path) -> str:
-    """Return the text of waterclock.toml. Raises  E930 if another user can change it; UnicodeDecodeError; OSError."""
+    """Return the text of waterclock.toml. Raises E930 if another user can change it, UnicodeDecodeError and OSError."""
     require_trusted_folder(root)
     return read_trusted_file(root / FILE, root).decode("utf-8-sig")
 
@@ -38,7 +38,7 @@ def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], l
 
 
 def _find_files(root: Path, pattern: str, errors: list[WaterclockError]) -> list[Path]:
-    """Return the files that a pattern matches; add an error for an invalid pattern, or for a name without a file."""
+    """Return the files that a pattern matches; add an error for an invalid pattern, or for a name of a missing file."""
     try:
         found = [path for path in root.glob(pattern) if path.is_file()]
     except (ValueError, NotImplementedError):

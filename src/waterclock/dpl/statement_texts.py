@@ -11,8 +11,8 @@ from waterclock.flow.declarations import Flow
 def statement_texts(flow: Flow, sources: Mapping[str, str]) -> dict[str, str]:
     """Map each table to the text of its statement.
 
-    `sources`: the texts of the project's files by their names. A statement ends before the comments and decorators of
-    the next one. Statements that share a line get the whole line each.
+    `sources` maps the names of the project's files to their texts. A statement ends before the comments and decorators
+    of the next one. If several statements share a line, each gets the whole line.
     """
     places = [each.place for each in flow.tables.values()]
     places += [each.place for each in flow.views.values()]
@@ -37,7 +37,7 @@ def _trim_trailing_comments(lines: list[str]) -> str:
 
 
 def _begin_of_remark(lines: list[str], end: int) -> int:
-    """Return the first line of the blank line, comment or decorator that ends at line `end`; `end` if there is none."""
+    """Return the index of the first line of the blank, comment or decorator that ends before line `end`; else `end`."""
     line = lines[end - 1].strip()
     if not line or line.startswith(("--", "#", "@")):
         return end - 1

@@ -36,7 +36,7 @@ ACCESS: Mapping[str, Code] = {
     ),
     "E946": Code(
         "not granted",
-        "The person does not see all of a table, and this page, function or road would show more than is granted. "
+        "The person does not see all of a table, and this page or function would show more than is granted. "
         "Queries of the tables that are granted stay possible.",
     ),
     "E947": Code(

@@ -1,4 +1,4 @@
-"""Error codes of connectors: of logs that are read by position, and of each connector."""
+"""Error codes of connectors: those of all sources that are read as logs, and those of single connectors."""
 
 from __future__ import annotations
 

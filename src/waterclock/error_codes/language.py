@@ -1,4 +1,4 @@
-"""Defines the error codes of the language, the project file and its Python, with their explanations."""
+"""Error codes of the language (DPL), of the project file, and of declarations in Python."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ LANGUAGE: Mapping[str, Code] = {
     ),
     "E208": Code(
         "feature not available yet",
-        "The feature is part of the language, but this release does not support it. It is refused, so that it is never "
-        "ignored silently.",
+        "The feature is part of the language, but this release does not support it. Using it is an error, so that it "
+        "is never ignored silently.",
     ),
     "E209": Code(
         "syntax of another tool",

@@ -1,4 +1,4 @@
-"""Error codes of SQL that cannot be checked, and of queries that are refused or stopped."""
+"""Error codes of SQL that cannot be checked, and of ad hoc queries that are refused or stopped."""
 
 from __future__ import annotations
 

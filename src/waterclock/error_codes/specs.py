@@ -1,4 +1,4 @@
-"""Error codes of specifications by example."""
+"""Error codes of specifications by example, the `*.feature` files of a project."""
 
 from __future__ import annotations
 

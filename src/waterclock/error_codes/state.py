@@ -1,4 +1,4 @@
-"""Error codes of state that one window passes to the next: watermarks, reads of past windows, rules in Python."""
+"""Error codes of watermarks, of reads of past windows, and of stateful Python functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error codes of data at rest: the ledger, the storage, and the systems that are collected from and published to."""
+"""Error codes of the ledger, the storage, and the systems that are collected from and published to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error codes of deadlines and of metrics of lag."""
+"""Error codes of deadlines, and of metrics for lag."""
 
 from __future__ import annotations
 

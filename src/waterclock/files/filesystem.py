@@ -44,7 +44,7 @@ class FileInfo:
 
 
 def entry_path(folder: str | Path, *parts: str) -> Path:
-    """Return the path of an entry below a folder; for an object store a UPath. Raises  E607 for an unsupported URL."""
+    """Return the path of an entry below a folder; for an object store a UPath. Raises E607 for an unsupported URL."""
     store = store_of(folder)
     if store is None:
         return Path(folder, *parts)
@@ -101,7 +101,7 @@ def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def stat_file(path: str | Path) -> FileInfo:
-    """Return a file's name, size and last modification. Raises  FileNotFoundError if it does not exist."""
+    """Return a file's name, size and last modification. Raises FileNotFoundError if it does not exist."""
     store = store_of(path)
     if store is None:
         stat = os.stat(path)  # noqa: PTH116 - tens of thousands of Paths
@@ -128,18 +128,18 @@ def is_folder(path: Path) -> bool:
 
 
 def read_bytes(path: str | Path, most: int = objects.MOST_BYTES) -> bytes:
-    """Return the content of a file, with one request. Raises  FileNotFoundError; E609 above `most` bytes."""
+    """Return the content of a file. Raises FileNotFoundError, and E609 for an object of more than `most` bytes."""
     store = store_of(path)
     return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path), most)
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file. Raises  FileNotFoundError if it does not exist."""
+    """Return the text of a UTF-8 file. Raises FileNotFoundError if it does not exist."""
     return read_bytes(path).decode()
 
 
 def read_json(path: str | Path) -> dict[str, Any] | None:
-    """Return the object in a JSON file; None if there is no file."""
+    """Parse a JSON file that contains one object; None if there is no file."""
     try:
         read: dict[str, Any] = json.loads(read_text(path))
     except FileNotFoundError:
@@ -166,18 +166,18 @@ def put_if_absent(path: Path, text: str, *, is_flushed: bool = False) -> bool:
     store = store_of(path)
     if store is not None:
         return objects.put_if_absent(store, _key(store, path), text.encode())
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with beside.open("w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             if is_flushed:
                 file.flush()
                 os.fsync(file.fileno())
-        os.link(beside, path)
+        os.link(temporary, path)
     except FileExistsError:
         return False
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     if is_flushed:
         flush_folder(path.parent)
     return True
@@ -190,12 +190,12 @@ def replace_text(path: Path, text: str) -> None:
         with objects.written_object(store, _key(store, path)) as file:
             file.write(text.encode())
         return
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:
@@ -275,33 +275,33 @@ def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) 
 
     In an object store the modification time is that of the copy. An unknown `size` is requested from the store. If the
     source is replaced while it is copied, the copy starts over.
-    Raises  FileNotFoundError if the file does not exist; E807 if it is replaced during each attempt
+    Raises FileNotFoundError if the file does not exist; E807 if it is replaced during each attempt.
     """
     store, target_store = store_of(path), store_of(target)
     if store is None and target_store is None:
-        return _link(Path(path), target)
+        return _link_or_copy(Path(path), target)
     if store is not None and store is target_store:
         size = stat_file(path).size if size is None else size
         return objects.copy_if_absent(store, _key(store, path), _key(store, target), size)
     for _ in range(_TRIES - 1):
         try:
-            return _copy_between(path, target, target_store)
+            return _put_between_stores(path, target, target_store)
         except WaterclockError as error:
             if error.code != "E807":
                 raise
-    return _copy_between(path, target, target_store)
+    return _put_between_stores(path, target, target_store)
 
 
-def _copy_between(path: str | Path, target: Path, store: Store | None) -> bool:
+def _put_between_stores(path: str | Path, target: Path, store: Store | None) -> bool:
     if store is None:
-        return _copy(path, target)
+        return _copy_if_absent(path, target)
     with open_for_reading(path) as source:
         size = source.seek(0, os.SEEK_END)  # the size of the content that is read, not of a listing
         source.seek(0)
         return objects.put_file_if_absent(store, _key(store, target), source, size)
 
 
-def _link(path: Path, target: Path) -> bool:
+def _link_or_copy(path: Path, target: Path) -> bool:
     try:
         os.link(path, target)
     except FileExistsError:
@@ -309,51 +309,51 @@ def _link(path: Path, target: Path) -> bool:
     except FileNotFoundError:
         raise
     except OSError:  # another file system, or one without hard links
-        return _copy(path, target)
+        return _copy_if_absent(path, target)
     return True
 
 
 def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
-    """Copy an open local file to a new file of this user, with its times. Return False if the target exists.
+    """Copy an open local file and its modification time to a new file of this user. Return False if the target exists.
 
     The copy is flushed to disk before this returns. Processes that can still write to the source cannot change the
     copy.
     """
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
-        with os.fdopen(create_private_file(aside), "wb") as sink:
+        with os.fdopen(create_private_file(temporary), "wb") as sink:
             shutil.copyfileobj(source, sink, _CHUNK)
             sink.flush()
             changed = os.fstat(source.fileno()).st_mtime_ns
             os.utime(sink.fileno(), ns=(changed, changed))
             os.fsync(sink.fileno())
-        os.link(aside, target)
+        os.link(temporary, target)
     except FileExistsError:
         return False
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     flush_folder(target.parent)
     return True
 
 
-def _copy(path: str | Path, target: Path) -> bool:
+def _copy_if_absent(path: str | Path, target: Path) -> bool:
     found = stat_file(path)
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
-        with open_for_reading(path) as source, open_for_writing(aside) as sink:
+        with open_for_reading(path) as source, open_for_writing(temporary) as sink:
             objects.copy_content(source, sink, found.size, str(path))
         changed = found.changed.timestamp()
-        os.utime(aside, (changed, changed))
+        os.utime(temporary, (changed, changed))
         if target.exists():
             return False
-        aside.rename(target)
+        temporary.rename(target)
         return True
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def is_same_content(one: str | Path, other: str | Path) -> bool:
-    """Return whether two files have the same content. Raises  FileNotFoundError if one does not exist."""
+    """Return whether two files have the same content. Raises FileNotFoundError if one does not exist."""
     if not is_remote(one) and not is_remote(other):
         filecmp.clear_cache()  # it would reuse an earlier result for files of equal size and modification time
         return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)
@@ -369,20 +369,20 @@ def is_same_content(one: str | Path, other: str | Path) -> bool:
 def names_in(folder: Path, begin: str) -> list[str]:
     """Return the names in a folder that start with `begin`, in no order; empty if the folder does not exist.
 
-    Cost: a listing; in an object store a request for each thousand of these names
+    Cost: a listing; in an object store a request for each thousand objects below the folder with such a name.
     """
     store = store_of(folder)
     if store is not None:
         found = objects.objects_below(store, _key(store, folder), begin)
         return list(dict.fromkeys(path.partition("/")[0] for path, _ in found))
     try:
-        return [name for name in os.listdir(folder) if name.startswith(begin)]  # noqa: PTH208 - texts are all
+        return [name for name in os.listdir(folder) if name.startswith(begin)]  # noqa: PTH208 - only names are needed
     except FileNotFoundError:
         return []
 
 
 def names_below(folder: Path) -> Iterator[str]:
-    """Yield the relative paths of all files below a folder; on this machine, those of folders as well."""
+    """Yield the relative paths of all files below a folder, and on this machine also those of its subfolders."""
     if is_remote(folder):
         yield from (file.path for file in files_below(folder))
         return
@@ -410,7 +410,7 @@ def map_each(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) 
 def files_below(folder: Path, begin: str = "") -> Iterator[FileInfo]:
     """Yield all files below a folder whose relative paths start with `begin`; nothing if the folder does not exist.
 
-    Cost: a listing of each folder; in an object store a request for a thousand files.
+    Cost: a listing of each folder; in an object store a request for each thousand files.
     """
     store = store_of(folder)
     if store is not None:

@@ -1,6 +1,6 @@
 """Treats objects of a store as files: lists, reads, writes and copies them.
 
-Errors of a store are raised as by `object_stores.translate_store_errors`; a missing object is a FileNotFoundError.
+`object_stores.translate_store_errors` converts errors of a store. A missing object raises FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -26,32 +26,31 @@ _T = TypeVar("_T")
 MOST_BYTES = 256 * 1024 * 1024
 """The maximum size of an object that is read into memory as a whole, unless the caller sets another one."""
 # a request takes as long as reading a mebibyte: a smaller read is not worth one
-_BUFFER = 1024 * 1024
-_PART = 8 * 1024 * 1024
+_BUFFER_BYTES = 1024 * 1024
+_PART_BYTES = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
 _MOST_TRIES, _PAUSE = 5, 0.2
 _LISTING_SECONDS = 300  # for a thousand objects, or all folders of a folder
-_COPIED_SOON = 1024**3  # copies above this size get a longer timeout
-_COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through this machine
+_QUICK_COPY_BYTES = 1024**3  # copies above this size get a longer timeout
+_S3_COPY_BYTES = 5 * 1024**3  # as one part; bigger objects are copied through this machine
 
 
 def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
     """Open an object for reading. All reads are of the same content: each response must have the first one's ETag.
 
-    Raises  FileNotFoundError where it is missing; at the first read if its size is given
-            E807 at a read after the object was replaced, or if it does not have the given size; transient
-            E609 at a read whose response is incomplete, transient
-    Cost    a request for its size, and one for each mebibyte that is read, or for each larger read
+    Raises FileNotFoundError if the object is missing; with a given `size`, the first read raises it. A read raises E807
+    (transient) if the object was replaced or has another size, and E609 (transient) if the response is incomplete.
+    Cost: a request for the size, if it is not given, and one for each mebibyte that is read, or for each larger read.
     """
-    return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key, size), _BUFFER))
+    return cast("IO[bytes]", io.BufferedReader(_RangeReader(store, key, size), _BUFFER_BYTES))
 
 
 @contextmanager
 def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
-    """Write an object. It exists after the block has ended without an error, and then completely.
+    """Open an object for writing. The complete object is created once the block has ended without an error.
 
-    Some parts of 8 MB are buffered in memory. Closing the file within the block does nothing.
+    A few parts of 8 MB are buffered in memory. Closing the file within the block does nothing.
     """
     import obstore
 
@@ -59,10 +58,10 @@ def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
     # an error in the block leaves the upload unfinished, so that no object is created
     with (
         translate_store_errors(where),
-        obstore.open_writer(store.objects, key, buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE) as to,
+        obstore.open_writer(store.objects, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE) as to,
     ):
-        parts = _Parts(to)
-        file = io.BufferedWriter(parts, _BUFFER)
+        parts = _PartWriter(to)
+        file = io.BufferedWriter(parts, _BUFFER_BYTES)
         try:
             yield file
             if not file.closed:
@@ -101,7 +100,7 @@ def is_there(store: Store, key: str) -> bool:
 
 
 def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
-    """Return the content of an object. Raises  E609 above `most` bytes; transient for an incomplete response."""
+    """Return the content of an object. Raises E609 above `most` bytes, and (transient) for an incomplete response."""
     import obstore
 
     where = f"{store.bucket}/{key}"
@@ -110,18 +109,18 @@ def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
         size = found.meta["size"]
         if size > most:
             raise wrong_response_error(where, f"its response announces {size} bytes, and the limit is {most}")
-        return bytes(_body_of(found, size, where))
+        return bytes(_read_body(found, size, where))
 
 
-def _body_of(found: GetResult, length: int, where: str) -> bytearray:
+def _read_body(found: GetResult, length: int, where: str) -> bytearray:
     """Return the body of a response, which must have `length` bytes.
 
     It is read in pieces, because obstore allocates the announced length of a whole body at once, and ends the process
     if it cannot. A body can also be longer than announced.
-    Raises  E609 for another length, transient
+    Raises E609 (transient) for another length.
     """
     body = bytearray()
-    for piece in found.stream(_BUFFER):
+    for piece in found.stream(_BUFFER_BYTES):
         body += piece
         if len(body) > length:
             break
@@ -162,7 +161,7 @@ def _retry_conditional_put(put: Callable[[], object]) -> None:
 
 
 def remove(store: Store, keys: Sequence[str]) -> None:
-    """Remove those of the objects that exist."""
+    """Remove objects. Missing ones are ignored."""
     import obstore
 
     with translate_store_errors(store.bucket):
@@ -177,59 +176,62 @@ def remove(store: Store, keys: Sequence[str]) -> None:
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
-    """Yield the relative path and metadata of a folder's objects whose path starts with `begin`. Raises  E609."""
+    """Yield the relative path and metadata of a folder's objects whose relative path starts with `begin`.
+
+    Raises E609 if the store fails or its listing is invalid.
+    """
     head = f"{key}/" if key else ""
     after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
     with translate_store_errors(f"{store.bucket}/{key}"):
-        for chunk in _chunks_of(store, key, f"{head}{after}" if after else None):
+        for chunk in _list_chunks(store, key, f"{head}{after}" if after else None):
             for each in chunk:
                 if not each["path"].startswith(head):
                     continue  # the marker of the folder itself, which Hadoop and the web consoles of stores create
                 path = each["path"].removeprefix(head)
                 if path.startswith(begin):
                     yield path, each
-                elif path > begin and not (store.scheme == "abfss" and _is_folder_apart(path, begin)):
+                elif path > begin and not (store.scheme == "abfss" and _differs_by_slash(path, begin)):
                     return
 
 
-def _is_folder_apart(path: str, begin: str) -> bool:
-    """Return whether a path has a slash where it first differs from `begin`, as Azure sorts `a/x` before `a-b`."""
+def _differs_by_slash(path: str, begin: str) -> bool:
+    """Return whether a path has a slash where it first differs from `begin`: Azure sorts `a/x` before `a-b`."""
     return next((own == "/" for own, other in zip(path, begin, strict=False) if own != other), False)
 
 
-def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
+def _list_chunks(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
     """Yield the objects of a folder in chunks. Raise an error if the listing repeats itself.
 
-    A store names the page that follows, and obstore requests it whatever its name is. So a store that repeats a name
-    would be listed for ever. Each chunk must sort after the one before it. Azure sorts folders differently: there the
-    first objects of chunks 1, 2, 4, 8 and so on are compared with all later objects, which detects every cycle.
+    Each page names the next one, and obstore requests any name. So a store that repeats a name would be listed forever.
+    Therefore each chunk must sort after the one before it. Azure sorts folders differently: there the first objects of
+    chunks 1, 2, 4, 8 and so on are compared with all later objects, which detects every cycle.
     """
     import obstore
 
     where = f"{store.bucket}/{key}"
     is_sorted = store.scheme != "abfss"
-    highest, number, kept_until = "", 0, 1
-    kept: ObjectMeta | None = None
-    begun = {} if offset is None else {"offset": offset}
-    chunks = obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **begun)
+    highest, number, next_checkpoint = "", 0, 1
+    checkpoint: ObjectMeta | None = None
+    offset_option = {} if offset is None else {"offset": offset}
+    chunks = obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **offset_option)
     while chunk := _next_chunk(chunks, where):
         first, last = chunk[0]["path"], max(each["path"] for each in chunk)
         marker = f"{first}/"  # as the marker of a folder is sorted; obstore returns its path without the slash
         if is_sorted and marker <= highest:
             raise wrong_response_error(where, f"its listing repeats itself: {first} comes after {highest}")
-        if not is_sorted and kept is not None and kept in chunk:
-            raise wrong_response_error(where, f"its listing repeats itself: {kept['path']} comes twice")
+        if not is_sorted and checkpoint is not None and checkpoint in chunk:
+            raise wrong_response_error(where, f"its listing repeats itself: {checkpoint['path']} comes twice")
         highest = last if last > highest else marker
         number += 1
-        if number == kept_until:
-            kept, kept_until = chunk[0], 2 * kept_until
+        if number == next_checkpoint:
+            checkpoint, next_checkpoint = chunk[0], 2 * next_checkpoint
         yield chunk
 
 
 def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[ObjectMeta]:
     """Return the next chunk of a listing, or an empty one at its end.
 
-    Raises  E609 for a time that Python cannot represent, or after minutes of pages without objects
+    Raises E609 for an object with a time that Python cannot represent, or if only empty pages arrive for minutes.
     """
 
     async def following() -> Sequence[ObjectMeta]:
@@ -237,13 +239,13 @@ def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[
             return chunk
         return ()
 
-    return _list_in_time(following, where)
+    return _run_with_time_limit(following, where)
 
 
 def folders_in(store: Store, key: str) -> list[str]:
     """Return the names of the folders in a folder.
 
-    Raises  E609 for a time of an object that Python cannot represent, or after minutes
+    Raises E609 for an object with a time that Python cannot represent, or if the listing takes minutes.
     """
     import obstore
 
@@ -253,12 +255,12 @@ def folders_in(store: Store, key: str) -> list[str]:
         return (await obstore.list_with_delimiter_async(store.objects, key or None))["common_prefixes"]
 
     with translate_store_errors(where):
-        found = _list_in_time(listing, where)
+        found = _run_with_time_limit(listing, where)
     return [each.rstrip("/").rpartition("/")[2] for each in found]
 
 
-def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) -> _T:
-    """Run a request for a listing, with a time limit. obstore follows all pages that a store names, even empty ones."""
+def _run_with_time_limit(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) -> _T:
+    """Run a request for a listing, with a time limit, because obstore follows any number of empty pages."""
 
     def run() -> _T:
         try:
@@ -285,7 +287,7 @@ def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) ->
 def copy_within(store: Store, key: str, target: str) -> None:
     """Copy an object within a store, replacing an existing one.
 
-    If the store takes too long, copy it through this machine.
+    If the store fails to copy an object of more than 1 GiB, copy it through this machine.
     """
     import obstore
 
@@ -293,21 +295,21 @@ def copy_within(store: Store, key: str, target: str) -> None:
         with translate_store_errors(f"{store.bucket}/{target}"):
             obstore.copy(store.objects, key, target)
     except WaterclockError:
-        if object_metadata(store, key)["size"] <= _COPIED_SOON:
+        if object_metadata(store, key)["size"] <= _QUICK_COPY_BYTES:
             raise
         with open_object(store, key) as source, written_object(store, target) as sink:
-            shutil.copyfileobj(source, sink, _PART)
+            shutil.copyfileobj(source, sink, _PART_BYTES)
 
 
 def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
-    """Copy an object of `size` bytes to a path without an object. Return False if one exists already."""
+    """Copy an object of `size` bytes to another path. Return False if an object exists there already."""
     import obstore
     from obstore.exceptions import AlreadyExistsError
 
     if size > _max_copy_size(store):
         with open_object(store, key) as source:
             return put_file_if_absent(store, target, source, size)
-    objects = store.objects if size <= _COPIED_SOON else store.patient_objects
+    objects = store.objects if size <= _QUICK_COPY_BYTES else store.patient_objects
     try:
         with translate_store_errors(f"{store.bucket}/{target}"):
             _retry_conditional_put(lambda: obstore.copy(objects, key, target, overwrite=False))
@@ -317,16 +319,16 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
 
 
 def _max_copy_size(store: Store) -> int:
-    """Return the maximum size of an object that a store can copy to a path without an object."""
-    return _COPIED_BY_S3 if store.scheme == "s3" else _COPIED_SOON
+    """Return the maximum size of an object that a store can copy on the condition that the target does not exist."""
+    return _S3_COPY_BYTES if store.scheme == "s3" else _QUICK_COPY_BYTES
 
 
 def copy_content(source: IO[bytes], sink: IO[bytes], size: int, where: str) -> None:
-    """Copy an open file to another one, in bounded memory. Raises  E807 (transient) if it does not have `size` bytes.
+    """Copy an open file to another one, in bounded memory. Raises E807 (transient) if it does not have `size` bytes.
 
     `where` is the path of the source.
     """
-    shutil.copyfileobj(source, sink, _PART)
+    shutil.copyfileobj(source, sink, _PART_BYTES)
     if sink.tell() != size:
         raise object_changed_error(where)
 
@@ -336,40 +338,40 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
 
     A big file is first written under a hidden name next to it, because a multipart upload supports no condition, but a
     copy within the store does. For sizes beyond the store's limit for copies, the path is checked before the write.
-    Raises  E807 if the file has another size, transient
+    Raises E807 (transient) if the file has another size.
     """
     where = f"{store.bucket}/{key}"
-    if size <= _PART:
+    if size <= _PART_BYTES:
         content = io.BytesIO()
         copy_content(source, content, size, where)
         return put_if_absent(store, key, content.getvalue())
     if is_there(store, key):
         return False
     folder, _, name = key.rpartition("/")
-    aside = f"{folder}/.{name}.{uuid.uuid4().hex}.part".lstrip("/")
+    temporary_key = f"{folder}/.{name}.{uuid.uuid4().hex}.part".lstrip("/")
     try:
-        with written_object(store, aside) as sink:
+        with written_object(store, temporary_key) as sink:
             copy_content(source, sink, size, where)
         if size <= _max_copy_size(store):
-            return copy_if_absent(store, aside, key, size)
+            return copy_if_absent(store, temporary_key, key, size)
         if is_there(store, key):
             return False
-        copy_within(store, aside, key)
+        copy_within(store, temporary_key, key)
     finally:
-        remove(store, [aside])
+        remove(store, [temporary_key])
     return True
 
 
-class _Ranges(io.RawIOBase):
-    """Reads an object by ranges. Sequential reads fetch increasingly long ranges, up to one part."""
+class _RangeReader(io.RawIOBase):
+    """Reads an object by range requests. Sequential reads request increasingly long ranges, up to `_PART_BYTES`."""
 
     def __init__(self, store: Store, key: str, size: int | None) -> None:
         self._store, self._key = store, key
-        self._at = 0
-        self._tag: str | None = None
+        self._position = 0
+        self._etag: str | None = None
         self._size = self._request_size() if size is None else size
-        self._kept, self._kept_from = memoryview(b""), 0
-        self._ahead = 0
+        self._buffer, self._buffer_start = memoryview(b""), 0
+        self._read_ahead = 0
 
     def readable(self) -> bool:
         return True
@@ -378,11 +380,11 @@ class _Ranges(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence])
-        return self._at
+        self._position = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence])
+        return self._position
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         view = memoryview(buffer).cast("B")
@@ -394,26 +396,26 @@ class _Ranges(io.RawIOBase):
         return b"".join(iter(lambda: bytes(self._read(self._size)), b""))
 
     def _read(self, most: int) -> memoryview:
-        begin = self._at - self._kept_from
-        if not 0 <= begin < len(self._kept):
+        begin = self._position - self._buffer_start
+        if not 0 <= begin < len(self._buffer):
             self._fetch(most)
             begin = 0
-        found = self._kept[begin : begin + most]
-        self._at += len(found)
+        found = self._buffer[begin : begin + most]
+        self._position += len(found)
         return found
 
     def _request_size(self) -> int:
         meta = object_metadata(self._store, self._key)
-        self._tag = meta["e_tag"]
+        self._etag = meta["e_tag"]
         return meta["size"] or len(content_of(self._store, self._key))  # no later response would show a wrong 0
 
     def _fetch(self, most: int) -> None:
-        is_next = self._at == self._kept_from + len(self._kept)
-        self._ahead = min(2 * self._ahead, _PART) if is_next and self._ahead else _BUFFER
-        self._kept, self._kept_from = memoryview(b""), self._at
-        length = min(max(most, self._ahead), self._size - self._at)
+        is_next = self._position == self._buffer_start + len(self._buffer)
+        self._read_ahead = min(2 * self._read_ahead, _PART_BYTES) if is_next and self._read_ahead else _BUFFER_BYTES
+        self._buffer, self._buffer_start = memoryview(b""), self._position
+        length = min(max(most, self._read_ahead), self._size - self._position)
         if length > 0:
-            self._kept = memoryview(self._range(self._at, self._at + length))
+            self._buffer = memoryview(self._range(self._position, self._position + length))
 
     def _range(self, begin: int, end: int) -> bytearray:
         import obstore
@@ -421,21 +423,21 @@ class _Ranges(io.RawIOBase):
 
         where = f"{self._store.bucket}/{self._key}"
         options: GetOptions = {"range": (begin, end)}
-        if self._tag is not None:
-            options["if_match"] = self._tag
+        if self._etag is not None:
+            options["if_match"] = self._etag
         try:
             with translate_store_errors(where):
                 found = obstore.get(self._store.objects, self._key, options=options)
                 meta = found.meta
-                self._tag = self._tag or meta["e_tag"]
-                if (meta["e_tag"], meta["size"]) != (self._tag, self._size):  # not every server heeds If-Match
+                self._etag = self._etag or meta["e_tag"]
+                if (meta["e_tag"], meta["size"]) != (self._etag, self._size):  # not every server supports If-Match
                     raise object_changed_error(where)
-                return _body_of(found, end - begin, where)
+                return _read_body(found, end - begin, where)
         except PreconditionError as error:
             raise object_changed_error(where) from error
 
 
-class _Parts(io.RawIOBase):
+class _PartWriter(io.RawIOBase):
     """Passes written bytes to a multipart writer, which the caller closes."""
 
     def __init__(self, to: WritableFile) -> None:

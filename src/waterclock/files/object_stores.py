@@ -27,31 +27,37 @@ if TYPE_CHECKING:
 SCHEMES = ("s3", "gs", "abfss")
 OPTIONS = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token", "virtual_hosted_style_request")
 # the time to wait for an unavailable store; then the request fails, and the batch is retried later
-_PATIENCE = timedelta(seconds=60)
-_CONNECT, _ANSWER, _BIG_COPY = timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=10)
-_NO_CREDENTIALS = "http://169.254.169.254/"  # where cloud machines get their own credentials
-_DENIALS = (
+_RETRY_TIMEOUT = timedelta(seconds=60)
+_CONNECT_TIMEOUT, _REQUEST_TIMEOUT, _BIG_COPY_TIMEOUT = (
+    timedelta(seconds=5),
+    timedelta(seconds=30),
+    timedelta(minutes=10),
+)
+_INSTANCE_METADATA_URL = "http://169.254.169.254/"  # where cloud machines get their own credentials
+_DENIAL_TEXTS = (
     *("403 Forbidden", "401 Unauthorized", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
     *("ExpiredToken", "InvalidToken", "XAdminUserNotFound"),
 )
-_DENYING = ("PermissionDeniedError", "UnauthenticatedError")
+_DENIAL_ERRORS = ("PermissionDeniedError", "UnauthenticatedError")
 # S3 reports a body that arrived too slowly by 400 RequestTimeout
-_AWAY = re.compile(r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)|<Code>RequestTimeout</Code>")
+_NO_ANSWER = re.compile(
+    r"error sending request|HTTP error|timed out|status code: (?:429|5\d\d)|<Code>RequestTimeout</Code>"
+)
 # errors of Hadoop's S3A in the JVM: from its AWS client, and for a body that ended too soon
-_AWAY_IN_JVM = re.compile(
+_NO_ANSWER_IN_JVM = re.compile(
     r"Unable to execute HTTP request[^\n(]*|[^\n(]*Status Code: (?:429|5\d\d)|NoHttpResponseException"
     r"|Premature end of Content-Length"
 )
-# from an object that another program wrote: obstore's paths have no empty part and no control characters
-_LISTED = re.compile(r'object with invalid path: (?:Error parsing )?Path "(.*?)"(?:: | contained)', re.DOTALL)
+# obstore refuses to list an object whose path has an empty part or control characters; other programs may write one
+_INVALID_PATH = re.compile(r'object with invalid path: (?:Error parsing )?Path "(.*?)"(?:: | contained)', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_TOLD = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
+_STORE_MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _stores: dict[str, Store] = {}
 _lock = threading.Lock()
 
 
 class Store:
-    """A bucket such as `s3://lake`, with its connection options. The environment provides options that are not set."""
+    """A bucket such as `s3://lake`, with its connection options. Environment variables provide missing options."""
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self.bucket = bucket
@@ -65,7 +71,7 @@ class Store:
     @property
     def for_delta(self) -> dict[str, str]:
         """The options in the form that delta-rs uses."""
-        patience = {"retry_timeout": f"{_PATIENCE.seconds}s", "connect_timeout": f"{_CONNECT.seconds}s"}
+        patience = {"retry_timeout": f"{_RETRY_TIMEOUT.seconds}s", "connect_timeout": f"{_CONNECT_TIMEOUT.seconds}s"}
         if self.scheme != "s3":
             return patience
         plain = {"aws_allow_http": "true"} if self._is_plain_http else {}
@@ -75,7 +81,7 @@ class Store:
     def patient_objects(self) -> ObjectStore:
         """The obstore object with a longer timeout, for copies of a gibibyte and more within the store."""
         options = self.for_obstore
-        return self._connect(options | {"client_options": options["client_options"] | {"timeout": _BIG_COPY}})
+        return self._connect(options | {"client_options": options["client_options"] | {"timeout": _BIG_COPY_TIMEOUT}})
 
     @property
     def for_obstore(self) -> dict[str, Any]:
@@ -84,13 +90,17 @@ class Store:
         known = {"copy_if_not_exists": os.environ.get("AWS_COPY_IF_NOT_EXISTS", "multipart")}
         return {
             "config": self.options | (known if self.scheme == "s3" else {}),
-            "client_options": {"allow_http": self._is_plain_http, "connect_timeout": _CONNECT, "timeout": _ANSWER},
-            "retry_config": {"retry_timeout": _PATIENCE, "max_retries": 8},
+            "client_options": {
+                "allow_http": self._is_plain_http,
+                "connect_timeout": _CONNECT_TIMEOUT,
+                "timeout": _REQUEST_TIMEOUT,
+            },
+            "retry_config": {"retry_timeout": _RETRY_TIMEOUT, "max_retries": 8},
         }
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The obstore object of the store, for operations that fsspec does not have. Raises  E609 for a wrong URL."""
+        """The obstore object of the store, for operations that fsspec does not have. Raises E609 for an invalid URL."""
         return self._connect(self.for_obstore)
 
     def _connect(self, options: dict[str, Any]) -> ObjectStore:
@@ -110,14 +120,19 @@ def is_remote(folder: str | Path) -> bool:
 
 
 def register_bucket(url: str, options: Mapping[str, str]) -> None:
-    """Register the connection options of a URL's bucket. No store is contacted. Raises  E607, E608, E609."""
+    """Register the connection options of a URL's bucket, without contacting the store.
+
+    Raises E607 for an invalid URL, E608 for an unknown option, E609 for an invalid endpoint or a missing library.
+    """
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(options_of(url)))
     if unknown:
         raise no_option(unknown[0], url)
     endpoint = options.get("endpoint")
     if endpoint is not None and not re.match(r"https?://[^/]", endpoint):
-        raise _unreachable(url, f"its endpoint {endpoint!r} is not a valid address", "write it as https://host:port")
+        raise _unreachable_error(
+            url, f"its endpoint {endpoint!r} is not a valid address", "write it as https://host:port"
+        )
     require_libraries(url)
     with _lock:
         if bucket not in _stores or _stores[bucket].options != options:
@@ -144,7 +159,7 @@ def no_option(name: str, url: str) -> WaterclockError:
 def bucket_of(url: str) -> str:
     """Return the scheme and bucket of a URL, such as `s3://lake` for `s3://lake/flights`.
 
-    Raises  E607 for an unsupported scheme, and for a URL without a bucket or with a user, a password or a port
+    Raises E607 for an unsupported scheme, and for a URL without a bucket or with a user, a password or a port.
     """
     scheme, _, rest = url.partition("://")
     bucket = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -168,13 +183,13 @@ def bucket_of(url: str) -> str:
         f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, where a file can be created only if it is absent",
         fix="name a bucket: s3://bucket/folder"
         if not bucket
-        else did_you_mean(scheme, SCHEMES, otherwise=_with_one_other_letter(scheme))
+        else did_you_mean(scheme, SCHEMES, otherwise=_suggest_scheme(scheme))
         or "use one of these, or a folder of this machine",
     )
 
 
-def _with_one_other_letter(scheme: str) -> str | None:
-    """Suggest the scheme that differs by one letter, as similarity does not work for names this short."""
+def _suggest_scheme(scheme: str) -> str | None:
+    """Suggest the scheme that differs by one letter. Similarity search does not work for names this short."""
     near = [known for known in SCHEMES if len(known) == len(scheme) and sum(map(str.__ne__, known, scheme)) == 1]
     return f"did you mean {near[0]}?" if near else None
 
@@ -193,7 +208,7 @@ def require_libraries(url: str) -> None:
 
 
 def store_of(folder: str | Path) -> Store | None:
-    """Return the object store of a folder; None for a local folder. Raises  E607 for an unsupported URL."""
+    """Return the object store of a folder; None for a local folder. Raises E607 for an unsupported URL."""
     if not is_remote(folder):
         return None
     bucket = bucket_of(str(folder))
@@ -223,51 +238,53 @@ def translate_store_errors(where: str | Path) -> Iterator[None]:
 
 
 def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
-    """Return E609 for an error of obstore that the store caused, E807 if an object's name caused it; else None.
+    """Convert an error that the store caused to E609, or to E807 if an object's name caused it; None for other errors.
 
-    It returns None also for errors that callers handle: a file that is missing or exists already.
+    It also returns None for errors that callers handle: a file that is missing, or that exists already.
     """
     text = str(error)
-    if not _is_of_a_store(error, text):
+    if not _is_store_error(error, text):
         return None
-    named = _LISTED.search(text)
-    return _refusal(error, text, where) if named is None else _unusable_name(where, named[1])
+    named = _INVALID_PATH.search(text)
+    return _build_store_error(error, text, where) if named is None else _unusable_name_error(where, named[1])
 
 
-def _refusal(error: BaseException, text: str, where: str) -> WaterclockError:
+def _build_store_error(error: BaseException, text: str, where: str) -> WaterclockError:
     message = _extract_message(text)
     if "NoSuchBucket" in text:
-        return _unreachable(where, "it has no such bucket", "create the bucket, or correct the URL")
-    if _NO_CREDENTIALS in text:
+        return _unreachable_error(where, "it has no such bucket", "create the bucket, or correct the URL")
+    if _INSTANCE_METADATA_URL in text:
         fix = "set access_key_id and secret_access_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        return _unreachable(where, "no credentials are set, and this machine has none of its own", fix)
-    if any(sign in text for sign in _DENIALS) or type(error).__name__ in _DENYING:
-        is_late = "RequestTimeTooSkewed" in text
+        return _unreachable_error(where, "no credentials are set, and this machine has none of its own", fix)
+    if any(sign in text for sign in _DENIAL_TEXTS) or type(error).__name__ in _DENIAL_ERRORS:
+        has_wrong_clock = "RequestTimeTooSkewed" in text
         fix = "correct the credentials, or allow their user to read and write there"
-        fix = "set this machine's clock, or the store's" if is_late else fix
-        return _unreachable(where, f"it refuses this user: {message}", fix)
+        fix = "set this machine's clock, or the store's" if has_wrong_clock else fix
+        return _unreachable_error(where, f"it refuses this user: {message}", fix)
     if isinstance(error, ValueError) or type(error).__name__ == "InvalidPathError":
         fix = "give the object another name: without control characters, and without an empty part between slashes"
-        return _unreachable(where, f"a name in it cannot be used: {message}", fix)
-    is_away = _AWAY.search(text) is not None
+        return _unreachable_error(where, f"a name in it cannot be used: {message}", fix)
+    is_unanswered = _NO_ANSWER.search(text) is not None
     fix = "check that it runs, and that the endpoint and the region are right"
-    return _unreachable(where, f"it does not answer: {message}" if is_away else message, fix, transient=is_away)
+    return _unreachable_error(
+        where, f"it does not answer: {message}" if is_unanswered else message, fix, transient=is_unanswered
+    )
 
 
 def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
-    """Return E609 if Spark's message shows that a store was not reached or closed the connection; else None."""
-    found = _AWAY_IN_JVM.search(text)
+    """Return E609 if Spark's error message shows that a store did not answer or closed the connection; else None."""
+    found = _NO_ANSWER_IN_JVM.search(text)
     fix = "check that it runs, and that the endpoint and the region are right"
-    return found and _unreachable(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
+    return found and _unreachable_error(where, f"it does not answer Spark: {found[0].strip()}", fix, transient=True)
 
 
 def wrong_response_error(where: str, why: str, *, transient: bool = False) -> WaterclockError:
     """Return the error for a response that contradicts the request or itself, such as a listing without an end."""
     fix = "check that the endpoint is one of an object store; it, or a proxy in front of it, responds incorrectly"
-    return _unreachable(where, why, fix, transient=transient)
+    return _unreachable_error(where, why, fix, transient=transient)
 
 
-def _unusable_name(where: str, key: str) -> WaterclockError:
+def _unusable_name_error(where: str, key: str) -> WaterclockError:
     """Return the error for an object whose name prevents reading it and listing its folder."""
     store = "/".join(where.split("/")[:3])
     return WaterclockError(
@@ -279,9 +296,9 @@ def _unusable_name(where: str, key: str) -> WaterclockError:
     )
 
 
-def _is_of_a_store(error: BaseException, text: str) -> bool:
+def _is_store_error(error: BaseException, text: str) -> bool:
     if isinstance(error, FileNotFoundError):  # of an object, or of its bucket
-        return "NoSuchBucket" in text or any(sign in text for sign in _DENIALS)
+        return "NoSuchBucket" in text or any(sign in text for sign in _DENIAL_TEXTS)
     if isinstance(error, OSError):  # the error type of obstore's writer
         return "Error performing" in text
     if isinstance(error, ValueError):
@@ -293,11 +310,11 @@ def _is_of_a_store(error: BaseException, text: str) -> bool:
 
 def _extract_message(text: str) -> str:
     """Extract a store's own message from an error, without addresses, signatures and retries."""
-    found = _TOLD.search(text)
+    found = _STORE_MESSAGE.search(text)
     return found[1].strip() if found else text.partition("\n")[0].rpartition(" - ")[2].strip(" :")
 
 
-def _unreachable(where: str, why: str, fix: str, *, transient: bool = False) -> WaterclockError:
+def _unreachable_error(where: str, why: str, fix: str, *, transient: bool = False) -> WaterclockError:
     return WaterclockError(
         "E609", "the object store cannot be reached", where=where, why=why, fix=fix, transient=transient
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The owner, tags and comment of a declaration; none of them affects batches."""
+    """The owner, tags and comment of a declaration. They do not affect batches."""
 
     owner: str | None = None
     tags: tuple[str, ...] = ()

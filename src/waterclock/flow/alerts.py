@@ -12,7 +12,7 @@ from waterclock.timelabel.zone import nominal_zone
 
 
 class Severity(StrEnum):
-    """The severity of an alert's root cause, the highest first."""
+    """The severity of an alert's root cause. The members are ordered from the highest to the lowest."""
 
     CRITICAL = "critical"
     ERROR = "error"
@@ -35,7 +35,7 @@ class TargetKind(StrEnum):
 class Target:
     """A destination of alerts: an apprise address, or a webhook with an optional token.
 
-    `place`: where the project file declares it, for messages.
+    `place`: the position of its declaration in the project file, for messages.
     """
 
     name: str
@@ -64,9 +64,9 @@ class QuietHours:
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """A rule that sends alerts to `targets` about root causes of at least this severity that affect one of `tables`.
+    """A rule that sends alerts to `targets` about root causes of at least `severity` that affect one of `tables`.
 
-    `repeat`: the time after which an alert about a persistent cause is sent again; None for never.
+    `repeat`: the time after which an alert is sent again if its cause persists; None for never.
     """
 
     name: str
@@ -79,7 +79,7 @@ class AlertRule:
 
 @dataclass(frozen=True, slots=True)
 class Alerting:
-    """All alert settings of a project. `is_on`: whether the current environment sends alerts."""
+    """All alert settings of a project. `is_on`: the current environment sends alerts."""
 
     targets: Mapping[str, Target] = field(default_factory=dict)
     rules: tuple[AlertRule, ...] = ()

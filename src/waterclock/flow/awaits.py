@@ -1,4 +1,4 @@
-"""AWAIT: what a collect waits for before it reads a window from its source."""
+"""AWAIT: the sign of complete data for which a collect waits before it reads a window from its source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Awaits:
     """An AWAIT clause: a batch waits until its source shows that all rows of the window have arrived.
 
     `text`: a query, or a marker file's name, in which %Y, %m, %d, %H, %M and %j are replaced by the window's start in
-    the table's zone. `within`: how long after it is due a batch waits before it fails; None: forever.
+    the table's zone. `within`: the longest wait of a due batch, after which it fails; None for no limit.
     """
 
     sign: Sign
@@ -21,5 +21,5 @@ class Awaits:
     within: Duration | None = None
 
     def __str__(self) -> str:
-        said = {Sign.MARKER: f"'{self.text}'", Sign.NEXT: "NEXT", Sign.QUERY: f"QUERY '{self.text}'"}[self.sign]
-        return said if self.within is None else f"{said} FOR {self.within}"
+        text = {Sign.MARKER: f"'{self.text}'", Sign.NEXT: "NEXT", Sign.QUERY: f"QUERY '{self.text}'"}[self.sign]
+        return text if self.within is None else f"{text} FOR {self.within}"

@@ -1,4 +1,4 @@
-"""Describes what a type of connection supports, so that `check` can validate statements without a connection."""
+"""Describes the features of connection types, so that `check` validates statements without connecting."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from waterclock.flow.lookbacks import ChangeReporting
 class Option:
     """A valid option of a connection or unit. `kind` is 'text', 'number' or 'flag'; `choices` are the valid texts.
 
-    `is_secret`: `check` refuses a literal value. `is_address`: `check` refuses a value that contains a password. Both
-    raise E333. `schemes`: the valid beginnings of a URL, the usual one first; "" for a value without a scheme.
+    `is_secret`: the value must be a secret, and a literal is refused (E333). `is_address`: the value must not contain a
+    password (E333). `schemes`: the valid schemes of a URL, the usual one first; "" accepts a value without a scheme.
     """
 
     kind: str = "text"
@@ -33,7 +33,7 @@ class Option:
 class InvalidOption:
     """An invalid option or combination of options: the error's code, and the parts of its message.
 
-    `option` is "" if no single option is invalid.
+    `option` is "" if several options are only invalid together.
     """
 
     code: str
@@ -54,26 +54,26 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The features that a connector type supports. Each connector module defines this as `CAPABILITIES`.
+    """The features that a connector type supports. Each connector module defines its `CAPABILITIES`.
 
-    An option `params.*` matches all options that start with `params.`.
+    The option name `params.*` matches all options that start with `params.`.
 
     - `replaces_some`: a delivery can replace the rows that match a condition and keep all others (REPLACE WHERE).
-    - `tells_unread`: lines that cannot be parsed are returned as rows of their own (EXPECT parsed()).
+    - `tells_unread`: lines that cannot be parsed are returned as separate rows (EXPECT parsed()).
     - `tells`: the origin columns that the source can provide for each row (`_source.file`).
     - `keeps_order`: a delivery sends rows in an order (APPEND ORDER BY).
-    - `wrong_options(what, options, path)`: yields invalid combinations of options. `what` is connection, collect or
-      publish; or each or whole, for a collect with or without FOR EACH. `path` is that of the unit, empty for a
-      connection. Secrets in the options are references.
+    - `wrong_options(what, options, path)`: yields invalid combinations of options. `what` is "connection", "collect" or
+      "publish", or for a collect with or without FOR EACH "each" or "whole". `path` is the path of the unit,
+      empty for a connection. Secrets in the options are references.
     - `copies`: a collect with `format 'raw'` has one row per item of the source, and a publish with that format copies
       these items.
-    - `seals`: the source has no clock of its own; a run decides when a window is complete, as for a receiver.
+    - `seals`: the source has no clock, as a receiver; the run that collects it decides when a window is complete.
     - `each_parameters`: returns the columns that a unit's path and options contain as placeholders (FOR EACH). None if
       the connector does not support that.
-    - `require_path`: raises an error for an invalid path to collect from, as far as the path alone shows it.
+    - `require_path`: raises an error for an invalid path to collect from, without connecting.
     - `driver`: the package required to open a connection; `check` reports a missing one.
-    - `warning`: returns the warning of `check` for a unit to collect from, given the project's folder and the options
-      of the connection.
+    - `warning(folder, options, unit)`: returns the warning of `check` for a unit to collect from, or None, given the
+      project's folder and the options of the connection.
     """
 
     type: str

@@ -1,4 +1,4 @@
-"""Names and types of the metadata of a row's change, as collected from a database log (COLLECT BY CHANGES)."""
+"""Names and types of the metadata of changes that are collected from a database log (COLLECT BY CHANGES)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from types import MappingProxyType
 
 CHANGE = "_change"
 TYPES: Mapping[str, str] = MappingProxyType({"op": "STRING", "lsn": "BIGINT", "at": "TIMESTAMP", "xid": "BIGINT"})
-"""The metadata of a change: its operation, the log position of its commit, its time and its transaction."""
+"""The metadata fields of a change: operation, log position of its commit, time of its commit, and transaction."""
 
 OP, LSN, AT, XID = (f"_waterclock_change_{name}" for name in TYPES)
 SEQ = "_waterclock_change_seq"
 MISSING = "_waterclock_change_missing"
-"""Internal columns: the order of changes within a transaction, and the columns that a change does not contain."""
+"""Internal columns: the sequence of changes within a transaction, and the columns that a change does not contain."""
 IN_ROWS: Mapping[str, str] = MappingProxyType(dict(zip(TYPES, (OP, LSN, AT, XID), strict=True)))
 
 OP_COLUMN = "_change_op"
-"""The column with the operation of a change, if a collect declares none. It identifies deletes."""
+"""The column that is added for the operation of a change if a collect declares none. It identifies deletes."""
 LOG_LIMIT = "log_limit"
-"""The option of a collect with the size in GB above which the log that its source retains for it causes a warning."""
+"""The option of a collect with the size, in GB, of the log that its source retains, above which a warning is shown."""
 DELETES = ("delete", "truncate")
 
 

@@ -1,4 +1,4 @@
-"""Checked foreign keys: columns whose values must exist in another table, and the action if they do not."""
+"""Checked foreign keys (REFERENCES ... ELSE): columns whose values must exist in another table."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from waterclock.flow.rule_actions import RuleActions
 class CheckedReference:
     """A REFERENCES with an ELSE: a row in which none of `columns` is NULL must have a parent row in `table`.
 
-    `parent_columns` are the columns of `table` that must have these values. If empty, they are the parent's key.
-    `ladder`: the actions for rows without a parent.
+    The `parent_columns` of the parent row have the same values; if empty, the parent's key has them. `ladder`: the
+    actions for rows without a parent.
     """
 
     table: str
@@ -30,7 +30,7 @@ class CheckedReference:
 
     @property
     def read(self) -> Read:
-        """The input that the check adds to the batch: the parent table, read like a plain table name in a query."""
+        """The input that the check adds to the batch: the parent table, read as by its plain name in a query."""
         return Read(self.table)
 
 
@@ -40,13 +40,13 @@ def checked_references(columns: Columns) -> tuple[CheckedReference, ...]:
     Columns that refer to the same table in the same role form one reference with several columns.
     """
     groups: dict[tuple[str, str], list[str]] = {}
-    said = {column.name: column.references for column in columns.named if column.references is not None}
-    for name, reference in said.items():
+    references = {column.name: column.references for column in columns.named if column.references is not None}
+    for name, reference in references.items():
         groups.setdefault((reference.table, (reference.role or "").lower()), []).append(name)
     found = []
     for (table, _), names in groups.items():
-        ladder = next((said[name].otherwise for name in names if said[name].otherwise), ())
+        ladder = next((references[name].otherwise for name in names if references[name].otherwise), ())
         if ladder:
-            theirs = tuple(column for name in names for column in said[name].columns)
-            found.append(CheckedReference(table, tuple(names), theirs, said[names[0]].role, ladder))
+            theirs = tuple(column for name in names for column in references[name].columns)
+            found.append(CheckedReference(table, tuple(names), theirs, references[names[0]].role, ladder))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Lists the checks of a table's rows, from its rules and column declarations, with the action for rows that fail."""
+"""Lists the row checks of a table, from its rules and column declarations, with the actions for failed rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from waterclock.flow.origins import IN_ROWS, TYPES
 from waterclock.flow.rule_actions import FAILS, RuleActions, find_row_action
 
 MOST_CHECKS = 62
-"""The maximum number of checks of a table that quarantines or drops rows: each check is one bit of a BIGINT."""
+"""The maximum number of checks of a table that quarantines or drops rows. Each check is a bit of a BIGINT."""
 
 
 class Requirement(StrEnum):
-    """The requirement of a check.
+    """The requirement that a check tests.
 
     - PARSED: the line can be parsed.
     - REFERENCE: the row's parent exists.
@@ -40,7 +40,7 @@ class Requirement(StrEnum):
 
 
 class TableWithRules(Protocol):
-    """A table with rules on its rows, before or after its names are resolved."""
+    """A table with rules: a declaration or a compiled table."""
 
     @property
     def columns(self) -> Columns:
@@ -48,11 +48,11 @@ class TableWithRules(Protocol):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The EXPECTs on the batch's result."""
+        """The rules on the rows that a batch makes."""
 
     @property
     def input_rules(self) -> tuple[Rule, ...]:
-        """The EXPECTs on the batch's inputs."""
+        """The rules on the rows that a batch reads (EXPECT ... OF)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Check:
     """A check of each row of a batch; `columns` are the checked columns.
 
     `text` depends on `demand`: the expression, the type, the parent table, the duration of PAST, or for KEY the order
-    by which one of several rows is kept.
+    that determines which of several rows with the same key stays.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Check:
 
     @property
     def broken_words(self) -> str:
-        """A description of rows that fail the check, for messages: "violate (a > 0)"."""
+        """The predicate of a message about rows that fail the check, such as "violate (a > 0)"."""
         if self.demand is Requirement.KEY:
             others = "whose key another row has" if self.text else "that occurs more than once"
             return f"have no key, or one {others}"
@@ -91,41 +91,41 @@ class Check:
 
 
 def list_batch_rules(table: TableWithRules) -> tuple[Rule, ...]:
-    """Return the EXPECTs on the batch's result: those of the table, then those of its columns."""
+    """Return the rules on the rows that a batch makes: those of the table, then those of its columns."""
     return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
 def every_rule(table: TableWithRules) -> tuple[Rule, ...]:
-    """Return all EXPECTs: those on the batch's inputs, then those on its result."""
+    """Return all rules of a table: those on the rows that a batch reads, then those on the rows that it makes."""
     return (*table.input_rules, *list_batch_rules(table))
 
 
 def asks_rows(table: TableWithRules) -> bool:
-    """Return whether a rule checks the rows of a batch, one by one or by an aggregate."""
+    """Return whether a rule checks the rows that a batch makes, one by one or together, and not only OVER TABLE."""
     return any(rule.scope is not Scope.TABLE for rule in list_batch_rules(table))
 
 
 def checks_of(table: TableWithRules) -> tuple[Check, ...]:
-    """Return the checks of each row: parsed lines, columns, rules, and last the key, on rows that pass all others.
+    """Return the checks of each row: parsed lines, columns, rules, and last the key, for rows that pass all others.
 
-    Types and unparsed lines whose violation fails the batch are not included: reading such a row fails by itself.
+    Checks of types and of parsed lines that fail the batch are not included, because reading such a row fails anyway.
     """
     return (*_format_checks(table.columns), *_columns_checks(table), *_rule_checks(table.rules), *_key_checks(table))
 
 
 def has_row_actions(table: TableWithRules) -> bool:
-    """Return whether a check of the table's result may quarantine or drop single rows."""
+    """Return whether a check of the rows that a batch makes may quarantine or drop single rows."""
     return any(check.row_action for check in checks_of(table))
 
 
 def marks_rows(table: TableWithRules) -> bool:
-    """Return whether a batch records for each row of its result which checks the row fails."""
+    """Return whether a batch records which checks each row fails, for the rows that it makes."""
     is_loose = keeps_unread(table.columns) or loose_types(table) or checked_references(table.columns)
     return bool(is_loose) or has_row_actions(table)
 
 
 def can_quarantine_rows(table: TableWithRules) -> bool:
-    """Return whether the table's batches may quarantine rows, of their result or of their inputs."""
+    """Return whether batches of the table may quarantine rows that they make or rows that they read."""
     return any(check.row_action is Action.QUARANTINE for check in (*checks_of(table), *input_checks(table.input_rules)))
 
 
@@ -138,44 +138,44 @@ def input_rules_of(table: TableWithRules) -> dict[str, tuple[Rule, ...]]:
 
 
 def input_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
-    """Build the row checks of rules on inputs; rules of a batch or of a table as a whole are left out."""
+    """Build the checks for rules on inputs, except rules with an aggregate, which apply to no single row."""
     return tuple(_rule_checks(rules))
 
 
 def list_marked_checks(table: TableWithRules) -> tuple[Check, ...]:
-    """Return the checks that a quarantined row records as bits: those on the result, then those on the inputs.
+    """Return the checks that a quarantined row records as bits: those of rows that a batch makes, then of inputs.
 
-    Checks on the result are included only if a batch records which of them a row fails.
+    The first are included only if a batch records which of them a row fails (`marks_rows`).
     """
     return (*(checks_of(table) if marks_rows(table) else ()), *input_checks(table.input_rules))
 
 
 def loose_types(table: TableWithRules) -> dict[str, str]:
-    """Return the columns, in lower case, whose values may fail the declared type, each with the name of its check."""
+    """Map the columns whose invalid values do not fail the batch, in lower case, to the names of their type checks."""
     return {check.columns[0].lower(): check.name for check in checks_of(table) if check.demand is Requirement.TYPE}
 
 
 def keeps_unread(columns: Columns) -> bool:
-    """Return whether lines that cannot be parsed are read as rows of their own. Otherwise they fail the batch."""
+    """Return whether lines that cannot be parsed are read as separate rows; otherwise they fail the batch."""
     return columns.unread is not None and columns.unread.ladder != FAILS
 
 
 def rules_without_expression(table: Table) -> tuple[Rule, ...]:
-    """Return the checks for parsed lines and references as rules, so that they can be listed with the EXPECTs."""
-    asked = (check for check in checks_of(table) if check.demand in {Requirement.PARSED, Requirement.REFERENCE})
+    """Return the checks of parsed lines and references as rules, so that they can be listed with the EXPECT rules."""
+    listed = (check for check in checks_of(table) if check.demand in {Requirement.PARSED, Requirement.REFERENCE})
     return tuple(
         Rule(check.text if check.demand is Requirement.PARSED else check.name, check.name, Scope.ROW,
              check.ladder[0].action, table.place, ladder=check.ladder)
-        for check in asked
+        for check in listed
     )  # fmt: skip
 
 
 def columns_to_request(table: Table) -> Columns:
     """Return the columns, with types, to read from a source.
 
-    A column whose wrong values do not fail the batch is read as STRING, which can represent any value; for a time or
-    date no type is requested. Columns with the origin of a row are read under their internal names, and always if rows
-    may be quarantined.
+    A column whose invalid values do not fail the batch is read as STRING, which can represent any value; for a time or
+    date, no type is requested. Columns with the origin of a row have internal names; they are always read if rows may
+    be quarantined.
     """
     loose, of = loose_types(table), table.columns
     tells = {column.tells: column.place for column in of.named if column.tells in IN_ROWS}
@@ -188,8 +188,8 @@ def columns_to_request(table: Table) -> Columns:
         for it in of.named
         if not it.tells
     )
-    beside = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
-    return replace(of, named=(*own, *beside))
+    origin_columns = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
+    return replace(of, named=(*own, *origin_columns))
 
 
 def is_nested(type_text: str) -> bool:
@@ -203,12 +203,12 @@ def _choose_read_type(type_text: str | None) -> str | None:
 
 
 def key_ladder(table: TableWithRules) -> RuleActions:
-    """Return the actions for keys that are NULL or not unique: those of the first key column that declares any."""
+    """Return the actions for keys that are NULL or not unique: those of the first KEY column with an ELSE."""
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
 
 def may_repeat_keys(table: TableWithRules) -> bool:
-    """Return whether several rows of a visible batch may have the same key, because the KEY only warns or holds."""
+    """Return whether several visible rows may have the same key, because the KEY's action is WARN or HOLD."""
     return key_ladder(table)[0].action in {Action.WARN, Action.HOLD}
 
 
@@ -218,15 +218,16 @@ def _format_checks(columns: Columns) -> Iterator[Check]:
 
 
 def key_stays(table: TableWithRules) -> KeyStays:
-    """Return the rule by which one of several rows with the same key is kept, combined from all key columns."""
-    said = [column.stays for column in table.columns.named if column.stays]
+    """Return the rule for rows with the same key (PAST and ORDER BY), combined from all KEY columns."""
+    key_options = [column.stays for column in table.columns.named if column.stays]
     return KeyStays(
-        next((each.order for each in said if each.order), ()), next((each.past for each in said if each.past), None)
+        next((each.order for each in key_options if each.order), ()),
+        next((each.past for each in key_options if each.past), None),
     )
 
 
 def is_of_key(read: Read) -> bool:
-    """Return whether the read comes from a KEY with PAST, which checks the table's own earlier labels."""
+    """Return whether a read comes from KEY ... PAST, which reads the table's own earlier labels."""
     return read.kind is ReadKind.PREVIOUS and read.span is not None
 
 

@@ -1,7 +1,7 @@
-"""The column lineage of Python transforms, taken from the Spark plans of their batches.
+"""The column lineage of Python transforms, derived from the Spark plans of their batches.
 
-One plan shows one path through the code, so several plans are combined. The lineage may name columns that a value does
-not depend on, but never misses one.
+One plan shows one path through the code, so several plans are combined. The lineage may contain too many input columns,
+never too few.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Input = tuple[str, str]
-"""A table and one of its columns; `*` represents all of them."""
+"""A table and one of its columns; the column `*` represents all columns."""
 
 COPIED, COMPUTED, AGGREGATED = "copied", "computed", "aggregated"
 HOW = (COPIED, COMPUTED, AGGREGATED)
@@ -22,7 +22,7 @@ FILTER, JOIN, GROUP, SORT, WINDOW, MAY_READ = "filter", "join", "group", "sort",
 class Origin:
     """The input columns of a value: certainly `inputs`, and possibly some of `maybe`, for the reasons in `why`.
 
-    `how`: the least direct use of an input: copied, computed or aggregated.
+    `how`: copied, computed or aggregated; if inputs differ, the last of these that applies to one of them.
     """
 
     inputs: frozenset[Input] = frozenset()
@@ -40,7 +40,7 @@ class Origin:
         )
 
     def derive(self, how: str) -> Origin:
-        """Return the origin of a value that is copied, computed or aggregated (`how`) from this one."""
+        """Return the origin of a value that is copied, computed or aggregated (`how`) from the value of this origin."""
         return self if HOW.index(how) <= HOW.index(self.how) else Origin(self.inputs, self.maybe, how, self.why)
 
 
@@ -48,7 +48,7 @@ class Origin:
 class CodeLineage:
     """The column lineage of a table.
 
-    `columns` maps each column to its origin. `uses` maps filter, join, group and other uses to their input columns.
+    `columns` maps each column to its origin. `uses` maps uses, such as filter, join and group, to their input columns.
     """
 
     columns: Mapping[str, Origin] = field(default_factory=dict)
@@ -74,19 +74,19 @@ class CodeLineage:
         }
 
     @classmethod
-    def of_json(cls, said: Mapping[str, Any]) -> CodeLineage:
+    def of_json(cls, data: Mapping[str, Any]) -> CodeLineage:
         """Parse the result of `to_json`."""
         return cls(
             {
                 name: Origin(_inputs(each["from"]), _inputs(each["maybe"]), each["how"], frozenset(each.get("why", ())))
-                for name, each in said["columns"].items()
+                for name, each in data["columns"].items()
             },
-            {use: _inputs(of) for use, of in said["uses"].items()},
+            {use: _inputs(of) for use, of in data["uses"].items()},
         )
 
 
 def unknown_lineage(names: Iterable[str], tables: Iterable[str], why: Iterable[str]) -> CodeLineage:
-    """Return the lineage of code that cannot be analyzed: each column may come from all inputs."""
+    """Return the lineage of code that cannot be analyzed: each column may derive from all columns of all inputs."""
     everything = frozenset((table, "*") for table in tables)
     unknown = Origin(maybe=everything, how=COMPUTED, why=frozenset(why))
     return CodeLineage(dict.fromkeys(names, unknown), {MAY_READ: everything})
@@ -96,5 +96,5 @@ def _sort_inputs(inputs: Iterable[Input]) -> list[list[str]]:
     return [list(each) for each in sorted(inputs)]
 
 
-def _inputs(said: Iterable[Iterable[str]]) -> frozenset[Input]:
-    return frozenset((table, column) for table, column in said)
+def _inputs(pairs: Iterable[Iterable[str]]) -> frozenset[Input]:
+    return frozenset((table, column) for table, column in pairs)

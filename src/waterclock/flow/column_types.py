@@ -1,4 +1,4 @@
-"""Column types as comparable values, parsed from Spark SQL or from Spark's JSON of a schema."""
+"""Column types as comparable values, parsed from Spark SQL or from Spark's JSON format of a schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SPELLINGS = {
 _PLAIN = frozenset(
     "string byte short integer long float double decimal boolean binary date timestamp timestamp_ntz".split()
 )
-_SAID = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _WORD = re.compile(r"\s*(`(?:[^`]|``)*`|[A-Za-z_]\w*|\d+|'(?:[^'\\]|\\.)*'|[<>(),:])")
 
 
@@ -29,14 +29,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A STRUCT, its fields in order."""
+    """A STRUCT type with its fields, in order."""
 
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An ARRAY; `holds_nulls`: an element may be NULL."""
+    """An ARRAY type; `holds_nulls`: elements may be NULL."""
 
     element: ColumnType
     holds_nulls: bool = True
@@ -44,7 +44,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """A MAP; `holds_nulls`: a value may be NULL."""
+    """A MAP type; `holds_nulls`: values may be NULL."""
 
     key: ColumnType
     value: ColumnType
@@ -56,7 +56,7 @@ ColumnType = str | Struct | Array | Dictionary
 
 
 def type_of(text: str) -> ColumnType | None:
-    """Parse a type in Spark SQL: `bigint` → `long`. Return None for text that is not a type that tables can store."""
+    """Parse a Spark SQL type, such as `bigint` to `long`. Return None if it is not a type that tables can store."""
     words = _words(text)
     if words is None:
         return None
@@ -67,32 +67,32 @@ def type_of(text: str) -> ColumnType | None:
     return None if rest else found
 
 
-def type_of_json(said: Any) -> ColumnType:
-    """Parse a type in Spark's JSON of a schema."""
-    if not isinstance(said, Mapping):
-        return str(said)
-    if said["type"] == "struct":
+def type_of_json(data: Any) -> ColumnType:
+    """Parse a type in Spark's JSON format of a schema."""
+    if not isinstance(data, Mapping):
+        return str(data)
+    if data["type"] == "struct":
         return Struct(
             tuple(
                 Member(each["name"], type_of_json(each["type"]), is_nullable=each.get("nullable", True))
-                for each in said["fields"]
+                for each in data["fields"]
             )
         )
-    if said["type"] == "array":
-        return Array(type_of_json(said["elementType"]), holds_nulls=said.get("containsNull", True))
-    key, value = type_of_json(said["keyType"]), type_of_json(said["valueType"])
-    return Dictionary(key, value, holds_nulls=said.get("valueContainsNull", True))
+    if data["type"] == "array":
+        return Array(type_of_json(data["elementType"]), holds_nulls=data.get("containsNull", True))
+    key, value = type_of_json(data["keyType"]), type_of_json(data["valueType"])
+    return Dictionary(key, value, holds_nulls=data.get("valueContainsNull", True))
 
 
 def text_of_type(type_: ColumnType) -> str:
-    """Return a type in Spark SQL, which `type_of` can parse."""
+    """Return a type as Spark SQL, which `type_of` can parse."""
     if isinstance(type_, Struct):
         return "struct<" + ",".join(map(_member, type_.members)) + ">"
     if isinstance(type_, Array):
         return f"array<{text_of_type(type_.element)}>"
     if isinstance(type_, Dictionary):
         return f"map<{text_of_type(type_.key)},{text_of_type(type_.value)}>"
-    return _SAID.get(type_, type_)
+    return _SQL_NAMES.get(type_, type_)
 
 
 def _member(member: Member) -> str:

@@ -1,10 +1,9 @@
-"""Checks whether rows written with one schema can be read with another without losing a value.
+"""Checks whether rows that were written with one schema can be read with another without losing a value.
 
-`can_read(reader, writer)` is the basis of BACKWARD, FORWARD and FULL. A type can be read as another only if each of its
-values stays the same. Whole numbers can be read as wider ones, as DECIMALs that have enough digits and, up to INT, as
-DOUBLE. FLOAT can be read as DOUBLE, a DECIMAL as one with no fewer digits on either side of its point, and a DATE as
-TIMESTAMP_NTZ. Spark's casts and its Parquet reader allow more (BIGINT to DOUBLE, anything to STRING); these are not
-allowed here.
+`can_read(reader, writer)` is the basis of BACKWARD, FORWARD and FULL. A type can be read as another only if each value
+stays the same. Whole numbers can be read as wider ones, as DECIMALs with enough digits and, up to INT, as DOUBLE. FLOAT
+can be read as DOUBLE, a DECIMAL as one with at least as many digits before and after the point, and a DATE as
+TIMESTAMP_NTZ. Spark's casts and its Parquet reader also allow conversions that change values, such as BIGINT to DOUBLE.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Compatible(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """The COMPATIBLE clause of a table: with the previous schema or, if `is_transitive`, with all stored ones."""
+    """A COMPATIBLE clause: compatibility with the previous schema or, if `is_transitive`, with all stored schemas."""
 
     mode: Compatible
     is_transitive: bool = False
@@ -41,7 +40,7 @@ class Compatibility:
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column of a schema. A writer may omit it if it may be null or `has_default`. `was`: its former names."""
+    """A column of a schema. A writer may omit it if it `is_nullable` or `has_default`. `was`: its former names."""
 
     name: str
     type: ColumnType
@@ -51,14 +50,14 @@ class SchemaColumn:
 
     @property
     def signature(self) -> str:
-        """A text of type, nullability and default, by which columns are compared."""
+        """A text of the column's type, nullability and default. Columns with equal signatures are compatible."""
         wants = "" if self.is_nullable else " NOT NULL"
         return f"{text_of_type(self.type)}{wants}{' DEFAULT' if self.has_default else ''}{_nulls_within(self.type)}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The schema of a table or a source. `rules` are the EXPECTs that refuse rows, as written."""
+    """The schema of a table or a source. `rules` are the texts of the rules that refuse rows."""
 
     columns: tuple[SchemaColumn, ...]
     keys: tuple[str, ...] = ()
@@ -86,7 +85,7 @@ class Incompatibility:
 
 @dataclass(frozen=True, slots=True)
 class CompatibilityViolation:
-    """An incompatibility between a new schema and the stored schema `back` versions before it (0: the newest stored).
+    """An incompatibility between a new schema and a stored schema, where `back` is 0 for the newest stored one.
 
     `reads_old`: the new schema cannot read old rows; otherwise the old schema cannot read new rows.
     """
@@ -97,25 +96,24 @@ class CompatibilityViolation:
 
 
 def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Incompatibility, ...]:
-    """Return the reasons why rows written with one schema cannot all be read with another; empty if they can.
+    """Return the reasons why rows of the schema `writer` cannot all be read with `reader`; empty if they can.
 
     Names are compared ignoring case. A rename counts as a removed and a new column, unless the reader declares the
-    former name.
-    Cost    0.1 µs for a column that is the same
+    former name. An unchanged column takes 0.1 µs.
     """
     return tuple(_find_incompatibilities(reader, writer))
 
 
 def find_violations(
-    said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]
+    compatible: Compatibility, new: TableSchema, kept: Sequence[TableSchema]
 ) -> tuple[CompatibilityViolation, ...]:
-    """Return the violations of a COMPATIBLE clause by a new schema; `kept` are the earlier schemas, newest first."""
-    against = kept if said.is_transitive else kept[:1]
+    """Return the violations of a COMPATIBLE clause by a new schema; `kept` are the stored schemas, newest first."""
+    against = kept if compatible.is_transitive else kept[:1]
     found: list[CompatibilityViolation] = []
     for back, old in enumerate(against):
-        if said.mode is not Compatible.FORWARD:
+        if compatible.mode is not Compatible.FORWARD:
             found += [CompatibilityViolation(back, misfit, reads_old=True) for misfit in can_read(new, old)]
-        if said.mode is not Compatible.BACKWARD:
+        if compatible.mode is not Compatible.BACKWARD:
             found += [CompatibilityViolation(back, misfit, reads_old=False) for misfit in can_read(old, new)]
     return tuple(found)
 
@@ -126,7 +124,7 @@ def is_widening(have: ColumnType, wanted: ColumnType) -> bool:
 
 
 def wider_type(one: str, other: str) -> str:
-    """Return the wider of two types in Spark SQL, or STRING if neither contains all values of the other."""
+    """Return the wider of two Spark SQL types; STRING if neither type contains all values of the other."""
     first, second = type_of(one), type_of(other)
     if one == other or first is None or second is None:
         return one if one == other else "STRING"
@@ -171,7 +169,7 @@ def _find_key_differences(reader: TableSchema, writer: TableSchema) -> Iterator[
 
 
 def _find_type_differences(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Incompatibility]:
-    """Yield the reasons why values of type `theirs` cannot be read as `mine`, also within nested types."""
+    """Yield the reasons why values of type `theirs` cannot be read as `mine`, including those in nested types."""
     if mine == theirs:
         return
     if isinstance(mine, Struct) and isinstance(theirs, Struct):
@@ -229,7 +227,7 @@ def _digits(name: str) -> tuple[int, int] | None:
 
 
 def _nulls_within(type_: ColumnType) -> str:
-    """Return a text for the nullability of array elements and map values, which `text_of_type` leaves out."""
+    """Return a text for the nullability of array elements and map values, which `text_of_type` does not include."""
     if isinstance(type_, Array):
         return f"[{int(type_.holds_nulls)}{_nulls_within(type_.element)}]"
     if isinstance(type_, Dictionary):

@@ -1,6 +1,6 @@
-"""Evaluates the conditions (WHEN) that choose between the queries of a transform. They depend only on the window.
+"""Evaluates the WHEN conditions that select one of a transform's queries. They depend only on the batch's window.
 
-Logic has three values, as in SQL: None is unknown, and a condition that is None is not true.
+Logic has three values, as in SQL: None is unknown, which does not count as true.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition as it was written, with its parsed term and the zone of its table."""
+    """A condition: its text as written, its parsed term, and the time zone of its table."""
 
     text: str
     term: Term
@@ -41,9 +41,9 @@ class Condition:
         return _value(self.term, window, self.zone) is True
 
     def turns(self) -> frozenset[datetime] | None:
-        """Return the instants at which the result may change from window to window; None if it may change at any.
+        """Return the instants at which the result may change between windows; None if it may change at any instant.
 
-        All windows between two consecutive ones of these instants have the same result.
+        All windows between two consecutive instants of the result have the same value.
         """
         return _turns(self.term, self.zone)
 
@@ -64,12 +64,12 @@ def _turns(term: Term, zone: str) -> frozenset[datetime] | None:
 
 
 def _is_edge(term: Term) -> bool:
-    """Return whether a term is the start or end of the window, or the date of one of these."""
+    """Return whether a term is the start or end of the window, or the date of the start or end."""
     return term.op in _EDGES or (term.op == "date" and term.parts[0].op in _EDGES)
 
 
 def _edges_of(value: Fixed, zone: str) -> tuple[datetime, ...]:
-    """Return a literal timestamp, or the start and the end of a literal date; nothing for other values."""
+    """Return the instant of a timestamp, or the start and end of a date; empty for other literals."""
     if isinstance(value, datetime):
         return (value,)
     if isinstance(value, date):

@@ -1,6 +1,6 @@
 """The immutable data classes of a flow: tables, columns, rules, reads, queries and connections.
 
-They are the same for statements in DPL and in Python.
+Statements in DPL and in Python have the same classes.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ class Rule:
     """An EXPECT: a row passes if `expression` (Spark SQL) is TRUE; NULL is not TRUE.
 
     - `variables`: the project's variables that the expression uses as `:name`.
-    - `action`: the action if the rule is broken. `ladder`: all actions in order, if the first has a limit.
-    - `comparison`: for a rule that compares the batch with earlier ones.
-    - `of`: the input table whose rows are checked before the query; empty for a rule on the batch's result.
+    - `action`: the action if the rule is broken. `ladder`: all actions, in order, if the first has a limit.
+    - `comparison`: the parts of a rule that compares the batch with earlier ones.
+    - `of`: the input table whose rows are checked before the query runs; empty for rules on the rows that a batch
+      makes.
     """
 
     expression: str
@@ -71,7 +72,7 @@ class Rule:
 
     @property
     def rungs(self) -> RuleActions:
-        """The actions if the rule is broken, in order; each but the last has a limit."""
+        """The actions if the rule is broken, in order. Each except the last has a limit."""
         return self.ladder or (RuleAction(self.action),)
 
 
@@ -79,13 +80,13 @@ class Rule:
 class Column:
     """The declaration of a column. `type` is Spark SQL, or None if it is not declared.
 
-    - `else_of_type`, `else_of_null`, `else_of_key`: the actions if type, NOT NULL or KEY are violated; empty: the batch
-      fails.
+    - `else_of_type`, `else_of_null`, `else_of_key`: the actions if type, NOT NULL or KEY are violated; if empty, the
+      batch fails.
     - `ends`: the date on which the column ends (RETIRE).
-    - `stays`: the rule for rows with the same key.
-    - `tells`: the origin that the column contains ('file'), None for a column of the source's rows.
-    - `made_as`: the expression that a PUBLISH sends under this name.
-    - `is_hidden`: queries get the column only by name, not by `*`.
+    - `stays`: the rule for rows with the same key (KEY ... PAST, ORDER BY).
+    - `tells`: the metadata field that the column contains, such as 'file'; None for a column of the source.
+    - `made_as`: the expression whose value a PUBLISH sends under this name.
+    - `is_hidden`: queries read the column only by its name, not by `*`.
     - `subject`: the kind of persons, such as `customer`, that the column's values identify (SUBJECT).
     """
 
@@ -111,10 +112,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A column list. An open one (a final `*`, or no list at all) includes columns that are not named.
+    """A column list. `is_open`: the list ends with `*` or is missing, and includes columns that it does not name.
 
-    `on_change`: the reaction of a collect to changed columns of its source. `unread`: its reaction to lines that cannot
-    be parsed. `left_out`: HIDDEN columns of the published table that an open list of a PUBLISH does not name.
+    `on_change`: the reaction of a collect to changed columns of its source. `unread`: its actions for lines that cannot
+    be parsed. `left_out`: the HIDDEN columns that a PUBLISH with an open list does not send.
     """
 
     named: tuple[Column, ...] = ()
@@ -135,13 +136,13 @@ class Columns:
 
     @property
     def are_declared(self) -> bool:
-        """True if the list is closed and has every type: the columns are known before the first batch."""
+        """True if the list is closed and declares all types, so that the columns are known before the first batch."""
         return bool(self.named) and not self.is_open and all(column.type for column in self.named)
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret's name, never its value."""
+    """A reference to a secret by its name; it never contains the value."""
 
     name: str
 
@@ -153,7 +154,7 @@ Options = Mapping[str, Value | Secret]
 class Connection:
     """A named system that is read or written.
 
-    `options` are those of its statement, overridden by those of the environment. Secrets are names there.
+    `options` are the options of its statement, overridden by those of the environment; secrets are references.
     """
 
     name: str
@@ -165,7 +166,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One object of a connection that is read or written: a `path` ('public.orders', a glob) or a `query`."""
+    """An object of a connection that is read or written, by a `path` ('public.orders', or a glob) or by a `query`."""
 
     connection: str
     path: str
@@ -179,7 +180,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of a COLLECT, and how the window of a row is determined. `lookback`, `changed`: only BY DATA TIME."""
+    """The source of a COLLECT, and how rows are assigned to windows. Only BY DATA TIME has `lookback` and `changed`."""
 
     unit: Unit
     batching: Batching
@@ -192,9 +193,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A read of a table by a batch: the table and the kind of read (docs/explain/consistency.md).
+    """An input of a batch: a table and the kind of read (docs/explain/consistency.md).
 
-    `span`: how far back it reads, for PAST, UNTIL and a KEY's check of earlier labels; None for all others.
+    `span`: how far back PAST, UNTIL and KEY ... PAST read; None for all other reads.
     """
 
     table: str
@@ -212,10 +213,10 @@ class Read:
 class FlatJoin:
     """A join of FLAT along a REFERENCES: `columns` of the child equal `parent_columns` of the parent.
 
-    - `at`: the child's time that selects the parent's version. None if the start of the child's version selects it, or
-      if the parent is not TEMPORAL.
-    - `role`: the suffix of the parent's columns.
-    - `left_out`: HIDDEN columns of the parent, which are not added.
+    - `at`: the child's time column that selects the parent's version. None if the start of the child's version selects
+      it, or if the parent is not TEMPORAL.
+    - `role`: the suffix of the parent's columns in the result.
+    - `left_out`: HIDDEN columns of the parent, which are not in the result.
     """
 
     parent: Flat
@@ -228,9 +229,9 @@ class FlatJoin:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """FLAT(u): a read of table u, joined with all parents that it refers to and with their parents.
+    """FLAT(u): a read of table u, joined with all tables that its REFERENCES name, and with their parents.
 
-    `is_temporal`: u is TEMPORAL. `is_exact`: its versions are split wherever the version of a parent changes.
+    `is_temporal`: u is TEMPORAL. `is_exact`: its versions are split whenever the version of a parent changes.
     """
 
     read: Read
@@ -240,7 +241,7 @@ class Flat:
 
     @property
     def included_reads(self) -> tuple[Read, ...]:
-        """The reads of the table and of all its parents, the table first, each once."""
+        """The distinct reads of the table and of all its parents; the table is the first."""
         parents = (read for join in self.joins for read in join.parent.included_reads)
         return tuple(dict.fromkeys((self.read, *parents)))
 
@@ -253,13 +254,14 @@ class Flat:
 class TableReference:
     """A reference to a table or a view in a query's text, by character offsets.
 
-    - `start:end`: the text to replace, a name or a read function with its brackets.
-    - `alias`: the bare table name to insert at offset `alias_at`, if the query has no alias.
+    - `start:end`: the text to replace: a name, or a read function with its brackets.
+    - `alias`: the table's name without schema, to insert at `alias_at` if the query gives the table no alias.
     - `read`, `flat`, `view`: exactly one of them is set.
-    - `view_columns`: the view's column list; empty for all columns.
-    - `shared`: the name of a SHARED view.
-    - `is_mark`: the reference is replaced by a value, the watermark that the read table contains.
-    - `left_out`: HIDDEN columns that are excluded.
+    - `view_columns`: the columns in the view's column list; empty for all columns.
+    - `shared`: the name of the view if it is SHARED.
+    - `is_mark`: the reference is a call of WATERMARK, which is replaced by the value in the `_mark` table that it
+      reads.
+    - `left_out`: HIDDEN columns of the table, which are excluded.
     """
 
     start: int
@@ -286,10 +288,10 @@ class ValueReference:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as the user wrote it, with the parts of the text that are replaced when it runs.
+    """A query as the user wrote it, with the parts of its text that are replaced when it runs.
 
-    `branches` are the queries that UNION ALL BY NAME combines, in order, with offsets into their own texts; the query
-    then has no references of its own. `stars`: texts to insert at offsets after a `*`, which exclude HIDDEN columns.
+    `branches`: the queries that UNION ALL BY NAME combines, in order; the query itself then has no references. `stars`:
+    the offsets after each `*`, with texts to insert there that exclude HIDDEN columns.
     """
 
     text: str
@@ -303,10 +305,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of a Python transform: a read (plain or FLAT), a variable of the project, or the window.
+    """A parameter of a Python transform: an input (`read`, `flat` or `query`), a project variable, or the window.
 
-    For a view, `query` is its query, and `read` is None. `with_hidden`: the rows include HIDDEN columns; otherwise
-    `left_out` are the HIDDEN columns to exclude.
+    `query`: the query of a view. `with_hidden`: the rows include HIDDEN columns; otherwise `left_out` are the HIDDEN
+    columns to exclude.
     """
 
     name: str
@@ -321,10 +323,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A Python transform, loaded by file and name at run time. `source` is its text, for display.
+    """A Python function of a transform, loaded by file and name at run time. `source` is its text, for display.
 
     `fingerprint` identifies the syntax trees of the function and of the project's modules that it imports; `shapes` are
-    the texts of these trees. `step` is set if the function keeps a state.
+    the texts of these trees. `step` is set for a function of `wc.stateful`.
     """
 
     file: str
@@ -339,7 +341,7 @@ class PythonFunction:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A CREATE FUNCTION: a SQL expression or a Python UDF that queries may call by name."""
+    """A CREATE FUNCTION: a SQL expression or a Python UDF that queries can call by its name."""
 
     name: str
     parameters: tuple[tuple[str, str], ...]
@@ -351,7 +353,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A named query that replaces its name in other queries."""
+    """A CREATE VIEW: a named query. In other queries, its name is replaced by the query."""
 
     name: str
     columns: Columns
@@ -362,9 +364,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the queries of a table with WHEN: a window uses the first whose condition is true.
+    """One of the queries of a table with WHEN. A window uses the first query whose condition is true.
 
-    `condition` is None for the ELSE, which is last. `reads` are the reads of the query, in its order.
+    `condition` is None for the query after ELSE, which is the last. `reads` are the inputs of the query, in order.
     """
 
     condition: Condition | None
@@ -379,21 +381,20 @@ class Choice:
 class TableDeclaration(Keyed):
     """The clauses of a table's statement, with all defaults resolved.
 
-    A publish has the name of its unit (`ops.delays`) and one plain read.
-
-    - `start`: None if it is derived, or recorded by the first run (arrivals, snapshots).
+    A publish has the name of its destination (`ops.delays`) and one plain read.
+    - `start`: None if it follows from the inputs, or if the first run records it (arrivals, snapshots).
     - `keep_versions`: None means 30 days. `manifest`: the format of a manifest for other engines.
-    - `partial_after`: how long after a window a batch waits for all its inputs; None: until all are settled.
-    - `deadline`: how long after a window its batch must be done, or its watermark must have passed the window's end
-      (`is_by_watermark`). `runtime`: how long a batch may take at most.
-    - `closes`: the condition that closes a window's books, up to which UNTIL reads; None: UNTIL reads its own span.
-    - `choices`: the queries of a table with WHEN. `reads` are then those of all queries, `query` has all as branches.
+    - `partial_after`: the longest time after a window that a batch waits for missing inputs; None for no limit.
+    - `deadline`: the time after a window until its batch must be done or, if `is_by_watermark`, until the table's
+      watermark must have passed the window's end. `runtime`: the longest time that a batch may take.
+    - `closes`: the condition that closes a window's books and ends its UNTIL reads; None: they end after their span.
+    - `choices`: the queries of a table with WHEN. `reads` then has the inputs of all queries, `query` all as branches.
     - `compatible`: the guarantee for readers with older or newer versions of the columns.
-    - `marks`: set for a companion table that keeps a watermark: the clause of the table whose watermark it is.
-    - `late_rows`: set for a companion table that keeps late rows: the table to which they belong, and the rule.
-    - `rules`: checks on a batch's result. `input_rules`: checks on its inputs.
+    - `marks`: for a companion table that stores a watermark, the WATERMARK clause of its table; else None.
+    - `late_rows`: for a companion table that stores late rows, its settings; else None.
+    - `rules`: rules on the rows that a batch makes. `input_rules`: rules on the rows that it reads.
     - `measures`: values computed for each batch in the pass that writes it; `is_profiled`: also a profile of each
-      column. `offline`: values that a separate job computes. None of them is part of the fingerprint.
+      column. `offline`: values that a separate job computes. The fingerprint does not cover these.
     """
 
     name: str
@@ -436,12 +437,12 @@ class TableDeclaration(Keyed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(TableDeclaration):
-    """A collect, transform or publish of a compiled flow: anything that has batches.
+    """A collect, transform or publish of a compiled flow.
 
-    - `open_of`: for the companion table of open windows, the table to which the windows belong.
+    - `open_of`: for a companion table with open windows, the table to which the windows belong; else None.
     - `fingerprint`: identifies the code. It covers the query without comments and spacing, or the syntax trees of the
       function and its imports, and the declarations of columns and rules.
-    - `was`: its former name. `code_before`: the fingerprint with the former names of renamed tables, if it differs.
+    - `was`: its former name. `code_before`: the fingerprint with the former names of renamed inputs, if it differs.
     """
 
     cadence: Cadence
@@ -460,7 +461,7 @@ class Table(TableDeclaration):
         return self.reads if choice is None else choice.reads
 
     def with_choice(self, choice: Choice | None) -> Table:
-        """Return the table with one of its queries for all windows; unchanged if `choice` is None."""
+        """Return the table with `choice` as its only query; the table unchanged if `choice` is None."""
         return self if choice is None else replace(self, reads=choice.reads, query=choice.query, choices=())
 
     @property
@@ -475,22 +476,22 @@ class Table(TableDeclaration):
 
     @property
     def is_fold(self) -> bool:
-        """True if the table's state combines the slices of all labels so far, key by key (MERGE, TEMPORAL)."""
+        """True if the table combines the slices of all labels by key (MERGE, TEMPORAL)."""
         return self.mode in FOLDS
 
     @property
     def is_partitioned(self) -> bool:
-        """True if the table is PARTITIONED: each label is read and restated by itself."""
+        """True if the table is PARTITIONED: its labels are read and restated separately."""
         return self.type is TableType.PARTITIONED
 
     @property
     def is_delivered_by_label(self) -> bool:
-        """True for a publish whose destination keeps rows of many labels: from a PARTITIONED table, or by APPEND."""
+        """True for a publish whose destination contains rows of many labels: of a PARTITIONED table, or by APPEND."""
         return self.kind is Kind.PUBLISH and (self.is_partitioned or self.mode is Mode.APPEND)
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The Spark SQL expressions of the header: rules, measures, delete conditions, and columns computed by AS."""
+        """The Spark SQL expressions outside of the query: rules, measures, DELETE WHEN, and columns computed by AS."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules), *self.input_rules)
         gone = self.fold.delete_when if self.fold else None
         measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
@@ -506,15 +507,15 @@ class Table(TableDeclaration):
 
     @property
     def is_in_label_order(self) -> bool:
-        """True if a label runs only after all labels before it, and not in parallel."""
+        """True if the batches of the table run one after the other, in the order of their labels."""
         return self.is_fold or self.is_sequential or self.reads_itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """All checked declarations of a project: every read names a table, defaults are resolved, no cycle is illegal.
+    """All checked declarations of a project: all inputs exist, defaults are resolved, and there are no invalid cycles.
 
-    `fingerprint` identifies the whole flow. `order` lists table names upstream first.
+    `fingerprint` identifies the whole flow. `order` lists the table names, inputs first.
     """
 
     project: str

@@ -38,10 +38,10 @@ class Field:
 
 
 def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collection[str] | None = None) -> str:
-    """Return a drawing of the collected and transformed tables, or of those named, in Graphviz's DOT language.
+    """Return a drawing, in Graphviz's DOT language, of the collected and transformed tables, or only of `tables`.
 
-    `known` are columns and types by table from earlier batches, for columns that are not declared. A box shows at most
-    14 columns: keys, then references, then others. A referenced table that is not drawn is a dashed box.
+    `known` maps tables to their columns and types in earlier batches, for columns that are not declared. A box shows at
+    most 14 columns: keys, then references, then others. A referenced table that is not in the drawing is a dashed box.
     """
     wanted = flow.tables if tables is None else tables
     drawn = drawn_tables(flow, wanted)
@@ -50,7 +50,7 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
     lines = [HEAD.rstrip()]
     for schema in dict.fromkeys(name.partition(".")[0] for name in drawn):
         inside = [name for name in drawn if name.partition(".")[0] == schema]
-        lone = {name: fields[name] for name in inside if name not in referred and not _refers(fields[name])}
+        lone = {name: fields[name] for name in inside if name not in referred and not _has_references(fields[name])}
         lines.append(f'  subgraph "cluster_{schema}" {{')
         lines.append(f'    label="{schema}"; labeljust=l; style="rounded"; color="#c5ccd3"; fontcolor="#55606b";')
         lines += [f"    {_node(drawn[name], fields[name])}" for name in inside]
@@ -63,7 +63,7 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
 
 
 def drawn_tables(flow: Flow, wanted: Collection[str]) -> dict[str, Table]:
-    """Return the tables among `wanted` that the diagram shows: all but publishes."""
+    """Return the tables among `wanted` that the diagram shows: all except publishes."""
     return {name: table for name, table in flow.tables.items() if name in wanted and table.kind is not Kind.PUBLISH}
 
 
@@ -85,18 +85,18 @@ def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
 
 
 def _field(name: str, column: Column | None, known: str, *, is_key: bool) -> Field:
-    said = (column.type or known) if column else known
-    return Field(name, said.lower(), is_key, column.references if column else None)
+    type_text = (column.type or known) if column else known
+    return Field(name, type_text.lower(), is_key, column.references if column else None)
 
 
-def _refers(fields: tuple[Field, ...]) -> bool:
+def _has_references(fields: tuple[Field, ...]) -> bool:
     return any(each.references for each in fields)
 
 
 def _row_edges(lone: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
-    """Yield invisible edges that arrange tables without references in rows: Graphviz would put them all in one column.
+    """Yield invisible edges that arrange tables without references in rows; Graphviz would put them all in one column.
 
-    There are as many tables in a row as make the drawing somewhat wider than high, like a screen.
+    The number of tables in a row makes the drawing 1.5 times as wide as high, like a screen.
     """
     names = list(lone)
     height = sum((min(len(fields), MOST_COLUMNS) + 2) * _ROW_INCHES + _GAP_INCHES for fields in lone.values())
@@ -130,9 +130,9 @@ def _row(index: int, field: Field) -> str:
 
 def render_name(name: str, *, is_key: bool, refers: bool) -> str:
     """Return the HTML of a column's name, followed by "key" for a key or an arrow for a reference."""
-    said = f"<b>{escape(name)}</b>" if is_key else escape(name)
+    html = f"<b>{escape(name)}</b>" if is_key else escape(name)
     mark = "key" if is_key else "→" if refers else ""
-    return f"{said} {font(mark, '#8a5a00')}" if mark else said
+    return f"{html} {font(mark, '#8a5a00')}" if mark else html
 
 
 def font(text: str, color: str) -> str:
@@ -148,7 +148,7 @@ def heading(table: Table, name: str) -> list[str]:
 
 
 def quiet_row(text: str) -> str:
-    """Return an HTML row with one gray text, as wide as the box."""
+    """Return an HTML row with a gray text over the whole width of the box."""
     return f'<tr><td colspan="2" align="left"><i>{font(text, QUIET)}</i></td></tr>'
 
 
@@ -158,8 +158,8 @@ def _edges(name: str, fields: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
             port = f"out{index}" if index < MOST_COLUMNS else "head"
             words = [field.references.role or "", f"at {field.references.at}" if field.references.at else ""]
             label = " ".join(word for word in words if word)
-            said = f' [label="{escape(label)}"]' if label else ""
-            yield f'"{name}":{port}:e -> {_target(field.references, fields)}{said};'
+            attributes = f' [label="{escape(label)}"]' if label else ""
+            yield f'"{name}":{port}:e -> {_target(field.references, fields)}{attributes};'
 
 
 def _target(reference: Reference, fields: Mapping[str, tuple[Field, ...]]) -> str:

@@ -10,9 +10,9 @@ from waterclock.timelabel.zone import date_start
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """RETIRE: the column is NULL in labels that start on the day or after it.
+    """A RETIRE: from `day` on, the column is NULL in all labels.
 
-    `made_as` is the Spark SQL over other columns that computes it until then, or None if the rows contain it.
+    `made_as`: the Spark SQL over other columns that computes it before that day; None if the rows contain it.
     """
 
     day: date

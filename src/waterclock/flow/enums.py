@@ -1,4 +1,4 @@
-"""The enumerations used in declarations: kinds of statements, modes, types of reads, actions of rules."""
+"""The enumerations of declarations: kinds of statements, modes, kinds of reads, actions of rules and others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ class Kind(StrEnum):
 
 
 class TableType(StrEnum):
-    """The type of a table. REGULAR: one claim at a time. PARTITIONED: one claim per label, except for a publish."""
+    """The type of a table. REGULAR: one state, with one claim at a time. PARTITIONED: a part and a claim per label.
+
+    Labels of a PARTITIONED publish do not have separate claims.
+    """
 
     REGULAR = "regular"
     PARTITIONED = "partitioned"
 
 
 class Mode(StrEnum):
-    """How a batch changes its table."""
+    """The way in which a batch changes its table."""
 
     APPEND = "append"
     REPLACE = "replace"
@@ -29,19 +32,19 @@ class Mode(StrEnum):
     TEMPORAL = "temporal"
 
 
-# modes whose state combines the slices of all labels so far, key by key
+# modes in which a table combines the slices of all labels by key
 FOLDS = frozenset({Mode.MERGE, Mode.TEMPORAL})
 
 
 class OnRestate(StrEnum):
-    """The action if inputs of a done batch change: run the batch again, or only report the change."""
+    """The reaction to changed inputs of a done batch: run the batch again, or only report the change."""
 
     RECOMPUTE = "recompute"
     REPORT = "report"
 
 
 class Batching(StrEnum):
-    """How the window of a collected row is determined."""
+    """The way in which collected rows are assigned to windows."""
 
     DATA_TIME = "data time"
     ARRIVAL_TIME = "arrival time"
@@ -57,7 +60,7 @@ LINKED = frozenset({Batching.LABELS, Batching.STATE})
 
 
 class Sign(StrEnum):
-    """How a source shows that a window is complete: a marker file, a file of a later window, or a query's result."""
+    """The sign that a window of a source is complete: a marker file, a file of a later window, or a query's result."""
 
     MARKER = "marker"
     NEXT = "next"
@@ -76,7 +79,7 @@ class ReadKind(StrEnum):
 
 
 class Action(StrEnum):
-    """The action if a rule is broken."""
+    """The action if rows, or a batch, break a rule."""
 
     FAIL = "fail"
     WARN = "warn"

@@ -1,4 +1,4 @@
-"""Draws FLAT(u) as a Graphviz graph: the columns of table u and, below them, those of each parent with their origin."""
+"""Draws FLAT(u) as a Graphviz graph: the columns of table u, and below them the columns of each parent table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class FlatPart:
     """The columns that one table adds to FLAT(u), and the join that finds its row; `join` is None for u itself.
 
     - `depth`: the number of joins from u to the table.
-    - `columns`: each column with its name in the result.
-    - `role`: the whole suffix of the names: the roles of all joins from u.
+    - `columns`: pairs of a column's name in the result and the column.
+    - `role`: the suffix of these names, made of the roles of all joins from u.
     - `of_versions`: u is TEMPORAL.
-    - `is_open`: there may be more columns than are known.
+    - `is_open`: the table may have more columns, which are not known.
     """
 
     table: str
@@ -35,7 +35,7 @@ class FlatPart:
 
     @property
     def version_choice(self) -> str:
-        """Words for how a parent's row is chosen: by its key, or the time that selects its version; empty for u."""
+        """Describes how a parent's row is found: by its key, or by the time that selects its version; empty for u."""
         if self.join is None:
             return ""
         if not self.join.parent.is_temporal:
@@ -77,9 +77,9 @@ def _walk_flat_parts(
     name = flat.read.table
     table = flow.tables[name]
     record = RECORD if join and flat.is_temporal else ()
-    behind = {each.lower() for each in (*join.parent_columns, *record)} if join else set()
+    left_out = {each.lower() for each in (*join.parent_columns, *record)} if join else set()
     fields = fields_of(table, known.get(name, {}))
-    columns = tuple((each.name + suffix, each) for each in fields if each.name.lower() not in behind)
+    columns = tuple((each.name + suffix, each) for each in fields if each.name.lower() not in left_out)
     is_open = table.columns.is_open and name not in known
     yield FlatPart(
         name,
@@ -97,11 +97,11 @@ def _walk_flat_parts(
 
 def _heading(each: FlatPart, join: FlatJoin) -> str:
     role = f" as {join.role}" if join.role else ""
-    said = f"{escape(each.table)}{escape(role)}"
+    title = f"{escape(each.table)}{escape(role)}"
     how = font(f"{', '.join(join.columns)} · {each.version_choice}", QUIET)
     indent = _INDENT * (each.depth - 1)
     return (
-        f'<tr><td bgcolor="{_PARENT}" align="left">{indent}<b>{said}</b></td>'
+        f'<tr><td bgcolor="{_PARENT}" align="left">{indent}<b>{title}</b></td>'
         f'<td bgcolor="{_PARENT}" align="left">{how}</td></tr>'
     )
 

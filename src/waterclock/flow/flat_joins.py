@@ -1,4 +1,4 @@
-"""Resolves FLAT(u): follows the REFERENCES of table u to its parents, and theirs, and checks each of these joins."""
+"""Resolves FLAT(u): follows the REFERENCES of table u to its parents and their parents, and checks each join."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINY
 
 
 class ReferringTable(TableWithRules, Protocol):
-    """The properties of a table that FLAT needs; the table may be resolved or not."""
+    """The properties of a table that FLAT needs, for declarations and for compiled tables."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -37,10 +37,10 @@ class ReferringTable(TableWithRules, Protocol):
 def flat_of(
     tables: Mapping[str, ReferringTable], name: str, errors: list[WaterclockError], *, is_exact: bool = False
 ) -> Flat | None:
-    """Return FLAT of a table: its joins with all parents, and theirs. Return None if a join is invalid.
+    """Return FLAT of a table: its joins with all parents and their parents. Return None if a join is invalid.
 
-    Errors are appended to `errors`, with the position of the referring column, or without a position if the table has
-    no REFERENCES or no versions for `is_exact`. A parent that is not declared is not reported here.
+    Errors are appended to `errors`. They have the position of the referring column, except errors for a table without
+    REFERENCES, and for `is_exact` without versions. Undeclared parents are not reported here.
     """
     table = tables[name]
     if not any(column.references for column in table.columns.named):
@@ -183,10 +183,10 @@ class _ParentFollower:
                 fix=f"give each a ROLE of its own, as in {column.name} REFERENCES {parent.name} ROLE {column.name}",
             )
             return
-        said = [name for _, each in group for name in each.columns]
+        theirs = [name for _, each in group for name in each.columns]
         self._refuse(
             column,
-            f"{', '.join(names)} of {table.name} " + (f"names ({', '.join(said)}) of " if said else "refers to ")
+            f"{', '.join(names)} of {table.name} " + (f"names ({', '.join(theirs)}) of " if theirs else "refers to ")
             + parent.name,
             why=f"its key is {keys}, and a parent is found by all of it",
             fix=f"refer to it by as many columns, each as {column.name} REFERENCES {parent.name}"
@@ -196,10 +196,10 @@ class _ParentFollower:
     def _reference_time(
         self, table: ReferringTable, parent: ReferringTable, group: list[tuple[Column, Reference]]
     ) -> str | None:
-        said = {(each.at or "").lower(): (column, each.at) for column, each in group if each.at is not None}
-        if len(said) > 1:
-            column, _ = list(said.values())[1]
-            names = " and ".join(str(at) for _, at in said.values())
+        times = {(each.at or "").lower(): (column, each.at) for column, each in group if each.at is not None}
+        if len(times) > 1:
+            column, _ = list(times.values())[1]
+            names = " and ".join(str(at) for _, at in times.values())
             self._refuse(
                 column,
                 f"one parent has two times, {names}",
@@ -207,7 +207,7 @@ class _ParentFollower:
                 fix="use the same AT, or another ROLE",
             )
             return None
-        column, at = next(iter(said.values()), (group[0][0], None))
+        column, at = next(iter(times.values()), (group[0][0], None))
         if at is not None and (parent.temporal is None or table.temporal is not None):
             self._refuse_time(table, parent, column, at)
             return None
@@ -274,14 +274,14 @@ class _ParentFollower:
 
 
 def _find_unused_hidden(parent: ReferringTable) -> tuple[str, ...]:
-    """Return the HIDDEN columns of a parent that its own references do not use."""
+    """Return the HIDDEN columns of a parent that its own REFERENCES do not use, so that joins need not read them."""
     leading = {each.name for each in parent.columns.named if each.references is not None}
     leading |= {each.references.at for each in parent.columns.named if each.references and each.references.at}
     return tuple(name for name in parent.hidden_columns if name not in leading)
 
 
 def plain_type(kind: str) -> str:
-    """Return a type in a spelling that can be compared: capitals, no spaces, one of its names: `long` → `BIGINT`."""
+    """Normalize the spelling of a type for comparisons: capitals, no spaces, one name per type (`long` → `BIGINT`)."""
     text = "".join(kind.upper().split())
     name, bracket, rest = text.partition("(")
     return _ALIKE.get(name, name) + bracket + rest

@@ -31,38 +31,38 @@ def flats_of(query: Query) -> tuple[Flat, ...]:
 
 
 def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) -> tuple[FlatColumn, ...] | None:
-    """Return the columns of FLAT(u): those of u, then those of each parent. None if the columns of a table are unknown.
+    """Return the columns of FLAT(u): those of u, then those of each parent; None if a table's columns are not known.
 
-    `columns_of` returns a table's columns as its readers see them. Keys, version times and HIDDEN columns of parents
-    are left out. Each join with a ROLE adds it as a suffix: `city_home_billing`.
+    `columns_of` returns the columns of a table that its readers see. Keys, version times and HIDDEN columns of parents
+    are left out. The ROLE of each join is a suffix of the parent's columns, as in `city_home_billing`.
     """
     own = columns_of(flat.read.table)
     if own is None:
         return None
     found = [FlatColumn(name, flat.read.table, name) for name in own if name.lower() != TIMELABEL]
     for join in flat.joins:
-        brought = flat_columns(join.parent, columns_of)
-        if brought is None:
+        parent_columns = flat_columns(join.parent, columns_of)
+        if parent_columns is None:
             return None
-        found += select_parent_columns(join, brought)
+        found += select_parent_columns(join, parent_columns)
     return tuple(found)
 
 
 def select_parent_columns(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
-    """Return the columns of a parent that a join adds to its child, each named with the join's ROLE as a suffix."""
+    """Return the columns of a parent that a join adds to its child, with the join's ROLE as a suffix of their names."""
     record = RECORD if join.parent.is_temporal else ()
-    behind = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}
+    left_out = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}
     hidden = {(join.parent.read.table, name.lower()) for name in join.left_out}
     suffix = f"_{join.role}" if join.role else ""
     return [
         FlatColumn(each.name + suffix, each.table, each.column)
         for each in columns
-        if each.name.lower() not in behind and (each.table, each.name.lower()) not in hidden
+        if each.name.lower() not in left_out and (each.table, each.name.lower()) not in hidden
     ]
 
 
 def find_name_clashes(columns: Iterable[FlatColumn]) -> dict[str, tuple[FlatColumn, ...]]:
-    """Map each name that several columns share, ignoring case, to these columns."""
+    """Map each name that several columns have, ignoring case, to these columns."""
     by_name: dict[str, list[FlatColumn]] = {}
     for each in columns:
         by_name.setdefault(each.name.lower(), []).append(each)

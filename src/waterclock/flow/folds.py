@@ -1,4 +1,4 @@
-"""The settings of MERGE and TEMPORAL, which combine the slices of a table key by key: newest rows, or all versions."""
+"""The settings of MERGE and TEMPORAL, which combine a table's slices by key to the newest rows or to all versions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Columns
 
 RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
-"""The columns of each version of a temporal table: when it takes effect, when it ends, and whether it is current."""
+"""The record columns of each version in a TEMPORAL table: its start, its end, and whether it is current."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
     """The settings of MERGE: the last row of each key by (`order_by`, label) is visible, unless `delete_when` is TRUE.
 
-    `calls`: identifies the code of the project's functions that `delete_when` calls, if any.
+    `calls`: a digest of the project's functions that `delete_when` calls; empty if it calls none.
     """
 
     keys: tuple[str, ...]
@@ -28,7 +28,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which a PUBLISH sends rows: by columns, within each value of `per` or, without it, over all rows."""
+    """The order in which a PUBLISH sends rows: by the columns `by`, separately for each value of `per` if it is set."""
 
     by: tuple[str, ...]
     per: tuple[str, ...] = ()
@@ -39,13 +39,13 @@ class Temporal:
     """The settings of TEMPORAL: how the versions of a key are made from the rows of all labels.
 
     - `at`: the column with the time from which a row is effective; None: the end of the row's window.
-    - `order_by`: the order of rows with the same key and time; rows equal in it are ordered by label.
-    - `consumed`: columns that order or delete rows and are not attributes.
-    - `track`: the attributes whose changes start a version; empty: all but `untracked`, the HIDDEN columns.
-    - `values`: attributes in which NULL means "empty now"; `are_all_values`: in all attributes. In others NULL means
-      missing, and is filled from earlier rows.
-    - `fills_back`: NULLs before the first value of a key are filled with this value. After a delete a key starts over.
-    - `is_of_snapshots`: each label contains all existing keys; a new key starts at the end of the previous label.
+    - `order_by`: the order of rows with the same key and time; rows that tie are ordered by label.
+    - `consumed`: columns that are used to order or delete rows and are not stored as attributes.
+    - `track`: the attributes whose changes start a new version; empty: all except `untracked`, the HIDDEN columns.
+    - `values`: attributes in which NULL means "empty from now on"; `are_all_values`: this holds for all attributes. In
+      other attributes, NULL means missing, and is filled from earlier rows.
+    - `fills_back`: NULLs before the first value of a key are filled with this value. After a delete, a key starts over.
+    - `is_of_snapshots`: each label contains all existing keys; a new key is valid from the end of the previous label.
     - `calls`: as in `Merge`.
     """
 
@@ -63,7 +63,7 @@ class Temporal:
     calls: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        said = [
+        parts = [
             f"ON ({', '.join(self.keys)})",
             f"AT {self.at}" if self.at else "",
             f"ORDER BY {', '.join(self.order_by)}" if self.order_by else "",
@@ -73,20 +73,20 @@ class Temporal:
             "" if self.fills_back else "FILL FORWARD",
         ]
         lives = ", new keys since the snapshot before" if self.is_of_snapshots else ""
-        return " ".join(part for part in said if part) + lives
+        return " ".join(part for part in parts if part) + lives
 
     def attributes(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Return the attributes among the columns of a row: all but the key, the time and `consumed` columns."""
+        """Return the attributes among the columns of a row: all except the key, the time and `consumed` columns."""
         others = {name.lower() for name in (*self.keys, self.at or "", *self.consumed)}
         return tuple(name for name in columns if name.lower() not in others)
 
     def outputs(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Return the columns that readers see, given a row's columns: keys, start, attributes, end, current flag."""
+        """Return the columns of a version, given those of a row: keys, start, attributes, end and current flag."""
         return (*self.keys, RECORD[0], *self.attributes(columns), *RECORD[1:])
 
 
 class Keyed:
-    """Properties of a table, resolved or not, that depend on its key and on its MERGE or TEMPORAL settings."""
+    """Mixin for tables with properties that depend on the key and on the MERGE or TEMPORAL settings."""
 
     __slots__ = ()
     columns: Columns
@@ -99,7 +99,7 @@ class Keyed:
 
     @property
     def hidden_columns(self) -> tuple[str, ...]:
-        """The HIDDEN columns that readers of the table can name; in a TEMPORAL table, those that are attributes."""
+        """The HIDDEN columns that readers of the table can name; for a TEMPORAL table, only attributes."""
         names = self.columns.hidden_columns
         return names if self.temporal is None else self.temporal.attributes(names)
 
@@ -110,5 +110,5 @@ class Keyed:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns that identify rows: the key of a MERGE or a TEMPORAL, else the KEY columns."""
+        """The columns that identify rows: the key of MERGE or TEMPORAL, or else the KEY columns."""
         return self.fold.keys if self.fold else self.columns.keys

@@ -1,4 +1,4 @@
-"""FOR EACH: collects that send a request for each row of a table, with values of that row."""
+"""FOR EACH: a collect sends a request, with values of the row, for each row of a table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """FOR EACH `table`: a batch sends one request for each distinct combination of the table's columns `parameters`."""
+    """A FOR EACH clause: a batch sends a request for each distinct combination of values in `parameters` of `table`."""
 
     table: str
     parameters: tuple[str, ...]
 
 
 def list_placeholders(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct columns that texts name in braces, as in `users/{user_id}`, in order."""
+    """Return the distinct names in braces in some texts, as in `users/{user_id}`, in order."""
     return tuple(dict.fromkeys(name for text in texts for name in _PLACE.findall(text)))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GrantedColumn:
-    """A column of a grant. `mask`: Spark SQL over the columns of its table; None for the column as it is."""
+    """A column of a grant. `mask`: the Spark SQL that replaces its value; None to show the value unchanged."""
 
     name: str
     mask: str | None = None
@@ -22,8 +22,8 @@ class GrantedColumn:
 class Grant:
     """A resolved GRANT to roles and declared users; `where` is the condition on rows, None for all rows.
 
-    Roles and users are kept apart: the name of a person who signed in at a provider may be that of a role.
-    If `is_open`, all columns are granted except those in `excepted`, which are in lower case.
+    Roles and users are separate sets, because a person who signs in at a provider may have the name of a role. If
+    `is_open`, all columns are granted except those in `excepted`, which are in lower case.
     """
 
     tables: tuple[str, ...]
@@ -36,16 +36,16 @@ class Grant:
     place: Place | None = field(default=None, compare=False)
 
     def is_to(self, person: Person) -> bool:
-        """Return whether a person is one of the users, or has one of the roles."""
+        """Return whether the grant is to a person, by name or by one of the person's roles."""
         return person.name in self.users or not self.roles.isdisjoint(person.roles)
 
     def has(self, column: str) -> bool:
-        """Return whether a column is granted, as it is or masked."""
+        """Return whether a column is granted, with or without a mask."""
         lower = column.lower()
         is_named = any(each.name.lower() == lower for each in self.columns)
         return is_named or (self.is_open and lower not in self.excepted)
 
     @property
     def is_whole(self) -> bool:
-        """True if all rows and all columns are granted, as they are."""
+        """True if all rows and all columns are granted without masks."""
         return self.is_open and not self.excepted and self.where is None and all(it.mask is None for it in self.columns)

@@ -1,4 +1,4 @@
-"""The graph of tables: readers, an order in which to run them, and cycles."""
+"""Functions on the graph of tables: readers, inputs, an order in which to run them, and cycles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 
 def parents_of(flow: Flow) -> Mapping[str, frozenset[str]]:
-    """Map each table to the tables of the flow that it reads directly."""
+    """Map each table to its inputs: the tables of the flow that it reads directly."""
     return {
         name: frozenset(read.table for read in table.reads if read.table in flow.tables)
         for name, table in flow.tables.items()
@@ -27,7 +27,7 @@ def parents_of(flow: Flow) -> Mapping[str, frozenset[str]]:
 
 
 def closure(names: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return all names reachable from `names` along `edges`; the names themselves only if they are reached too."""
+    """Return all names reachable from `names` along `edges`; `names` themselves only if an edge leads to them."""
     found: set[str] = set()
     waiting = [other for name in names for other in edges[name]]
     while waiting:
@@ -39,14 +39,14 @@ def closure(names: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str
 
 
 def late_tables(flow: Flow, table: str) -> tuple[str, ...]:
-    """Return the names of the companion tables that keep the late rows of a table."""
+    """Return the names of the companion tables that store the late rows of a table."""
     return tuple(
         name for name, each in flow.tables.items() if each.late_rows is not None and each.late_rows.of == table
     )
 
 
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Return the table names upstream first; PREVIOUS reads do not count. Raises  graphlib.CycleError for a cycle."""
+    """Return the table names, inputs first; PREVIOUS reads do not count. Raises graphlib.CycleError for a cycle."""
     edges = {
         name: [
             *(read.table for read in table.reads if read.kind is not ReadKind.PREVIOUS and read.table in tables),
@@ -58,7 +58,7 @@ def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
 
 
 def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
-    """Return one cycle as a path that ends at its first name, each name reading the next, or None if there is none."""
+    """Return a cycle as a path that ends at its first name; each name has an edge to the next. None without a cycle."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
@@ -68,10 +68,10 @@ def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
 
 
 def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
-    """Return the strongly connected components: groups of names on common cycles. A single name must read itself.
+    """Return the strongly connected components of a graph. A component of a single name must have an edge to itself.
 
-    Names that are not in `edges` are ignored.
-    Cost    linear in the edges, but quadratic in the names that are on cycles or between them
+    Names that are not keys of `edges` are ignored. The cost is linear in the edges, but quadratic in the names that are
+    on cycles or between cycles.
     """
     among = {name: {other for other in others if other in edges} for name, others in edges.items()}
     left = _trim_and_reverse(_trim_and_reverse(among))
@@ -92,7 +92,7 @@ def circles_of(edges: Mapping[str, Iterable[str]]) -> Mapping[str, frozenset[str
 
 
 def _trim_and_reverse(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Remove all names that have no edge to a remaining name, repeatedly, and return the remaining edges reversed."""
+    """Remove names without edges until each remaining name has an edge to another; return the edges reversed."""
     readers: dict[str, set[str]] = {name: set() for name in edges}
     for name, others in edges.items():
         for other in others:

@@ -1,4 +1,4 @@
-"""The options of KEY for rows with the same key: which row passes, and how far back the key must not occur."""
+"""The options of KEY for rows with the same key: ORDER BY, which selects one row, and PAST, which checks the past."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """A column by which rows with the same key are ordered; if `is_descending`, the lowest value is last."""
+    """A column that orders rows with the same key. `is_descending`: the row with the lowest value is the last."""
 
     column: str
     is_descending: bool = False
@@ -22,8 +22,8 @@ class KeyOrder:
 class KeyStays:
     """The rule for rows with the same key: only the last by `order` passes; without an order, none of them passes.
 
-    `past`: the time before a window's end in which earlier labels of the table must not have the key; None: earlier
-    labels are not checked.
+    `past`: the time before a window's end in which earlier labels of the table must not contain the key; None if they
+    are not checked.
     """
 
     order: tuple[KeyOrder, ...] = ()

@@ -1,4 +1,4 @@
-"""The companion table `<table>_late` of rows that arrived after the books of their window were closed."""
+"""The companion table `<table>_late`, which stores rows that arrived after the books of their window were closed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from waterclock.timelabel.duration import Duration
 
 LATE = "_late"
-"""The suffix of the companion table with rows that arrived too late, or too early, for a table's windows."""
+"""The suffix of the companion table's name. It contains rows that arrived too late, or too early, for any window."""
 
 REASON = "late_reason"
-"""The column with the reason why no window contains the row."""
+"""The companion table's column with the reason why no window contains the row."""
 
 CAME_LATE, CAME_EARLY, NO_TIME = "late", "early", "no time"
-"""The reasons: the window's books were closed, the row is in a slice before those that its window reads, or no time."""
+"""The reasons: the window's books were closed; the row is in a slice before those that its window reads; no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """The settings of a companion table with the late rows of the table `of`; `column` has the time of a row.
+    """The settings of a companion table with the late rows of the table `of`; `column` contains the time of a row.
 
-    `reach`: how far before a window slices are read for it. `within`: how long after a window's end late rows reopen
-    it; None for never.
+    `reach`: the time before a window from which its batch reads slices. `within`: the time after a window's end in
+    which late rows reopen it; None if they never do.
     """
 
     of: str
@@ -31,5 +31,5 @@ class LateRows:
 
 
 def late_of(table: str) -> str:
-    """Return the name of the companion table that keeps the late rows of `table`."""
+    """Return the name of the companion table that stores the late rows of `table`."""
     return f"{table}{LATE}"

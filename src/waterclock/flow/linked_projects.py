@@ -1,4 +1,4 @@
-"""Finds the tables of a flow that collect a table of another project."""
+"""Finds the tables of a flow that collect a table of another Waterclock project."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def upstream_of(table: Table) -> str | None:
 
 
 def linked_tables(flow: Flow) -> Mapping[str, Table]:
-    """Map the names of the tables that collect from other projects to these tables."""
+    """Return the tables that collect from other projects, by name."""
     return {name: table for name, table in flow.tables.items() if upstream_of(table) is not None}

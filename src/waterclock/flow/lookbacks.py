@@ -1,4 +1,4 @@
-"""LOOKBACK ... CHANGED: how a source reports which past windows changed, so that only these are collected again."""
+"""LOOKBACK ... CHANGED: the source reports which past windows changed, so that only these are collected again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ChangeReporting(StrEnum):
-    """How a type of source reports which windows changed: by a column of its rows, or without one."""
+    """The way in which a type of source reports changed windows: by a time column of its rows, or without one."""
 
     BY_COLUMN = "by column"
     BY_ITSELF = "by itself"
@@ -17,7 +17,7 @@ class ChangeReporting(StrEnum):
 class Changed:
     """The CHANGED option of LOOKBACK.
 
-    `column` contains each row's last-modified time; None if the source itself reports which windows changed.
+    `column` contains the time of each row's last change; None if the source reports changed windows without it.
     """
 
     column: str | None = None

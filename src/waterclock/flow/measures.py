@@ -13,13 +13,13 @@ from typing import Any
 from waterclock.timelabel.period import Period
 
 MEASURED = "measured"
-"""The key of the values of MEASURE in the measures of a revision, a JSON object in the ledger."""
+"""The key for values of MEASURE in the JSON object that the ledger stores for the measures of a revision."""
 OFFLINE = "offline"
-"""The key of the values that a separate job computed, in the same object."""
+"""The key in that object for values that a separate job computed (MEASURE ... OFFLINE)."""
 PASSED_OVER = "passed over"
-"""The key of the rules for which there were too few earlier batches to compare with, in the same object."""
+"""The key in that object for rules that were not checked, because there were too few earlier batches to compare."""
 GIVEN_UP = "given up: its rows were lost"
-"""The warning of a label whose rows were lost: comparisons ignore such labels."""
+"""The warning that marks a label whose rows were lost; comparisons ignore such labels."""
 ROWS = "rows"
 
 _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*[*1]\s*\)", re.IGNORECASE)
@@ -27,7 +27,7 @@ _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*[*1]\s*\)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredValue:
-    """A measured value as the ledger stores it: Spark's text of the value (None for NULL) and Spark's type name."""
+    """A measured value as the ledger stores it: the value as text (None for NULL), and the name of its Spark type."""
 
     value: str | None
     type: str
@@ -38,9 +38,9 @@ class MeasuredValue:
 
 
 def read_measured_values(measures: Mapping[str, Any]) -> dict[str, MeasuredValue]:
-    """Return the measured values of a revision by name, including those that were computed offline."""
+    """Return the measured values of a revision by name, including values of OFFLINE measures."""
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
-    return {name: MeasuredValue(said["value"], said["type"]) for name, said in found.items()}
+    return {name: MeasuredValue(stored["value"], stored["type"]) for name, stored in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ class Offline:
 
     @property
     def code(self) -> str:
-        """A fingerprint of the declaration. Values with another fingerprint are computed again."""
-        said = [str(self.period), self.is_profiled, *([each.name, each.expression] for each in self.measures)]
-        return blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
+        """A fingerprint of this declaration. Values that were computed with another fingerprint are computed again."""
+        parts = [str(self.period), self.is_profiled, *([each.name, each.expression] for each in self.measures)]
+        return blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
     def name_of(self, aggregate: str) -> str | None:
-        """Return the name of the measure with this aggregate, ignoring case and spaces; None if there is none."""
+        """Return the name of the measure with this aggregate, ignoring case and spaces; None if no measure has it."""
         plain = _plain(aggregate)
         return next((measure.name for measure in self.measures if _plain(measure.expression) == plain), None)
 
@@ -84,7 +84,7 @@ class ComparedSource(StrEnum):
 class ComparedValue:
     """A value in a rule that compares batches: an aggregate of the batch itself, or of earlier batches.
 
-    `scales`: for `usual`, the number of spreads to add. `days`: for `trend`, how many days back it compares.
+    `scales`: for `usual`, the number of spreads to add. `days`: for `trend`, the number of days back to compare with.
     """
 
     source: ComparedSource
@@ -103,7 +103,7 @@ class ComparedValue:
 
 @dataclass(frozen=True, slots=True)
 class MeasureComparison:
-    """A rule that compares a batch with earlier ones: its text is `pieces`, with one of `values` between each two."""
+    """A rule that compares a batch with earlier ones, split into `pieces` of text and `values` between them."""
 
     pieces: tuple[str, ...]
     values: tuple[ComparedValue, ...] = field(default=())
@@ -126,5 +126,5 @@ def _plain(aggregate: str) -> str:
 
 
 def counts_rows(aggregate: str) -> bool:
-    """Return whether an aggregate is `count(*)` or `count(1)`, which the ledger has for every batch."""
+    """Return whether an aggregate is `count(*)` or `count(1)`, which the ledger stores for every batch."""
     return _COUNT_OF_ROWS.fullmatch(aggregate) is not None

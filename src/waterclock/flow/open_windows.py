@@ -15,14 +15,14 @@ VIEW = "_view"
 """The suffix of the view over a table and its open windows."""
 
 WINDOW_LABEL = "window_label"
-"""The column with the window of a row: the `timelabel` that the row will have once the window is closed."""
+"""The companion table's column with the `timelabel` that a row will have once its window is closed."""
 
 IS_CLOSED = "is_closed"
 """The column of the view that shows whether a row's window is closed."""
 
 
 def open_table_of(table: str) -> str:
-    """Return the name of the companion table with the open windows of `table`: `a.sales` → `a.spd_sales`."""
+    """Return the name of the companion table with the open windows of `table`, such as `a.spd_sales` for `a.sales`."""
     schema, _, name = table.rpartition(".")
     return f"{schema}.{OPEN}{name}"
 
@@ -39,6 +39,6 @@ def view_of(table: str) -> str:
 
 
 def tables_by_view(flow: Flow) -> dict[str, str]:
-    """Map the name of each view `<table>_view` to its table; every PARTITIONED table has one."""
+    """Map the name of each view `<table>_view` to its table; every PARTITIONED table has such a view."""
     of_lake = (table for table in flow.tables.values() if table.kind is not Kind.PUBLISH)
     return {view_of(table.name): table.name for table in of_lake if table.is_partitioned}

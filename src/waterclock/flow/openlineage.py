@@ -12,8 +12,8 @@ class LineageSink:
     """The destination of OpenLineage events: a server's address with an optional token, or a file below the project.
 
     - `namespace`: the namespace of all jobs and tables of the project.
-    - `is_on`: whether the current environment sends events.
-    - `place`: where the project file declares it, for messages.
+    - `is_on`: the current environment sends events.
+    - `place`: the position of the declaration in the project file, for messages.
     """
 
     url: str | Secret | None = None
@@ -25,12 +25,12 @@ class LineageSink:
 
     @property
     def is_declared(self) -> bool:
-        """Whether the project file has this section."""
+        """True if the project file has the section `[openlineage]`."""
         return self.url is not None or self.file is not None
 
     @property
     def display_name(self) -> str:
-        """The destination for messages, without the parts of an address that may contain a secret."""
+        """The destination as messages show it, without the parts of an address that may contain a secret."""
         if self.file is not None:
             return self.file
         if isinstance(self.url, Secret):

@@ -1,10 +1,10 @@
-"""Names and types of the origin of a collected row: `_source.file` and `_source.row` in the columns of a COLLECT."""
+"""Names and types of the origin fields of collected rows: `_source.file` and `_source.row` in a column list."""
 
 from __future__ import annotations
 
 SOURCE = "_source"
 TYPES = {"file": "STRING", "row": "BIGINT"}
-"""The parts of an origin with their types: the file, and the row's number in it, from 1; NULL if unknown."""
+"""The origin fields and their types: the file, and the number of the row in it, from 1; NULL if unknown."""
 LATER = ("line", "offset", "partition", "timestamp", "key", "headers")
 
 # the names of the origin columns in collected rows, if they are requested

@@ -7,16 +7,16 @@ from waterclock.flow.declarations import Column
 PII, NO_PII = "pii", "no_pii"
 
 HIDING = frozenset({"mask_text", "hash_keyed", "tokenize", "encrypt", "generalize"})
-"""Functions whose result does not inherit the tag of their arguments."""
+"""Functions whose result does not inherit the tag `pii` of their arguments."""
 
 COUNTING = frozenset({"count", "count_if", "approx_count_distinct", "approx_distinct"})
-"""Aggregates whose result is a number of rows and contains no value."""
+"""Aggregates whose result is a number of rows or values, and contains no personal data."""
 
 REVEALING = frozenset({"decrypt"})
-"""Functions whose result has the tag, whatever their arguments are."""
+"""Functions whose result always has the tag `pii`, for all arguments."""
 
 
 def declared_tag(column: Column) -> str | None:
-    """Return the tag that a column declares: `pii`, `no_pii`, or None. With both, it is `pii`."""
+    """Return the tag that a column declares, `pii` or `no_pii`, or None. If it declares both, return `pii`."""
     tags = {tag.lower() for tag in column.tags}
     return PII if PII in tags else NO_PII if NO_PII in tags else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class PublishedExpression:
     """A computed column of a PUBLISH, `name AS (expression)`: Spark SQL over the columns of the published table.
 
-    `columns` are those in the expression. `copies`: the column that the expression only renames, None for any other.
+    `columns`: the columns in the expression. `copies`: the column, if the expression is only its name; else None.
     """
 
     expression: str
@@ -35,9 +35,9 @@ def find_sent_name(columns: Columns, name: str) -> str | None:
 
 
 def list_sent_keys(columns: Columns, keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the names under which the columns of a table's key are sent; empty if a computed column has such a name.
+    """Return the names under which a table's key columns are sent; empty if a computed column replaces one of them.
 
-    Computed values may be the same for two rows, and a destination that uses them as a key would lose one.
+    Two keys may have the same computed value, and a destination that used it as its key would lose one of the rows.
     """
     made = {column.name.lower() for column in columns.named if column.made_as is not None}
     found = [(find_sent_name(columns, key), key) for key in keys]

@@ -11,8 +11,8 @@ from waterclock.flow.rule_actions import RuleActions
 class Reference:
     """A REFERENCES: a column refers to `columns` of another table, or to its key if `columns` is empty.
 
-    `role` distinguishes several references to one table. `at`: the column with the time that selects a version.
-    `otherwise`: the actions for rows without a parent; if empty, rows are not checked.
+    `role` distinguishes several references to one table. `at`: the column with the time that selects a version of the
+    parent. `otherwise`: the actions for rows without a parent; if empty, rows are not checked.
     """
 
     table: str

@@ -1,4 +1,7 @@
-"""Ladders: the ELSE actions of a rule in order of severity, each for up to a limit of rows that break the rule."""
+"""The ELSE actions of a rule, in order of severity. All but the last apply up to a limit of rows that break it.
+
+Such a sequence of actions is called a ladder.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _STRENGTH = {Action.WARN: 0, Action.QUARANTINE: 1, Action.DROP: 1, Action.HOLD: 
 
 @dataclass(frozen=True, slots=True)
 class RuleAction:
-    """One action of a ladder, for up to `most` rows that break the rule; None: any number.
+    """One ELSE action of a rule, which applies if at most `most` rows break the rule; None: any number.
 
     `is_percent`: `most` is a percentage of all rows.
     """
@@ -25,7 +28,7 @@ class RuleAction:
     is_percent: bool = False
 
     def bears(self, broken: int, of: int) -> bool:
-        """Return whether `broken` rows of `of` are within the limit, which is inclusive."""
+        """Return whether `broken` of `of` rows are within the limit, which is inclusive."""
         if self.most is None:
             return True
         return broken * 100 <= self.most * of if self.is_percent else broken <= self.most
@@ -41,14 +44,14 @@ FAILS: RuleActions = (RuleAction(Action.FAIL),)
 
 @dataclass(frozen=True, slots=True)
 class UnparsedLines:
-    """An EXPECT parsed(): the actions for lines that cannot be parsed. `name` is the rule's name in reports."""
+    """An EXPECT parsed(): the actions for lines that cannot be parsed. `name` is the name of the rule in reports."""
 
     name: str
     ladder: RuleActions
 
 
 def find_outcome(ladder: RuleActions, broken: int, of: int) -> Action | None:
-    """Return the action if `broken` of `of` rows break a rule: FAIL if above all limits, None if no row does."""
+    """Return the action if `broken` of `of` rows break a rule: FAIL above all limits, None if no row breaks it."""
     if not broken:
         return None
     return next((rung.action for rung in ladder if rung.bears(broken, of)), Action.FAIL)
@@ -61,10 +64,10 @@ def find_row_action(ladder: RuleActions) -> Action | None:
 
 
 def is_weaker(rung: Action, before: Action) -> bool:
-    """Return whether an ELSE action is no more severe than the one before it."""
+    """Return whether the ELSE action `rung` is not more severe than `before`, the action before it."""
     return _STRENGTH[rung] <= _STRENGTH[before]
 
 
 def format_actions(ladder: Sequence[RuleAction]) -> str:
-    """Return a ladder as text for messages: "warn at most 5, else fail"."""
+    """Return the ELSE actions of a rule as text for messages, such as "warn at most 5, else fail"."""
     return ", else ".join(map(str, ladder))

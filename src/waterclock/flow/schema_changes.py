@@ -10,11 +10,12 @@ from waterclock.flow.column_types import is_same_type
 
 
 class OnSchemaChange(StrEnum):
-    """The ON SCHEMA CHANGE clause. By default an open list uses ADD, a closed one IGNORE, and removed columns FAIL.
+    """The ON SCHEMA CHANGE clause. The default is ADD for an open column list, and IGNORE for a closed one.
 
-    ADD includes new columns, IGNORE leaves them out, TEXT includes all columns without a declared type as STRING. All
-    three read removed columns as NULL. HOLD does the same as ADD, and hides the batch until it is released. FAIL fails
-    the batch at any change.
+    By default, removed columns FAIL the batch.
+    ADD includes new columns, IGNORE leaves them out, and TEXT includes all columns without a declared type as STRING.
+    These three read removed columns as NULL. HOLD does the same as ADD, and hides the batch until it is released. FAIL
+    fails the batch at any change.
     """
 
     ADD = "ADD"
@@ -26,7 +27,7 @@ class OnSchemaChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """The difference between two sets of columns: new, removed and changed ones by name, with their types."""
+    """The difference between two sets of columns: new, removed (`gone`) and changed ones by name, with their types."""
 
     new: Mapping[str, str]
     gone: Mapping[str, str]
@@ -36,7 +37,7 @@ class SchemaChange:
         return bool(self.new or self.gone or self.changed)
 
     def words(self) -> list[str]:
-        """Return a short description of each difference: "new: price int"."""
+        """Return a short description of each difference, such as "new: price int"."""
         return [
             *(f"new: {name} {kind}" for name, kind in self.new.items()),
             *(f"gone: {name} {kind}" for name, kind in self.gone.items()),
@@ -45,7 +46,7 @@ class SchemaChange:
 
 
 def change_between(old: Mapping[str, str], new: Mapping[str, str]) -> SchemaChange:
-    """Return the difference between old and new columns, given as types by name; names are compared ignoring case."""
+    """Return the difference between old and new columns, which map names to types; names are compared ignoring case."""
     before = {name.lower(): (name, kind) for name, kind in old.items()}
     after = {name.lower(): (name, kind) for name, kind in new.items()}
     return SchemaChange(

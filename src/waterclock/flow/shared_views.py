@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Flow, Query, Read, Table, TableReferenc
 
 
 def list_shared_references(query: Query) -> tuple[TableReference, ...]:
-    """Return the references to SHARED views in a query, each once, without those inside another SHARED view."""
+    """Return the distinct references to SHARED views in a query, except references inside another SHARED view."""
     return tuple(dict.fromkeys(_references(query)))
 
 
@@ -24,7 +24,7 @@ def _references(query: Query) -> Iterator[TableReference]:
 
 
 def queries_in(table: Table) -> tuple[Query, ...]:
-    """Return the queries of a table: its own, or those of the views that its function reads."""
+    """Return the queries of a table: its own query, and those of the views that its Python function reads."""
     own = (table.query,) if table.query is not None else ()
     arguments = table.function.arguments if table.function is not None else ()
     return (*own, *(each.query for each in arguments if each.query is not None))
@@ -39,7 +39,8 @@ def views_shared_by(table: Table) -> tuple[str, ...]:
 def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
     """Map each SHARED view that several tables read to these tables.
 
-    Tables of open windows and tables with rules on inputs are not included: they compute a view's rows themselves.
+    Companion tables with open windows, and tables with rules on inputs, are not included: they run a view's query
+    again.
     """
     found: dict[str, list[str]] = {}
     for name, table in flow.tables.items():
@@ -49,7 +50,7 @@ def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 
 def rows_of_view(reference: TableReference) -> Query:
-    """Return the query of the view in a reference, with only the columns of the view's list."""
+    """Return the query of the view to which `reference` refers, limited to the columns of the view's column list."""
     if reference.view is None:
         raise ValueError("a reference to a table has no query")
     if not reference.view_columns:
@@ -62,7 +63,7 @@ def rows_of_view(reference: TableReference) -> Query:
 
 
 def replace_views(query: Query, rows: Mapping[TableReference, Read]) -> Query:
-    """Return a query with references to views, also those within views, replaced by the reads in `rows`."""
+    """Return a query in which references to views, also within views, are replaced by the reads in `rows`."""
     branches = tuple(replace_views(branch, rows) for branch in query.branches)
     tables = tuple(_place_rows(reference, rows) for reference in query.tables)
     return replace(query, branches=branches, tables=tables)
@@ -77,7 +78,7 @@ def _place_rows(reference: TableReference, rows: Mapping[TableReference, Read]) 
 
 
 def table_with_rows(table: Table, rows: Mapping[TableReference, Read]) -> Table:
-    """Return a table with references to views in its queries replaced by the reads in `rows`."""
+    """Return a table in whose queries references to views are replaced by the reads in `rows`."""
     query = None if table.query is None else replace_views(table.query, rows)
     function = table.function
     if function is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ROWS, STATE, BEFORE, AFTER = "rows", "state", "before", "after"
-"""The inputs of a step: the window's rows, the state before it, and the watermark of the rows before and after it."""
+"""The inputs of a step: the window's rows, the state before it, and the watermarks before and after the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatefulStep:
-    """The role of a function in a stateful step: if `is_state`, its table keeps the state, else the results.
+    """The table that a stateful function makes: if `is_state`, the table of the state, else that of the output rows.
 
-    The function is called for each combination of the columns `keys`.
+    The function is called for each combination of values in the columns `keys`.
     """
 
     keys: tuple[str, ...]

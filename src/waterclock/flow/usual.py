@@ -1,14 +1,13 @@
 """Computes the usual value of a measure at a label, its spread, and its trend, from the values of earlier labels.
 
 The usual value is the median of earlier values of the same season, moved by the recent level. A season is the weekday
-for windows of a day, the weekday and hour for shorter ones, in the table's zone. Windows longer than an hour start at
-fixed hours of UTC, so their hours are taken at one offset. Otherwise all of them would be at hours without a history
-when the clock changes.
-
-Nonnegative values are compared by their ratios (their logarithms), since a tenth more means the same on any day; others
-by their differences. Values that are all whole numbers are treated as counts, whose random spread is their square root;
-shares, rates and means are not. The spread is 1.4826 times the median absolute deviation of all residuals, which is
-stable until half of the values are outliers.
+for windows of a day, and the weekday and hour for shorter ones, in the table's zone. Windows longer than an hour start
+at fixed hours of UTC, so their local hours are computed with one offset. Otherwise, when the clock changes, all windows
+would be at hours without a history.
+Nonnegative values are compared by their ratios (as logarithms), because ten percent more mean the same on any day;
+other values by their differences. If all values are whole numbers, they are treated as counts, whose random spread is
+their square root. The spread is 1.4826 times the median absolute deviation of the residuals, which is stable until half
+of the values are outliers.
 
 `trend` compares the recent level with an earlier one, to detect a slow change of a little each day.
 """
@@ -28,14 +27,14 @@ from waterclock.timelabel.zone import nominal_zone
 MOST_BACK = timedelta(weeks=8)
 """The longest time before a label from which values are used."""
 MOST_VALUES = 4500
-"""The maximum number of values, the newest ones: 8 weeks of hourly windows, or over 2 weeks of 5-minute windows."""
+"""The maximum number of values; the newest are used. It covers 8 weeks of hours, or over 2 weeks of 5 minutes."""
 LEAST_MINUTES = 5
-"""The shortest windows, in minutes, of which `MOST_VALUES` cover two weeks."""
+"""The shortest windows, in minutes, for which `MOST_VALUES` values cover two weeks."""
 LEAST_SEASONS = timedelta(weeks=2)
-"""The shortest history from which a usual value is computed: it contains two weekends."""
+"""The shortest history from which a usual value is computed. It contains two weekends."""
 LEAST_VALUES = 8
 LEAST_MINUTES_OF_TREND = 60
-"""The shortest windows, in minutes, whose levels are compared."""
+"""The shortest windows, in minutes, for which `trend` is computed."""
 LEAST_IN_LEVEL = 4
 LEAST_DAYS, MOST_DAYS = 14, 120
 """The limits of `days` in `trend`. From 14 on, both levels have no common window; up to 120 days have fewer hours than
@@ -58,7 +57,7 @@ _WIDTH = 24  # the number of values in the recent level
 class Usual:
     """The usual value at one label, `middle`, and its `spread`.
 
-    If `is_ratio`, both are logarithms of values plus `offset`, which is added because 0 has no logarithm.
+    If `is_ratio`, both are computed from logarithms of values plus `offset`, which is added because 0 has no logarithm.
     """
 
     middle: float
@@ -77,10 +76,10 @@ class Usual:
 def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: timedelta, zone: str) -> Usual | None:
     """Return the usual value at the label `at`, given values of earlier labels in any order; None if they are too few.
 
-    `step` is the approximate length of a window. Labels at or after `at`, labels more than 8 weeks before it (unless
-    windows are longer than a day) and values that are not finite numbers are ignored.
+    `step` is the approximate length of a window. Ignored are labels at or after `at`, labels more than 8 weeks before
+    it (unless windows are longer than a day), and values that are not finite numbers.
     """
-    is_long = step > LONGER  # then no season is short enough to repeat: the last values are treated alike
+    is_long = step > LONGER  # then no season repeats, and all values are treated alike
     known = sorted(
         (label, value)
         for label, value in history
@@ -96,14 +95,14 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     slots = [slot_of(label) for label, _ in known]
     profile = _medians(slots, values)
     everywhere = median(values)
-    # the recent level moves all seasons up and down: `residuals` contain it, `strayed` do not
+    # the recent level moves all seasons up and down: `residuals` contain it, `deviations` do not
     residuals = [value - profile[slot] for slot, value in zip(slots, values, strict=True)]
     width = _WIDTH_OF_DAYS if step >= _DAILY else _WIDTH
     levels = _running_medians(residuals, width)
     level = levels[-1]
     # each value is compared with the level before it; the first `width` values are compared with their common level
-    strayed = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
-    spread = _MAD_TO_SIGMA * median(abs(each) for each in strayed)
+    deviations = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
+    spread = _MAD_TO_SIGMA * median(abs(each) for each in deviations)
     middle = profile.get(slot_of(at), everywhere) + level
     floor = _counting_spread(math.exp(min(middle, _MOST_LOG)) - offset) if is_ratio and is_count else _LEAST_SPREAD
     least = floor if is_ratio else abs(middle) * _LEAST_SPREAD
@@ -117,7 +116,8 @@ def trend(
 
     A level is the median of values relative to their season. `history` is in any order; labels at or after `at` and
     values that are not finite numbers are ignored. `step` is the approximate length of a window. If two weeks have
-    fewer than four windows, a level covers four. Return None if there is no earlier level, or a value is below zero.
+    fewer than four windows, a level covers four. Return None if a level has fewer than four values, or a value is below
+    zero.
     """
     span = max(LEAST_SEASONS, LEAST_IN_LEVEL * step)
     low = at - timedelta(days=days)
@@ -138,7 +138,7 @@ def trend(
 
 
 def _running_medians(values: Sequence[float], width: int) -> list[float]:
-    """Return the running median over `width` values, or the median of all if there are fewer."""
+    """Return the running medians over `width` values; if there are fewer values, only their median."""
     window = sorted(values[:width])
     found = [median(window)]
     for gone, come in zip(values, values[width:], strict=False):
@@ -156,19 +156,19 @@ def _offset(values: Sequence[float], *, is_count: bool) -> float:
 
 
 def _counting_spread(middle: float) -> float:
-    """Return the least spread of a count: 5 percent, or for small numbers their random spread."""
+    """Return the minimum spread of a count: 5 percent, or for small numbers their random spread."""
     return max(_LEAST_SPREAD, 1 / math.sqrt(max(middle, 1.0)))
 
 
 def _medians(slots: Sequence[Hashable], values: Sequence[float]) -> Mapping[Hashable, float]:
-    gathered: dict[Hashable, list[float]] = {}
+    by_slot: dict[Hashable, list[float]] = {}
     for slot, value in zip(slots, values, strict=True):
-        gathered.setdefault(slot, []).append(value)
-    return {slot: median(found) for slot, found in gathered.items()}
+        by_slot.setdefault(slot, []).append(value)
+    return {slot: median(found) for slot, found in by_slot.items()}
 
 
 def slot_clock(zone: str, step: timedelta, at: datetime) -> tzinfo:
-    """Return the tzinfo that determines seasons: the zone, or for windows of several hours its offset at `at`."""
+    """Return the tzinfo for seasons: the time zone, or for windows of several hours its fixed offset at `at`."""
     rules = nominal_zone(zone)
     is_of_hours = _HOUR < step < _DAILY
     return timezone(at.astimezone(rules).utcoffset() or timedelta()) if is_of_hours else rules

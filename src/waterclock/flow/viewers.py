@@ -1,7 +1,7 @@
-"""Decides what a person sees of a table, and which tables follow the grants of another one.
+"""Decides how much of a table a person sees, and which companion tables have the grants of their table.
 
-A table that no GRANT names is open to everyone with the right to query. Any other is visible to those it is granted to,
-and to those who may administer.
+A table without a GRANT is visible to everyone with the right to query. A table with a GRANT is visible to the roles and
+users to which it is granted, and to administrators.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from waterclock.flow.watermarks import MARK
 from waterclock.permissions.people import Person, Right
 
 QUARANTINE, HELD = "_quarantine", "_held"
-"""The suffixes of the tables, for queries alone, with a table's quarantined rows and rows of held batches."""
+"""The suffixes of the names by which queries read a table's quarantined rows and the rows of its held batches."""
 
 
 class Form(Enum):
-    """The form in which a table, or a table that follows its grants, is shown to a person."""
+    """How much of a table a person sees: all of it, the granted rows and columns, or nothing."""
 
     WHOLE = auto()
     RESTRICTED = auto()
@@ -27,7 +27,7 @@ class Form(Enum):
 
 
 def is_restricted(flow: Flow, person: Person) -> bool:
-    """Return whether a person does not see every table as a whole."""
+    """Return whether there is a table of which the person does not see all rows and columns."""
     return any(form_of(flow, person, name) is not Form.WHOLE for name in granted_tables(flow))
 
 
@@ -37,9 +37,9 @@ def granted_tables(flow: Flow) -> frozenset[str]:
 
 
 def grants_of(flow: Flow, person: Person, name: str) -> tuple[Grant, ...] | None:
-    """Return the grants of a person on a table, in the order declared; None if the person sees all of it.
+    """Return the grants of a person on a table, in the order declared; None if the person sees all of the table.
 
-    `name` may be a table that follows the grants of another one.
+    `name` may be a companion table; it has the grants of its table.
     """
     base = table_of_rights(flow, name)
     if person.may(Right.ADMINISTER) or base not in granted_tables(flow):
@@ -49,10 +49,10 @@ def grants_of(flow: Flow, person: Person, name: str) -> tuple[Grant, ...] | None
 
 
 def form_of(flow: Flow, person: Person, name: str) -> Form:
-    """Return how a person sees a table.
+    """Return how much of a table a person sees.
 
-    Quarantined and held rows are stored as they came, and a watermark is computed from all rows: masks and conditions
-    cannot be applied to these, so only a person who sees the whole table sees them.
+    Masks and conditions cannot be applied to quarantined and held rows, which are stored as they came, nor to a
+    watermark, which is computed from all rows. So only persons who see the whole table see these.
     """
     found = grants_of(flow, person, name)
     if found is None:
@@ -63,7 +63,7 @@ def form_of(flow: Flow, person: Person, name: str) -> Form:
 
 
 def table_of_rights(flow: Flow, name: str) -> str:
-    """Return the table whose grants a table follows: `a.b` for `a.b_late`, `a.spd_b`, `a.b_view`; else the name."""
+    """Return the table whose grants apply to `name`: `a.b` for `a.b_late`, `a.spd_b` and `a.b_view`; else `name`."""
     followed = _followed_table(flow, name)
     while followed is not None and followed != name:
         name, followed = followed, _followed_table(flow, followed)
@@ -83,7 +83,7 @@ def _followed_table(flow: Flow, name: str) -> str | None:
 
 
 def _is_without_columns(flow: Flow, name: str) -> bool:
-    """Return whether a table has rows of another form than the table whose grants it follows."""
+    """Return whether grants cannot be applied to a companion table: to watermarks, quarantined rows and held rows."""
     if name in flow.tables:
         return flow.tables[name].marks is not None and table_of_rights(flow, name) != name
     return name.endswith((QUARANTINE, HELD)) and table_of_rights(flow, name) != name

@@ -72,7 +72,7 @@ class Runners(Section):
 
 
 class Alerts(Section):
-    """Root causes that are reported to users, and the messages waiting to be sent."""
+    """Stores alerts about root causes of failures, and the messages about them that wait to be sent."""
 
     record_look = DatabaseMethod(alerts.record_look)
     acknowledge = DatabaseMethod(alerts.acknowledge)
@@ -85,14 +85,14 @@ class Alerts(Section):
 
 
 class LineageSection(Section):
-    """The column lineage of Python transforms."""
+    """Stores and reads the column lineage of Python transforms."""
 
     of_code = DatabaseMethod(known_lineage.code_lineages)
     record_code_lineage = DatabaseMethod(code_lineage.record_code_lineage)
 
 
 class OfflineMeasures(Section):
-    """Results of offline measurements, and when they ran."""
+    """Stores and reads results of offline measurements, and when they ran."""
 
     newest_runs = DatabaseMethod(past_offline.read_offline_runs)
     list_measured_labels = DatabaseMethod(past_offline.list_measured_labels)
@@ -104,7 +104,7 @@ class OfflineMeasures(Section):
 
 
 class OpenLineage(Section):
-    """The outcomes of attempts and runs in order, and the position up to which they were sent to OpenLineage."""
+    """Reads the outcomes of attempts and runs in order, and records up to which event OpenLineage has them."""
 
     happenings_after = DatabaseMethod(run_events.read_lineage_events)
     state = DatabaseMethod(run_events.openlineage_state)
@@ -117,7 +117,7 @@ class OpenLineage(Section):
 
 
 class AccessSection(Section):
-    """Access tokens, and the log of user actions, both permitted and refused."""
+    """Stores access tokens, and the log of user actions, both permitted and refused."""
 
     create_token = DatabaseMethod(access.create_token)
     revoke_token = DatabaseMethod(access.revoke_token)
@@ -131,8 +131,8 @@ class AccessSection(Section):
 class Ledger:
     """The ledger of a project. Its methods are grouped in sections; none keeps a transaction open.
 
-    Methods raise E415 (transient) where another process holds the database's lock, and E416 where the database fails.
-    They raise E423 (transient) where its server is unavailable, and E425 where the ledger was moved.
+    Methods raise E415 (transient) if another process holds the database's lock, and E416 if the database fails. They
+    raise E423 (transient) if its server is unavailable, and E425 if the ledger was moved.
     """
 
     def __init__(self, database: LedgerDatabase) -> None:
@@ -161,16 +161,19 @@ class Ledger:
         """Open the ledger at a SQLAlchemy URL, and upgrade it to the newest schema.
 
         `sqlite:///path`, `sqlite://` in memory, or `postgresql://user@host/database?schema=name`. Without `create`, the
-        result is None for a ledger that does not exist, and nothing is created. `clock` is for tests.
-        Raises  E401 for a database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL,
-                E422 for a damaged file, E423 where its server does not answer, E424 where its driver is missing
+        result is None for a ledger that does not exist, and nothing is created. `clock` is for tests. Raises E401 for a
+        database that is no ledger, E402 for one of newer code, E403 for an unknown kind of URL, E422 for a damaged
+        file, E423 if its server does not answer, E424 if its driver is missing.
         """
         database = open_database(url, create=create, clock=clock)
         return None if database is None else cls(database)
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Query another project's ledger without writing to it; None if there is none. Raises  as `read_only.look`."""
+        """Query another project's ledger without writing to it; None if it does not exist.
+
+        Raises the errors of `read_ledger`.
+        """
         return read_ledger(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:
@@ -192,7 +195,7 @@ class Ledger:
         self._database.tell = said
 
     def log_in_by(self, url: Callable[[], str]) -> None:
-        """Set a function that returns the URL with user and password for each new connection; only for servers."""
+        """Set the function that returns a URL with user and password for each new connection to a server."""
         self._database.log_in_by(url)
 
     def now(self) -> datetime:

@@ -24,13 +24,13 @@ class ClaimRefused(WaterclockError):
 
 
 class ClaimClosed(WaterclockError):
-    """The claim is no longer open, so nothing was recorded under it. `is_done`: its batches were recorded before."""
+    """The claim is no longer open, so nothing was recorded. `is_done`: the claim's batches were recorded earlier."""
 
     is_done: bool = False
 
 
 def more_than(most: int) -> WaterclockError:
-    """Build the error for a page's request that concerns more than `most` batches."""
+    """Build the error for a request of the web UI that affects more than `most` batches."""
     return WaterclockError(
         "E525",
         f"that is more than {most:,} batches",
@@ -61,7 +61,10 @@ def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
 
 
 def lost_ledger_error(url: str, tables: Sequence[str], others: Sequence[str] = ()) -> WaterclockError:
-    """Build the error for a storage with tables but no ledger. `others` are schemas with a ledger of the project."""
+    """Build the error for a project whose storage has tables or exports, but whose ledger is gone.
+
+    `others` are other schemas of the database with a ledger of the project.
+    """
     there = f"{_first_three(tables)} and no ledger" if tables else "only its exports"
     return WaterclockError(
         "E421",
@@ -180,7 +183,7 @@ def build_paused_error(table: str, label: datetime, pause: Pause) -> ClaimRefuse
 
 
 def no_pause(what: str, *, why: str, fix: str | None = None) -> WaterclockError:
-    """Build the error for pausing twice, or for resuming without a pause."""
+    """Build the error for pausing a table that is paused already, or resuming one that is not paused."""
     return WaterclockError("E430", what, why=why, fix=fix)
 
 
@@ -206,7 +209,7 @@ def ledger_in_use_error(url: sa.URL, holders: Sequence[OpenClaim]) -> Waterclock
 
 
 def concurrent_move_error(url: sa.URL) -> WaterclockError:
-    """Build the error for continuing a move while another one ended."""
+    """Build the error for a move of a ledger, if another move of it ended meanwhile."""
     return WaterclockError(
         "E426",
         f"the ledger {redact_url(url)} is in use",
@@ -216,7 +219,7 @@ def concurrent_move_error(url: sa.URL) -> WaterclockError:
 
 
 def unknown_url(url: str) -> WaterclockError:
-    """Build the error for a URL of an unknown kind, or an invalid one. It shows nothing of the URL but a known scheme.
+    """Build the error for a URL of an unknown kind, or an invalid one. Of the URL it shows at most a known scheme.
 
     A malformed URL may be a secret as a whole, or contain one anywhere.
     """
@@ -377,7 +380,7 @@ def unknown_table(table: str, known: Iterable[str]) -> WaterclockError:
 
 
 def unknown_batch(table: str, label: datetime) -> WaterclockError:
-    """Build the error for a batch that was never claimed or skipped, or never done where its rows are needed."""
+    """Build the error for a batch without stored rows: it was never done, or not by the claim that was given."""
     return WaterclockError(
         "E412",
         f"the ledger knows no rows of {table}@{label_of(label)}",
@@ -390,7 +393,7 @@ def unknown_batch(table: str, label: datetime) -> WaterclockError:
 def build_impossible_error(
     table: str, label: datetime, what: str, *, why: str, fix: str | None = None
 ) -> WaterclockError:
-    """Build the error for a decision that does not fit the batch's state."""
+    """Build the error for a decision, such as a skip or a release, that the state of the batch does not allow."""
     return WaterclockError(
         "E413", f"{table}@{label_of(label)} {what}", where=f"{table}@{label_of(label)}", why=why, fix=fix
     )
@@ -425,7 +428,7 @@ def item_conflict_error(table: str, label: datetime, item: str, other: datetime)
 
 
 def existing_ledger_error(place: str, *, may_force: bool = True) -> WaterclockError:
-    """Build the error for creating a ledger where one exists."""
+    """Build the error for creating a ledger at a place that has one already."""
     return WaterclockError(
         "E417",
         "a ledger already exists",

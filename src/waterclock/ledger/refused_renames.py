@@ -23,10 +23,10 @@ def same_former_name_error(table: str, other: str, was: str, where: str) -> Wate
     """Build the error for two tables that both declare a former name of the same table."""
     return WaterclockError(
         "E318",
-        f"{table} and {other} both were {was}",
+        f"{table} and {other} both declare WAS {was}",
         where=where,
-        why=f"both write a current or former name of {was} after WAS, and only one of them can have its history",
-        fix="leave WAS out of one of both",
+        why=f"{was} is one table, under its current or a former name, and only one table can continue its history",
+        fix="remove WAS from one of them",
     )
 
 
@@ -38,7 +38,7 @@ def missing_history_error(table: str, was: str, gone: Sequence[str], where: str)
         f"{table} was never called {was}",
         where=where,
         why=(
-            f"the ledger knows no {was}; tables that it has and this flow does not declare: "
+            f"the ledger has no table {was}; it has these tables, which the flow does not declare: "
             f"{', '.join(gone[:3])}{', …' if len(gone) > 3 else ''}"
         ),
         fix=near or f"write the former name of {table}; or remove WAS, and it starts without history",
@@ -46,12 +46,15 @@ def missing_history_error(table: str, was: str, gone: Sequence[str], where: str)
 
 
 def renamed_table_error(table: str, now: str, where: str) -> WaterclockError:
-    """Build the error for an older flow, which would make a renamed table from the start again."""
+    """Build the error for a flow that declares a table by its former name, and not by its current one.
+
+    Running it would make all batches of the table again, under the former name.
+    """
     return WaterclockError(
         "E318",
         f"{table} was renamed to {now}, with its history",
         where=where,
-        why=f"this flow knows no {now}: it would make all of {table} again",
+        why=f"this flow does not declare {now}, so it would compute all of {table} again",
         fix=f"use the flow that declares {now}; to rename it back, declare {table} WAS {now}",
     )
 

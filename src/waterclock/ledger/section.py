@@ -1,4 +1,4 @@
-"""Base class of the ledger's sections, whose methods are functions that take the ledger's database first."""
+"""Base class of the ledger's sections. Their methods are functions whose first argument is the ledger's database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DatabaseMethod(Generic[P, R]):
 
 
 class Section:
-    """One group of the ledger's methods. Each call is one transaction, retried where it broke."""
+    """One group of the ledger's methods. Each call is one transaction, repeated if the connection breaks."""
 
     def __init__(self, database: LedgerDatabase) -> None:
         self.database = database

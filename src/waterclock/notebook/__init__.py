@@ -1,4 +1,4 @@
-"""Waterclock's commands as functions for notebooks and programs; there are no magics (`%…`).
+"""Waterclock's commands as functions for notebooks and programs. There are no notebook magics (`%…`).
 
-They have the meaning of the commands of the same names.
+A function does the same as the command of its name.
 """

@@ -222,7 +222,7 @@ def run(
     """
     loaded = open_project(project_folder(project), env)
     found, by_table = select_tables(loaded.flow, list(selection), labels)
-    wish = RunOptions(
+    options = RunOptions(
         command="run",
         only=found.tables if selection else None,
         labels=by_table,
@@ -230,7 +230,7 @@ def run(
         until=_format_instant(until),
         threads=threads,
     )
-    with execute_run(loaded, wish, console(), sessions=sessions_to_keep(loaded)) as ran:
+    with execute_run(loaded, options, console(), sessions=sessions_to_keep(loaded)) as ran:
         return RunResult(ran)
 
 
@@ -298,8 +298,10 @@ def status(
         ['raw.orders', 'marts.sums']
     """
     with open_read_only(project_folder(project), env, _format_instant(now)) as at:
-        asked = at, list(selection), labels, by
-        return StatusResult(collect_lag(*asked) if lag else collect_status_input(*asked, WIDTH, is_drawn=True), at.zone)
+        arguments = at, list(selection), labels, by
+        return StatusResult(
+            collect_lag(*arguments) if lag else collect_status_input(*arguments, WIDTH, is_drawn=True), at.zone
+        )
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:
@@ -321,7 +323,7 @@ def check(*, project: Folder = None, env: str | None = None) -> CheckResult:
 
 
 def _format_instant(instant: Instant | None) -> str | None:
-    """Return an instant as text for a command; a datetime needs a zone (as in `utc_of`)."""
+    """Format an instant for a command. Raises the error of `utc_of` for a datetime without a zone."""
     if isinstance(instant, datetime):
         return utc_of(instant).isoformat()
     return instant

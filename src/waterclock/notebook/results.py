@@ -1,4 +1,4 @@
-"""Displays a command's result in a notebook as in the terminal, as text and as HTML."""
+"""Defines the results of commands, which a notebook displays as the terminal does, as text or as HTML."""
 
 from __future__ import annotations
 
@@ -106,18 +106,18 @@ class QueryResult(CommandResult):
     def _repr_html_(self) -> str:
         answer = self.told.answer
         styles = [f"text-align:{'right' if is_number_type(kind) else 'left'}" for _, kind in answer.columns]
-        head = _cells("th", self.columns, styles)
-        body = "".join(f"<tr>{_cells('td', map(_value, row), styles)}</tr>" for row in answer.rows)
+        head = _html_cells("th", self.columns, styles)
+        body = "".join(f"<tr>{_html_cells('td', map(_format_value, row), styles)}</tr>" for row in answer.rows)
         below = [count_line(answer, "limit=")]
         below += [] if answer.moment is None else moment_lines(answer.moment, self.told.zone)
-        said = "".join(f"<div style='opacity:.7'>{escape(line)}</div>" for line in below)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{said}"
+        notes = "".join(f"<div style='opacity:.7'>{escape(line)}</div>" for line in below)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
-def _cells(tag: str, values: Any, styles: list[str]) -> str:
+def _html_cells(tag: str, values: Any, styles: list[str]) -> str:
     cells = zip(values, styles, strict=True)
     return "".join(f"<{tag} style='{style};white-space:pre-wrap'>{escape(value)}</{tag}>" for value, style in cells)
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value_text(value).plain

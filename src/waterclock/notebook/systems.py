@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "notebook"
 _MINUTE = timedelta(minutes=1)
-_IN_PART = frozenset({"E847", "E848"})
+_PARTIAL_DELIVERY = frozenset({"E847", "E848"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,27 +104,29 @@ def read(
         2
     """
     loaded = open_project(project_folder(project), env)
-    unit = _unit(loaded, source, options or {}, is_source=True)
-    asked = _columns(columns)
+    unit = _parse_unit(loaded, source, options or {}, is_source=True)
+    column_list = _parse_columns(columns)
     reach_storage(loaded)
     sessions, connections = sessions_to_keep(loaded), connections_of(loaded)
     collector = connections.collector(unit.connection)
     kind = loaded.flow.connections[unit.connection].type
     if Batching.SNAPSHOT not in capabilities()[kind].collects or not isinstance(collector, SnapshotCollector):
-        raise _not_so(f"{unit} cannot be read so", f"{kind} gives no snapshot", "wc.resolve gives tables of a project")
+        raise _usage_error(
+            f"{unit} cannot be read so", f"{kind} gives no snapshot", "wc.resolve gives tables of a project"
+        )
     spark = sessions.root()
     is_direct = str(spark.conf.get("spark.sql.session.timeZone")) in ("UTC", "Etc/UTC")
     own = spark if is_direct else sessions.own()
     opened = connections.resolve_unit(unit)
     try:
-        collected = collector.read_snapshot(own, opened, asked, zone)
+        collected = collector.read_snapshot(own, opened, column_list, zone)
         if is_direct and collected.close is do_nothing:
             return _rename_columns(collected.frame, columns)
         return _rename_columns(_copy_rows(loaded, spark, collected), columns)
     except Exception as error:
         if isinstance(error, WaterclockError):
             raise
-        raise to_error(collector.explain(opened, asked, error) or error, where=str(unit)) from error
+        raise to_error(collector.explain(opened, column_list, error) or error, where=str(unit)) from error
     finally:
         if own is not spark:
             sessions.release(own)
@@ -168,15 +170,15 @@ def write(
         3
     """
     loaded = open_project(project_folder(project), env)
-    unit = _unit(loaded, destination, options or {}, is_source=False)
-    how = _mode(loaded, unit, mode, (key,) if isinstance(key, str) else tuple(key))
+    unit = _parse_unit(loaded, destination, options or {}, is_source=False)
+    how = _parse_mode(loaded, unit, mode, (key,) if isinstance(key, str) else tuple(key))
     _refuse_published(loaded, unit)
     if TIMELABEL in (name.lower() for name in frame.columns):
         why = f"{TIMELABEL} names the batch that made a row, and no batch made these rows"
-        raise _not_so(f"the frame has a column {TIMELABEL}", why, f"frame.drop('{TIMELABEL}')")
+        raise _usage_error(f"the frame has a column {TIMELABEL}", why, f"frame.drop('{TIMELABEL}')")
     reach_storage(loaded)
     connections = connections_of(loaded)
-    with _folder_for(loaded) as folder:
+    with _temporary_folder(loaded) as folder:
         try:
             frame.write.parquet(str(folder))
         except Exception as error:
@@ -215,36 +217,38 @@ def _deliver_frame(
     try:
         delivered = deliverer.deliver(opened, [delivery])[-1]
     except WaterclockError as error:
-        if error.code in _IN_PART:  # no later run sends the remaining rows
+        if error.code in _PARTIAL_DELIVERY:  # no later run sends the remaining rows
             error.fix = "what was accepted stays there: write again only the rows that were not"
         raise
     if delivered.outcome is not DeliveryOutcome.DELIVERED:
         why = "somebody else wrote there at the same time, and theirs is the newer"
-        raise _not_so(f"{unit} was not written", why, "write again")
+        raise _usage_error(f"{unit} was not written", why, "write again")
     return delivered
 
 
-def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_source: bool) -> Unit:
+def _parse_unit(project: Project, text: str, options: Mapping[str, Value], *, is_source: bool) -> Unit:
     """Resolve the text of a source or destination, as in a statement. Raises ProjectErrors with all its errors."""
     source = SourceText("wc.read" if is_source else "wc.write", text)
     errors: list[WaterclockError] = []
     try:
-        said: ParsedUnit = parse_clause("FROM" if is_source else "TO", text, source, variables={})
+        parsed: ParsedUnit = parse_clause("FROM" if is_source else "TO", text, source, variables={})
     except WaterclockError as error:
         raise ProjectErrors([error]) from None
     whole = source.span(0, max(len(text), 1))
     known = project.flow.connections
     systems = ValidConnections(known, frozenset(known), capabilities())
-    unit = systems.unit(said, ParsedOptions(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source)
+    unit = systems.unit(
+        parsed, ParsedOptions(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source
+    )
     if errors:
         raise ProjectErrors(errors)
     return unit
 
 
-def _columns(text: str) -> Columns:
+def _parse_columns(text: str) -> Columns:
     source = SourceText("wc.read", text)
     try:
-        said: ParsedColumnList = parse_clause("COLUMNS", text, source, variables={})
+        parsed: ParsedColumnList = parse_clause("COLUMNS", text, source, variables={})
     except WaterclockError as error:
         raise ProjectErrors([error]) from None
     return Columns(
@@ -252,19 +256,21 @@ def _columns(text: str) -> Columns:
             Column(one.name, one.span.place, one.declared.type)
             if one.tells is None
             else Column(IN_ROWS[one.tells.what], one.span.place, one.declared.type, tells=one.tells.what)
-            for one in said.columns
+            for one in parsed.columns
         ),
-        said.is_open,
+        parsed.is_open,
     )
 
 
 def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
-    """Rename and reorder the columns of a frame as the column list `columns` declares; its other columns follow."""
-    said: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
-    asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
-    others = [name for name in frame.columns if name not in asked]
-    there = [f"{quote_name(name)} AS {quote_name(shown)}" for name, shown in asked.items() if name in frame.columns]
-    return frame.selectExpr(*there, *map(quote_name, others))
+    """Rename and reorder the columns of a frame by the column list `columns`. Columns that it does not name follow."""
+    parsed: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
+    new_names = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in parsed.columns}
+    others = [name for name in frame.columns if name not in new_names]
+    selected = [
+        f"{quote_name(name)} AS {quote_name(shown)}" for name, shown in new_names.items() if name in frame.columns
+    ]
+    return frame.selectExpr(*selected, *map(quote_name, others))
 
 
 def _copy_rows(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
@@ -279,7 +285,7 @@ def _copy_rows(project: Project, spark: SparkSession, collected: Collected) -> D
 
 
 @contextmanager
-def _folder_for(project: Project) -> Iterator[Path]:
+def _temporary_folder(project: Project) -> Iterator[Path]:
     folder = entry_path(project.storage, _FOLDER, uuid.uuid4().hex)
     try:
         yield folder
@@ -287,15 +293,17 @@ def _folder_for(project: Project) -> Iterator[Path]:
         remove_folder(folder)
 
 
-def _mode(project: Project, unit: Unit, said: str, keys: tuple[str, ...]) -> tuple[Mode, tuple[str, ...]]:
+def _parse_mode(project: Project, unit: Unit, mode_name: str, keys: tuple[str, ...]) -> tuple[Mode, tuple[str, ...]]:
     kind = project.flow.connections[unit.connection].type
     modes = {mode.value: mode for mode in capabilities()[kind].publishes}
-    mode = modes.get(said.lower())
+    mode = modes.get(mode_name.lower())
     if mode is None:
-        raise _not_so(f"{kind} takes no {said}", f"it takes {', '.join(sorted(modes)) or 'nothing'}", "choose another")
+        raise _usage_error(
+            f"{kind} takes no {mode_name}", f"it takes {', '.join(sorted(modes)) or 'nothing'}", "choose another"
+        )
     if (mode is Mode.MERGE) != bool(keys):
         why = "MERGE finds the rows to replace by a key, and no other mode has one"
-        raise _not_so(f"{said} {'with' if keys else 'without'} a key", why, "as in mode='merge', key='id'")
+        raise _usage_error(f"{mode_name} {'with' if keys else 'without'} a key", why, "as in mode='merge', key='id'")
     return mode, keys
 
 
@@ -304,11 +312,11 @@ def _refuse_published(project: Project, unit: Unit) -> None:
         to = table.destination
         if to is not None and (to.connection, to.path.lower()) == (unit.connection, unit.path.lower()):
             why = f"PUBLISH {table.name} delivers to it, and knows what it has brought there"
-            raise _not_so(f"{unit} is not for a notebook", why, "write under another name")
+            raise _usage_error(f"{unit} is not for a notebook", why, "write under another name")
     if not project.publish:
         why = f"the environment {project.env} does not say publish = true: what is published there is delivered nowhere"
-        raise _not_so(f"{unit} is not written", why, "name an environment that publishes, as in env='prod'")
+        raise _usage_error(f"{unit} is not written", why, "name an environment that publishes, as in env='prod'")
 
 
-def _not_so(what: str, why: str, fix: str) -> WaterclockError:
+def _usage_error(what: str, why: str, fix: str) -> WaterclockError:
     return WaterclockError("E339", what, why=why, fix=fix)

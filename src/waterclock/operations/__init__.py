@@ -1,5 +1,5 @@
-"""Queries and actions on a project, shared by all interfaces: terminal, browser and notebook.
+"""Reads the state of a project and acts on it, for all interfaces: command line, web pages and notebooks.
 
-Each module has one question or action and is named after it, such as `lag`, `lineage`, `freshness`, `withdrawing`.
-`opening` opens a project for all of them. The words and JSON of results are in `formatting`, `json` and `*_words`.
+Each module answers one question or carries out one action, such as `lag`, `lineage`, `freshness`, `withdrawing`.
+`opening` opens a project for the others. `formatting`, `json` and `*_words` format results as text and JSON.
 """

@@ -1,4 +1,4 @@
-"""Records the accesses of users: who read, did or was refused what, when and from where."""
+"""Records the accesses of users: who read or changed what, or was refused, when and from where."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.status import STATUS_TABLES
 from waterclock.permissions.people import Person
 
-_WITHIN = 60.0  # seconds in which equal accesses are counted
-_MOST = 1000  # different accesses that are counted at once
-_OTHERS = Access("", "", "other requests", refusal="more different ones within a minute than are recorded one by one")
+_COUNTING_SECONDS = 60.0  # seconds for which equal accesses are counted instead of recorded one by one
+_MOST = 1000  # the maximum number of different accesses that are counted at the same time
+_OTHER_ACCESSES = Access(
+    "", "", "other requests", refusal="more different ones within a minute than are recorded one by one"
+)
 
 
 def query_access(by: Person, flow: Flow, sql: str, *, address: str = "", agent: str = "") -> Access:
-    """Return the record of a query: the digest of its text, and the tables that it names, also through views.
+    """Build the access record of a query: the digest of its text, and the tables that it reads, also through views.
 
-    A text that is no valid query has no tables; it is refused before anything is read.
+    The record of an invalid query has no tables, because the query is refused before anything is read.
     """
-    beside = {f"{name}{suffix}": name for name in flow.tables for suffix in ("_quarantine", HELD)}
+    companions = {f"{name}{suffix}": name for name in flow.tables for suffix in ("_quarantine", HELD)}
     status = {f"waterclock.{name}" for name in STATUS_TABLES}
     try:
-        tables = tables_of(adhoc_query(sql, flow, status_tables={*status, *beside}))
+        tables = tables_of(adhoc_query(sql, flow, status_tables={*status, *companions}))
     except WaterclockError:
         tables = ()
     digest = sha256(sql.encode("utf-8", "surrogateescape")).hexdigest()
@@ -38,47 +40,47 @@ def query_access(by: Person, flow: Flow, sql: str, *, address: str = "", agent: 
 
 @dataclass(slots=True)
 class AccessLog:
-    """Records accesses in a ledger; equal ones within a minute are counted, so that floods of them stay small.
+    """Records accesses in a ledger. Equal accesses within a minute are counted, so that a flood makes few records.
 
-    The first of equal accesses is recorded at once, the others together after the minute. Without a ledger nothing is
-    recorded, since nothing has run and there is nothing to read.
+    The first of equal accesses is recorded at once, the others as one record after the minute. Before the first run
+    there is no ledger, and nothing is recorded: there are no tables to read yet.
     """
 
     ledger: Callable[[], Ledger | None]
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _counted: dict[Access, list[float]] = field(default_factory=dict)  # the end of its minute, and its further times
+    _counts: dict[Access, list[float]] = field(default_factory=dict)  # end of its minute, repetitions
 
     def record(self, access: Access) -> None:
-        """Record an access now. Raises  E415 to E425 where the ledger cannot be written."""
+        """Record an access at once. Raises E415 to E425 if the ledger cannot be written."""
         self.write([access])
 
     def count(self, access: Access) -> Sequence[Access]:
-        """Count an access, and return the records to write now."""
+        """Count an access, and return the access records that are due to be written to the ledger."""
         now = self.clock()
         with self._lock:
-            due = self._end(now)
-            key = access if access in self._counted or len(self._counted) < _MOST else _OTHERS
-            if key in self._counted:
-                self._counted[key][1] += 1
+            due = self._take_ended_counts(now)
+            key = access if access in self._counts or len(self._counts) < _MOST else _OTHER_ACCESSES
+            if key in self._counts:
+                self._counts[key][1] += 1
             else:
-                self._counted[key] = [now + _WITHIN, 0]
+                self._counts[key] = [now + _COUNTING_SECONDS, 0]
                 due.append(key)
         return due
 
     def write(self, due: Sequence[Access]) -> None:
-        """Write records. Raises  E415 to E425 where the ledger cannot be written."""
+        """Write access records to the ledger. Raises E415 to E425 if the ledger cannot be written."""
         ledger = self.ledger() if due else None
         if ledger is not None:
             ledger.access.record(due)
 
     def flush(self) -> None:
-        """Write all counts that are not written yet."""
+        """Write all counted accesses that are not in the ledger yet."""
         with self._lock:
-            due = self._end(float("inf"))
+            due = self._take_ended_counts(float("inf"))
         self.write(due)
 
-    def _end(self, now: float) -> list[Access]:
-        over = [access for access, (until, _) in self._counted.items() if until <= now]
-        counts = [(access, int(self._counted.pop(access)[1])) for access in over]
+    def _take_ended_counts(self, now: float) -> list[Access]:
+        expired = [access for access, (until, _) in self._counts.items() if until <= now]
+        counts = [(access, int(self._counts.pop(access)[1])) for access in expired]
         return [replace(access, times=times) for access, times in counts if times]

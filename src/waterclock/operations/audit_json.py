@@ -38,22 +38,22 @@ def audit_answer(found: AuditTarget) -> AuditAnswer:
         pauses=found.pauses,
         closing=found.closing,
         held=held and HeldResult.build(rows=held.rows, bytes=held.bytes, folder=folder, measures=held.measures),
-        schemas={str(side): version.number for side, version in _versions(found).items()},
+        schemas={str(side): version.number for side, version in _schema_versions(found).items()},
     )
 
 
-def _versions(found: AuditTarget) -> dict[Side, SchemaVersion]:
+def _schema_versions(found: AuditTarget) -> dict[Side, SchemaVersion]:
     claim = found.audit.cell.current_claim
     return {} if claim is None else batch_versions(found.schemas, claim)
 
 
 def audit_list_answer(name: str, listed: BatchList) -> AuditListAnswer:
-    """Return a table's batches, newest last."""
+    """Build the JSON response with the history of a table's batches, newest last."""
     from waterclock.json_models.audit import AuditListAnswer, ListedAudit
 
     batches = [
         ListedAudit.build(
-            label=it.cell.label, status=_status(it, listed), claim=it.cell.current_claim, rows=it.cell.rows,
+            label=it.cell.label, status=_status_text(it, listed), claim=it.cell.current_claim, rows=it.cell.rows,
             stands_from=it.cell.stands_from, error=it.cell.error, attempts=it.attempts,
         )
         for it in listed.audits
@@ -61,7 +61,7 @@ def audit_list_answer(name: str, listed: BatchList) -> AuditListAnswer:
     return AuditListAnswer.build(table=name, batches=batches, pauses=listed.pauses)
 
 
-def _status(audit: Audit, listed: BatchList) -> str | None:
+def _status_text(audit: Audit, listed: BatchList) -> str | None:
     state = listed.states.get(audit.cell.label)
     return audit.cell.status if state is None else state.status.value
 

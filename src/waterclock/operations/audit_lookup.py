@@ -23,10 +23,10 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class AuditTarget:
-    """One batch: its record, its window, its upstream and downstream batches, and the pauses of its table.
+    """The history of one batch: its record, window, upstream and downstream batches, and the pauses of its table.
 
-    `held` is the sealed result that waits for a release, stored below `stage`. If `is_outdated`, the batch can only be
-    made again.
+    `held` is the sealed result that waits for a release, stored below `stage`. If `is_outdated`, its
+    inputs have changed since, so that it cannot be released, only made again.
     """
 
     table: str
@@ -48,7 +48,7 @@ class AuditTarget:
 
 @dataclass(frozen=True, slots=True)
 class BatchList:
-    """Some batches of one table, newest last, the states of those that are due, and the table's pauses."""
+    """Batches of one table, newest last. `states`: the states of those that are due. `pauses`: the table's pauses."""
 
     audits: tuple[Audit, ...]
     states: Mapping[datetime, LabelState]
@@ -60,14 +60,14 @@ def find_audit_target(
 ) -> AuditTarget | BatchList:
     """Return one batch, or the newest batches of the table if `labels` is None or selects several.
 
-    Raises  E513 where no label of the table is selected, E516 for a batch of which nothing is stored
+    Raises E513 if `labels` selects no label of the table, E516 if the ledger has none of the selected batches.
     """
     table = at.flow.tables[name]
     low, high = BEGINNING, FOREVER
     if labels is not None:
         low, high = known_label_bounds(at, table, labels)
         if table.cadence.next(low) == high:
-            return _one(at, table, low, depth)
+            return _read_audit_target(at, table, low, depth)
     shown = [] if at.ledger is None else at.ledger.past.newest(name, last, low, high)
     if at.ledger is None or not shown:
         raise WaterclockError(
@@ -88,11 +88,11 @@ def find_audit_target(
 def _describe_state(now: LabelState | None) -> str:
     if now is None:
         return "it is not due yet"
-    is_told = now.reason.startswith(str(now.status))  # blocked by ...
-    return f"it is {now.reason}" if is_told else f"it is {now.status}{f': {now.reason}' if now.reason else ''}"
+    names_status = now.reason.startswith(str(now.status))  # blocked by ...
+    return f"it is {now.reason}" if names_status else f"it is {now.status}{f': {now.reason}' if now.reason else ''}"
 
 
-def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) -> AuditTarget:
+def _read_audit_target(at: OpenedProject, table: Table, label: datetime, depth: int | None) -> AuditTarget:
     end = table.cadence.next(label)
     stored = [] if at.ledger is None else at.ledger.past.grid([table.name], label, end)
     state = label_states(at.planner, at.snapshot, at.now, stored, (label, end), only=[table.name])[table.name]

@@ -21,11 +21,11 @@ Found = Mapping[str, frozenset[datetime]]
 
 
 def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the due labels of a selection that are neither done nor skipped, failed, held nor running.
+    """Map each selected table to its due labels that are not done, skipped, failed, held, running or released.
 
-    Of a snapshot source only the newest label is returned.
-    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`; E518
-            for a range that begins with dropped labels; E525 where there are more than `most`
+    For a snapshot source only the newest label is returned, because the source has only its current content.
+    Raises E510 to E514 if the selection or the labels are invalid, E518 if the range begins with dropped labels, E525
+            if there are more than `most` labels.
     """
     found, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
@@ -38,31 +38,31 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
     return {name: of_table for name, of_table in missing.items() if of_table}
 
 
-def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
-    """Return a ledger snapshot to plan requested batches: with older closings if they are states of open windows."""
-    asking = requested_open_labels(at.flow, asked)
-    if not asking or at.ledger is None:
+def snapshot_for(at: OpenedProject, requested: Found) -> LedgerSnapshot:
+    """Return a ledger snapshot to plan requested batches. For states of open windows it has older closings, too."""
+    open_labels = requested_open_labels(at.flow, requested)
+    if not open_labels or at.ledger is None:
         return at.snapshot
-    known = at.ledger.reads.snapshot(at.flow, asking=asking)
-    beside = {name: known.of(name) for each in asked if (name := at.flow.tables[each].open_of) is not None}
-    return replace(at.snapshot, tables={**at.snapshot.tables, **beside})
+    known = at.ledger.reads.snapshot(at.flow, asking=open_labels)
+    replaced = {name: known.of(name) for each in requested if (name := at.flow.tables[each].open_of) is not None}
+    return replace(at.snapshot, tables={**at.snapshot.tables, **replaced})
 
 
-def find_prerequisite_batches(at: OpenedProject, asked: Found) -> Found:
-    """Find the batches that are made only because the requested ones need them, by table.
+def find_prerequisite_batches(at: OpenedProject, requested: Found) -> Found:
+    """Map each table to the labels that must be made only because the requested batches read them.
 
     Cost: two plans of the due batches of these tables and of all tables upstream
     """
-    listed = select(at.flow, *(f"+`{name}`" for name in asked)).tables if asked else ()
-    asking = (PlanRequest(cap=_NO_CAP, listed=listed, force=force) for force in ({}, asked))
-    snapshot = snapshot_for(at, asked)
-    plans = [at.planner.plan(snapshot, at.now, each) for each in asking]
+    listed = select(at.flow, *(f"+`{name}`" for name in requested)).tables if requested else ()
+    requests = (PlanRequest(cap=_NO_CAP, listed=listed, force=force) for force in ({}, requested))
+    snapshot = snapshot_for(at, requested)
+    plans = [at.planner.plan(snapshot, at.now, each) for each in requests]
     before, after = ({(batch.table, batch.label) for batch in plan.batches} for plan in plans)
-    besides: defaultdict[str, set[datetime]] = defaultdict(set)
+    others: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in after - before:
-        if label not in asked.get(name, ()):
-            besides[name].add(label)
-    return {name: frozenset(labels) for name, labels in besides.items()}
+        if label not in requested.get(name, ()):
+            others[name].add(label)
+    return {name: frozenset(labels) for name, labels in others.items()}
 
 
 def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:

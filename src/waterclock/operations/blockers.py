@@ -1,4 +1,4 @@
-"""Counts the batches that each stopped batch blocks, and shows how readers go on without one that cannot be made.
+"""Counts the batches that each stopped batch blocks, and advises to skip a batch that can never be made.
 
 Alerts about such batches are in `alerts/causes.py`.
 """
@@ -23,7 +23,7 @@ def blockers(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
 
 
 def skip_words(batch: Batch, last: Batch | None = None) -> str:
-    """Return the advice to skip an expired batch, or all up to `last`; "" for other batches and for one with rows."""
+    """Return advice to skip an expired batch, or all batches up to `last`; "" if it is not expired or has rows."""
     if batch.status is not Status.EXPIRED or batch.is_revision:
         return ""
     end = (last or batch).window.label

@@ -34,7 +34,7 @@ class OpenBooks:
 
     @property
     def closing_of_oldest(self) -> Closing:
-        """How far the oldest window was checked."""
+        """The state of the oldest window's books: how far CLOSE WHEN was checked."""
         return self.first.closing or Closing()
 
     def lines(self) -> Iterator[str]:
@@ -43,9 +43,9 @@ class OpenBooks:
         more = f", and {count_words(self.count - 1, 'window')} after it" if self.count > 1 else ""
         yield f"{where} {self.first.reason}{more}"
         if self.is_stuck:
-            yield f"  {'; '.join(self._ways(where))}"
+            yield f"  {'; '.join(self._ways_to_close(where))}"
 
-    def _ways(self, where: str) -> Iterator[str]:
+    def _ways_to_close(self, where: str) -> Iterator[str]:
         closes = self.table.closes
         if closes is not None and closes.is_by_hand:
             yield f"if that does not happen, `waterclock close {where} --why ...` closes it"
@@ -55,7 +55,7 @@ class OpenBooks:
 
 
 def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
-    """Map each table with CLOSE WHEN to its due windows whose books are open, if it has any."""
+    """Map each table that has due windows with open books (CLOSE WHEN) to these windows."""
     found: dict[str, list[Batch]] = {}
     for batch in plan.batches:
         is_open = batch.closing is None or batch.closing.tick is None
@@ -69,16 +69,16 @@ def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
 
 
 def read_closing(at: OpenedProject, table: Table, label: datetime) -> Closing | None:
-    """Return the closing of a window, or None if no condition closes it."""
+    """Return the stored closing of a window, or None if it has none or its table has no CLOSE WHEN."""
     if table.closes is None or at.ledger is None:
         return None
     return at.ledger.reads.closings(table.name, [label]).get(label)
 
 
 def books_words(closing: Closing, zone: str) -> str:
-    """Describe when and why books closed, or how far an open window was checked."""
+    """Describe when and why the books of a window closed, or how far an open window was checked."""
     if closing.tick is not None:
         return closed_words(closing, zone, instant_words).removeprefix("books ")
-    looked = "" if closing.looked is None else f"checked up to {instant_words(closing.looked, zone)}"
-    said = ", ".join(filter(None, ("open", looked, failed_check_words(closing))))
-    return f"{said}{f'; furthest behind: {part_words(closing.behind)}' if closing.behind else ''}"
+    checked = "" if closing.looked is None else f"checked up to {instant_words(closing.looked, zone)}"
+    described = ", ".join(filter(None, ("open", checked, failed_check_words(closing))))
+    return f"{described}{f'; furthest behind: {part_words(closing.behind)}' if closing.behind else ''}"

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def compatibility_errors(project: Project, *, connect: bool = False) -> list[WaterclockError]:
-    """Return the errors of declared columns that break a COMPATIBLE promise, each at its column.
+    """Return an error for each declared column whose change is not allowed by COMPATIBLE, with its place.
 
-    A ledger on a server is read only with `connect`. No ledger is written. Cost: one query of the ledger for each
-    table that promises; it is not opened if none does
+    A ledger on a server is read only with `connect`. No ledger is written. Cost: one ledger query for each table with
+    COMPATIBLE. The ledger is not opened if there are no such tables
     """
     promising = [table for table in project.flow.tables.values() if table.compatible is not None]
     if not promising:
         return []
     from waterclock.engine.ledger_opening import ledger_url
 
-    def ask(ledger: Ledger) -> list[WaterclockError]:
+    def find_errors(ledger: Ledger) -> list[WaterclockError]:
         ledger.declared.apply_pending_renames(project.flow)
         return [
             error
@@ -34,7 +34,7 @@ def compatibility_errors(project: Project, *, connect: bool = False) -> list[Wat
             for error in _find_table_violations(project, table, ledger.reads.schemas(table.name))
         ]
 
-    return read_ledger(ledger_url(project), ask, connect=connect) or []
+    return read_ledger(ledger_url(project), find_errors, connect=connect) or []
 
 
 def _find_table_violations(
@@ -52,20 +52,20 @@ def _find_table_violations(
 
 
 def resolve_declared_columns(table: Table, newest: SchemaVersion) -> dict[str, str]:
-    """Return the columns that a table will have by its declaration. Undeclared types come from the newest version."""
-    before = {name.lower(): (name, said) for name, said in newest.columns.items()}
+    """Return the columns and types that a table will have as declared. Undeclared types are those of `newest`."""
+    before = {name.lower(): (name, declared) for name, declared in newest.columns.items()}
     keys = {name.lower() for name in table.keys}
     columns: dict[str, str] = {}
     for column in table.columns.named:
         known = before.get(column.name.lower(), (column.name, None))[1]
         kind = column.type or type_of_version(known or "")
         if kind:
-            asked = KEY if column.name.lower() in keys else NOT_NULL if column.is_not_null else ""
-            columns[column.name] = kind + asked
+            constraint = KEY if column.name.lower() in keys else NOT_NULL if column.is_not_null else ""
+            columns[column.name] = kind + constraint
     if table.columns.is_open:
-        said = {name.lower() for name in columns}
+        declared = {name.lower() for name in columns}
         for lower, (name, known) in before.items():
-            if lower not in said:
+            if lower not in declared:
                 kind = type_of_version(known)
                 columns[name] = kind + (KEY if lower in keys else "")
     return columns

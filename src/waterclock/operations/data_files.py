@@ -1,4 +1,4 @@
-"""Lists the files of a table, now or as of a tick, for engines that do not read Delta; starts no JVM."""
+"""Lists the files of a table, now or as of a tick, for engines that do not read Delta. Starts no JVM."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from waterclock.timelabel.zone import parse_instant
 class ListedFile:
     """A file of a table: its path for other engines, its folder in the table, its size in bytes and its label.
 
-    `label` is None for a file without a single label: of a MERGE or TEMPORAL state, or joined by OPTIMIZE.
+    `label` is None for a file that may have rows of several labels: of a MERGE or TEMPORAL table, or from OPTIMIZE.
     """
 
     path: str
@@ -42,7 +42,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a table by label and path. `labels` are all that the table ever had; `moment` is None for now."""
+    """The files of a table. `labels`: all that a PARTITIONED table ever had. `moment`: the tick, or None for now."""
 
     table: Table
     files: tuple[ListedFile, ...]
@@ -51,12 +51,15 @@ class DataFiles:
 
 
 def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
-    """List the files of a table, now or as of a tick. Raises  E434 if files do not show its rows, E435 if not kept."""
+    """List the files of a table, now or as of a tick.
+
+    Raises E434 if its files have other rows than the table, as with deletion vectors; E435 if the files are gone.
+    """
     table = require_table(work.flow, name)
     require_log(work, name)
-    labels = _labels(work, table)
+    labels = _list_labels(work, table)
     if as_of is None:
-        return DataFiles(table, _live(work, table), labels)
+        return DataFiles(table, _list_current_files(work, table), labels)
     zone = zone_of(work.flow)
     known = None if known_at is None else parse_instant(known_at, zone)
     moment = moment_of(work, [name], RequestedTick(as_of, known, zone))
@@ -72,7 +75,7 @@ def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_a
 def partitions(found: DataFiles, folder: str) -> dict[str, str]:
     """Map each label of a PARTITIONED table to the folder that contains exactly its rows.
 
-    Raises  E434 for a table without partitions, and where files of a label are mixed with others
+    Raises E434 if the table has no partitions, or if a label shares its folder with other files.
     """
     if not found.table.is_partitioned:
         raise WaterclockError(
@@ -85,7 +88,7 @@ def partitions(found: DataFiles, folder: str) -> dict[str, str]:
     by_label: dict[str, list[ListedFile]] = {}
     for file in found.files:
         by_label.setdefault(file.label or "", []).append(file)
-    return {label: _only_folder(found.table, folder, label, files) for label, files in by_label.items()}
+    return {label: _own_folder(found.table, folder, label, files) for label, files in by_label.items()}
 
 
 def partition_statements(found: DataFiles, folder: str) -> list[str]:
@@ -97,18 +100,18 @@ def partition_statements(found: DataFiles, folder: str) -> list[str]:
         spec = "PARTITION (" + ", ".join(f"{name}='{value}'" for name, _, value in parts) + ")"
         lines.append(f"ALTER TABLE {found.table.name} DROP IF EXISTS {spec};")
         if label in locations:
-            lines.append(f"ALTER TABLE {found.table.name} ADD {spec} LOCATION '{_text(locations[label])}';")
+            lines.append(f"ALTER TABLE {found.table.name} ADD {spec} LOCATION '{_escape_sql_text(locations[label])}';")
     return lines
 
 
-def _labels(work: RunContext, table: Table) -> tuple[str, ...]:
+def _list_labels(work: RunContext, table: Table) -> tuple[str, ...]:
     if not table.is_partitioned:
         return ()
     slices = (label for record in commit_records(work.ledger, table.name) for label in record.slices)
     return tuple(sorted({label_of(label) for label in slices}))
 
 
-def _live(work: RunContext, table: Table) -> tuple[ListedFile, ...]:
+def _list_current_files(work: RunContext, table: Table) -> tuple[ListedFile, ...]:
     folder = work.folder(table)
     if not table_exists(folder):
         return ()
@@ -119,12 +122,13 @@ def _live(work: RunContext, table: Table) -> tuple[ListedFile, ...]:
 
 def _list_files(folder: str, files: Sequence[LiveFile]) -> tuple[ListedFile, ...]:
     found = [
-        ListedFile(absolute(folder, file.path), file.path.rpartition("/")[0], file.size, _label(file)) for file in files
+        ListedFile(absolute(folder, file.path), file.path.rpartition("/")[0], file.size, _label_of_file(file))
+        for file in files
     ]
     return tuple(sorted(found, key=lambda file: (file.label or "", file.path)))
 
 
-def _label(file: LiveFile) -> str | None:
+def _label_of_file(file: LiveFile) -> str | None:
     if file.label:
         return file.label
     return label_of_hive_path(file.path) if file.path.startswith(f"{STAGE}/") else None
@@ -148,7 +152,7 @@ def _list_slice_files(work: RunContext, found: ContentLocation) -> tuple[ListedF
 
 
 def _list_state_files(work: RunContext, table: Table, found: ContentLocation) -> tuple[ListedFile, ...]:
-    """Return the files of the version that contains a MERGE or TEMPORAL table's state as of a tick."""
+    """Return the files of the Delta version with the state of a MERGE or TEMPORAL table as of a tick."""
     folder = work.folder(table)
     if not found.steps:
         return ()
@@ -162,8 +166,8 @@ def _list_state_files(work: RunContext, table: Table, found: ContentLocation) ->
     return tuple(ListedFile(str(made / file.path), str(made), file.size, None) for file in written)
 
 
-def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFile]) -> str:
-    """Return the single folder of a label's files, if it has no other Parquet files. Raises  E434 without one."""
+def _own_folder(table: Table, folder: str, label: str, files: Sequence[ListedFile]) -> str:
+    """Return the folder of a label's files. Raises E434 if they are in several folders, or share it with others."""
     folders = {file.folder for file in files}
     if len(folders) == 1 and (only := folders.pop()):
         there = {file.path for file in files_below(entry_path(folder, only)) if file.path.endswith(".parquet")}
@@ -190,5 +194,5 @@ def _missing_files_error(found: ContentLocation, why: str) -> WaterclockError:
     )
 
 
-def _text(path: str) -> str:
+def _escape_sql_text(path: str) -> str:
     return path.replace("\\", "\\\\").replace("'", "\\'")

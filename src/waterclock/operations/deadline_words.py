@@ -10,8 +10,8 @@ from waterclock.operations.deadlines import DeadlineState, DeadlineWindow
 from waterclock.operations.formatting import count_words, local_label, local_range, seconds_words
 from waterclock.planner.plan import Status
 
-_WORTH_SAYING = timedelta(seconds=1)
-_MATTERS = {
+_SHORTEST_SHOWN = timedelta(seconds=1)
+_STATUS_WORDS = {
     Status.FAILED: "failed",
     Status.EXPIRED: "can never be made",
     Status.WAITING: "waits",
@@ -21,7 +21,7 @@ _MATTERS = {
 
 
 def group_due_windows(found: Iterable[DeadlineWindow]) -> list[tuple[DeadlineWindow, ...]]:
-    """Group the windows of a table that have the same situation and the same cause, oldest first."""
+    """Group windows by table, situation and cause. Each group is sorted, oldest first."""
     alike: dict[tuple[str, str, str, str], list[DeadlineWindow]] = {}
     for due in found:
         status = "" if due.root.table == due.table else due.root.status  # a table's own windows differ in status
@@ -38,9 +38,9 @@ def window_words(alike: Sequence[DeadlineWindow], flow: Flow) -> str:
 
 
 def situation_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "") -> str:
-    """Describe the situation of windows and its cause, for the oldest of them.
+    """Describe the missed or near deadline, or the long run, of a group of windows, and its cause.
 
-    `left` is a text about the remaining time; without it the description rarely changes.
+    `left` is a text about the remaining time. Alerts omit it, so that their text rarely changes.
     """
     due = alike[0]
     table = flow.tables[due.table]
@@ -64,14 +64,14 @@ def _cause_words(due: DeadlineWindow, flow: Flow) -> str:
         return f"{'it' if root.table == due.table else root.table} {detail}"
     if root.status is Status.PAUSED and detail:
         return f"{subject} is {detail}"
-    said = f"{subject} {_MATTERS.get(root.status, f'is {root.status}')}"
-    return said if not detail or root.status in {Status.READY, Status.RUNNING} else f"{said}: {detail}"
+    described = f"{subject} {_STATUS_WORDS.get(root.status, f'is {root.status}')}"
+    return described if not detail or root.status in {Status.READY, Status.RUNNING} else f"{described}: {detail}"
 
 
 def remaining_time_words(due: DeadlineWindow) -> str:
-    """Format how long the remaining work, or a batch, usually takes; "" if that is unknown or the work is stopped."""
+    """Format how long the remaining work usually takes, or a slow batch took; "" if unknown or the work is stopped."""
     if due.stand is DeadlineState.LONG:
         return f": {seconds_words(due.left.total_seconds())}"
-    if due.left < _WORTH_SAYING or not due.root.is_proceeding:
+    if due.left < _SHORTEST_SHOWN or not due.root.is_proceeding:
         return ""
     return f", the remaining work usually takes {seconds_words(due.left.total_seconds())}"

@@ -63,7 +63,7 @@ class DeadlineWindow:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """The windows of a flow's tables that are late or near their deadline, and slow batches."""
+    """The windows of a flow that missed their DEADLINE or are near it, and the batches that exceed their RUNTIME."""
 
     flow: Flow
     found: tuple[DeadlineWindow, ...] = ()
@@ -78,13 +78,13 @@ def deadlines(at: OpenedProject, names: Collection[str]) -> Deadlines:
     Cost: nothing if no table has a deadline. Otherwise a plan of these tables and all upstream of them, and up to four
     queries of the ledger, plus one for each table with a WATERMARK if a deadline is BY WATERMARK.
     """
-    meant = tables_with_deadlines(at.flow, names)
-    if not meant or at.ledger is None:
+    with_deadline = tables_with_deadlines(at.flow, names)
+    if not with_deadline or at.ledger is None:
         return NO_DEADLINES
     plan = at.planner.plan(
-        at.snapshot, at.now, PlanRequest(only=_find_tables_to_check(at.flow, meant), clock=at.ledger.now())
+        at.snapshot, at.now, PlanRequest(only=_find_tables_to_check(at.flow, with_deadline), clock=at.ledger.now())
     )
-    found = deadlines_of(at.flow, at.snapshot, plan, at.ledger.past, at.ledger.now(), meant)
+    found = deadlines_of(at.flow, at.snapshot, plan, at.ledger.past, at.ledger.now(), with_deadline)
     return Deadlines(at.flow, found)
 
 
@@ -102,7 +102,7 @@ def _find_tables_to_check(flow: Flow, names: Collection[str]) -> set[str]:
 def deadlines_of(
     flow: Flow, snapshot: LedgerSnapshot, plan: Plan, past: PastSection, clock: datetime, names: Collection[str]
 ) -> tuple[DeadlineWindow, ...]:
-    """Return the result of `deadlines` for a plan of the tables and all upstream. `clock` is the ledger's real time."""
+    """Find windows as `deadlines` does, by a plan of the tables and all upstream. `clock` is the ledger's real time."""
     if not names:
         return ()
     timed = [name for name in names if flow.tables[name].runtime is not None]
@@ -140,34 +140,47 @@ def due_of(
     have run. `reached`: how far tables have come, newest last; without an entry nothing is known about a deadline BY
     WATERMARK.
     """
-    ways = RemainingTimes.of(flow, snapshot, plan, elapsed or {})
+    times = RemainingTimes.of(flow, snapshot, plan, elapsed or {})
     for batch in plan.batches:
         table = flow.tables[batch.table]
-        way = ways.to(batch.table, batch.label)
-        if table.deadline is None or batch.table not in names or batch.is_revision or table.is_by_watermark or not way:
+        remaining = times.to(batch.table, batch.label)
+        if (
+            table.deadline is None
+            or batch.table not in names
+            or batch.is_revision
+            or table.is_by_watermark
+            or not remaining
+        ):
             continue
         by = table.deadline.add_to(batch.window.end, table.cadence.zone)
         due = table.cadence.due_at(batch.window)
         if by <= plan.now:
             stand = DeadlineState.MISSED
-        elif plan.now + way.left > by or (way.rank and plan.now - due >= (by - due) / 2):
+        elif plan.now + remaining.left > by or (remaining.rank and plan.now - due >= (by - due) / 2):
             stand = DeadlineState.NEAR
         else:
             continue
         yield DeadlineWindow(
-            batch.table, batch.window, by, stand, batch.status, way.root, way.left, fresh_to(table, snapshot)
+            batch.table,
+            batch.window,
+            by,
+            stand,
+            batch.status,
+            remaining.root,
+            remaining.left,
+            fresh_to(table, snapshot),
         )
     marked = {name: dict[datetime, Status]() for name in names if flow.tables[name].is_by_watermark}
     for batch in plan.batches if marked else ():
         if batch.table in marked:
             marked[batch.table][batch.label] = batch.status
     for name, planned in marked.items():
-        yield from _find_watermark_misses(flow.tables[name], ways, plan.now, planned, reached or {})
+        yield from _find_watermark_misses(flow.tables[name], times, plan.now, planned, reached or {})
 
 
 def _find_watermark_misses(
     table: Table,
-    ways: RemainingTimes,
+    times: RemainingTimes,
     now: datetime,
     planned: Mapping[datetime, Status],
     reached: Mapping[str, Sequence[WatermarkPosition]],
@@ -177,59 +190,66 @@ def _find_watermark_misses(
     A window is near its deadline if the watermark, at its pace so far, will reach the window's end after the deadline.
     If the work is stopped or the watermark does not move, the window is near once half of its time has passed.
     """
-    before = ways.snapshot.of(table.name)
-    marks, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]
-    if table.deadline is None or mark.marks is None or before.start is None or (ways.is_made(mark.name) and not marks):
+    before = times.snapshot.of(table.name)
+    marks, mark = reached.get(table.name, ()), times.flow.tables[mark_of(table.name)]
+    if table.deadline is None or mark.marks is None or before.start is None or (times.is_made(mark.name) and not marks):
         return
     cadence, last = table.cadence, marks[-1] if marks else WatermarkPosition(before.start)
     of_rows: tuple[Root, WatermarkPosition] | None = None
-    for window in cadence.windows(_first_open(cadence, before.start, last), cadence.floor(now)):
+    for window in cadence.windows(_oldest_unreached_window(cadence, before.start, last), cadence.floor(now)):
         by = table.deadline.add_to(window.end, cadence.zone)
         earliest = find_earliest_advance(cadence, window.end, mark.marks)
-        way, needed = ways.to_mark(table, earliest), needed_end(marks, window.end, earliest) if marks else earliest
-        is_late = needed is not None and (needed > by or now + ways.to_mark(table, needed).left > by)
+        remaining, needed = (
+            times.to_mark(table, earliest),
+            needed_end(marks, window.end, earliest) if marks else earliest,
+        )
+        is_late = needed is not None and (needed > by or now + times.to_mark(table, needed).left > by)
         since = cadence.due_at(cadence.window_of(cadence.previous(earliest)))
         if by <= now:
             stand = DeadlineState.MISSED
-        elif is_late or ((needed is None or way.rank) and now - since >= (by - since) / 2):
+        elif is_late or ((needed is None or remaining.rank) and now - since >= (by - since) / 2):
             stand = DeadlineState.NEAR
         else:
             continue
         is_done = before.covered.covers_instant(window.start)
         status = planned.get(window.start, Status.DONE if is_done else Status.WAITING)
         due = DeadlineWindow(
-            table.name, window, by, stand, status, way.root, way.left, fresh_to(table, ways.snapshot), last
+            table.name, window, by, stand, status, remaining.root, remaining.left, fresh_to(table, times.snapshot), last
         )
-        is_behind = bool(way.rank) or now + way.left > by
+        is_behind = bool(remaining.rank) or now + remaining.left > by
         if not marks or (last.end < earliest and is_behind):
             yield due
             continue
-        of_rows = of_rows or _root_of_rows(table, ways.flow, reached)
+        of_rows = of_rows or _find_root_of_late_rows(table, times.flow, reached)
         yield replace(due, root=of_rows[0], left=_NOTHING, late_rows=of_rows[1]) if of_rows else due
 
 
-def _first_open(cadence: Cadence, start: datetime, last: WatermarkPosition) -> datetime:
+def _oldest_unreached_window(cadence: Cadence, start: datetime, last: WatermarkPosition) -> datetime:
     """Return the start of the oldest window whose end the watermark has not reached."""
-    come = last.watermark
-    return cadence.ceil(start) if come is None or come <= start else max(cadence.ceil(start), cadence.floor(come))
+    watermark = last.watermark
+    return (
+        cadence.ceil(start)
+        if watermark is None or watermark <= start
+        else max(cadence.ceil(start), cadence.floor(watermark))
+    )
 
 
-def _root_of_rows(
+def _find_root_of_late_rows(
     table: Table, flow: Flow, reached: Mapping[str, Sequence[WatermarkPosition]]
 ) -> tuple[Root, WatermarkPosition] | None:
-    """Return the most upstream table with rows as late by the same column: its last window and its watermark."""
-    above, said = add_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
+    """Return the last window and watermark of the most upstream table whose rows are as late, by the same column."""
+    above, declared = add_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
-        if own is None or said is None or own.column.lower() != said.column.lower():
+        if own is None or declared is None or own.column.lower() != declared.column.lower():
             continue
-        if _is_as_late(found, reached[table.name][-1]):
+        if _are_rows_as_late(found, reached[table.name][-1]):
             window = other.cadence.window_of(other.cadence.previous(found.end))
             return Root(name, window, Status.DONE, reached_words(other, found, own.per)), found
     return None
 
 
-def _is_as_late(found: WatermarkPosition, own: WatermarkPosition) -> bool:
+def _are_rows_as_late(found: WatermarkPosition, own: WatermarkPosition) -> bool:
     return found.slowest_at is None or (own.slowest_at is not None and found.slowest_at <= own.slowest_at)
 
 
@@ -240,7 +260,7 @@ def long_ones(
     work: Iterable[RunningClaim],
     clock: datetime,
 ) -> Iterator[DeadlineWindow]:
-    """Yield the batches that take longer than RUNTIME: running ones, or the newest done one of a table.
+    """Yield the batches that exceed RUNTIME: running batches, or else the newest done batch of a table.
 
     A running claim of several labels may take RUNTIME for each.
     """
@@ -250,7 +270,7 @@ def long_ones(
         took = clock - each.since
         if table.runtime is not None and took > table.runtime.to_timedelta() * each.labels:
             running.add(each.table)
-            yield _long(table, table.cadence.window_of(each.first), Status.RUNNING, took, snapshot)
+            yield _build_slow_window(table, table.cadence.window_of(each.first), Status.RUNNING, took, snapshot)
     for name, labels in newest.items():
         table = flow.tables[name]
         if (
@@ -260,10 +280,12 @@ def long_ones(
             and labels[-1].took > table.runtime.to_timedelta()
         ):
             window = Window(labels[-1].label, labels[-1].end)
-            yield _long(table, window, Status.DONE, labels[-1].took, snapshot)
+            yield _build_slow_window(table, window, Status.DONE, labels[-1].took, snapshot)
 
 
-def _long(table: Table, window: Window, status: Status, took: timedelta, snapshot: LedgerSnapshot) -> DeadlineWindow:
+def _build_slow_window(
+    table: Table, window: Window, status: Status, took: timedelta, snapshot: LedgerSnapshot
+) -> DeadlineWindow:
     by = window.end if table.deadline is None else table.deadline.add_to(window.end, table.cadence.zone)
     root = Root(table.name, window, status)
     return DeadlineWindow(table.name, window, by, DeadlineState.LONG, status, root, took, fresh_to(table, snapshot))

@@ -24,22 +24,22 @@ class ColumnDescription:
 def describe_columns(at: OpenedProject, table: Table) -> tuple[ColumnDescription, ...]:
     """Return the columns of a table as its last batch left them, or else as they are declared."""
     stored = _stored_columns(at, table)
-    said = {column.name.lower(): column for column in table.columns.named}
+    declared = {column.name.lower(): column for column in table.columns.named}
     names = list(stored) or [column.name for column in table.columns.named]
     found = []
     for name in names:
-        column = said.get(name.lower())
+        column = declared.get(name.lower())
         if column is None:
             comment = "the batch's label" if name == TIMELABEL else ""
             found.append(ColumnDescription(name, stored[name], "", comment))
             continue
-        says = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
-        says += [f"EXPECT {rule.expression}" for rule in column.rules]
-        says += [f"REFERENCES {column.references.table}"] if column.references else []
-        says += ["HIDDEN"] if column.is_hidden else []
-        says += [f"SUBJECT {column.subject}"] if column.subject else []
+        properties = ["KEY"] if column.is_key else ["NOT NULL"] if column.is_not_null else []
+        properties += [f"EXPECT {rule.expression}" for rule in column.rules]
+        properties += [f"REFERENCES {column.references.table}"] if column.references else []
+        properties += ["HIDDEN"] if column.is_hidden else []
+        properties += [f"SUBJECT {column.subject}"] if column.subject else []
         found.append(
-            ColumnDescription(name, stored.get(name) or column.type or "", ", ".join(says), column.comment or "")
+            ColumnDescription(name, stored.get(name) or column.type or "", ", ".join(properties), column.comment or "")
         )
     return tuple(found)
 
@@ -47,7 +47,7 @@ def describe_columns(at: OpenedProject, table: Table) -> tuple[ColumnDescription
 def declared_pairs(table: Table) -> list[tuple[str, str]]:
     """Return the declaration of a table as pairs of name and value."""
     pairs = [("declared", str(table.place))]
-    pairs += _source_pairs(table.source) if table.source is not None else []
+    pairs += _describe_source(table.source) if table.source is not None else []
     for choice in table.choices:
         word, _, condition = str(choice).partition(" ")
         reads = ", ".join(map(str, choice.reads)) or "nothing"
@@ -63,28 +63,28 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
     pairs += [("expects", _format_rule(rule)) for rule in (*table.rules, *rules_without_expression(table))]
     pairs += [("measures", f"{measure.expression} ({measure.name})") for measure in table.measures]
     pairs += [("measures", "each column: nulls, about how many differ, least, greatest")] if table.is_profiled else []
-    pairs += [("measures", said) for said in _offline(table)]
-    said = {
+    pairs += [("measures", optional) for optional in _describe_offline_measures(table)]
+    optional = {
         "closes": table.closes and f"when {table.closes.text}",
         "open windows of": table.open_of,
         "on schema change": table.columns.on_change and str(table.columns.on_change).lower(),
         "compatible": table.compatible and str(table.compatible).lower(),
         "partial after": table.partial_after and str(table.partial_after).lower(),
-        "deadline": _deadline(table),
+        "deadline": _describe_deadline(table),
         "keeps": table.retain and str(table.retain).lower(),
         "manifest": table.manifest,
         "keeps versions": table.keep_versions and str(table.keep_versions).lower(),
         "owner": table.about.owner,
         "tags": ", ".join(table.about.tags),
     }
-    return pairs + [(name, text) for name, text in said.items() if text]
+    return pairs + [(name, text) for name, text in optional.items() if text]
 
 
 def _format_rule(rule: Rule) -> str:
     return f"{rule.expression} ({rule.name}, else {format_actions(rule.rungs)})"
 
 
-def _offline(table: Table) -> list[str]:
+def _describe_offline_measures(table: Table) -> list[str]:
     if table.offline is None:
         return []
     found = [f"{measure.expression} ({measure.name})" for measure in table.offline.measures]
@@ -97,7 +97,7 @@ def deadline_text(table: Table) -> str:
     return f"{table.deadline or ''}{' BY WATERMARK' if table.is_by_watermark else ''}"
 
 
-def _deadline(table: Table) -> str:
+def _describe_deadline(table: Table) -> str:
     if table.deadline is None:
         return ""
     taking = f", taking up to {str(table.runtime).lower()}" if table.runtime else ""
@@ -105,19 +105,19 @@ def _deadline(table: Table) -> str:
     return f"{str(table.deadline).lower()} after each window{by}{taking}"
 
 
-def _source_pairs(source: Source) -> list[tuple[str, str]]:
+def _describe_source(source: Source) -> list[tuple[str, str]]:
     by = f"for each row of {source.each.table}" if source.each else f"by {source.batching}"
     pairs = [("from", f"{source.unit}, {by}")]
     if source.lookback is not None:
-        said = (str(source.lookback), str(source.changed or ""))
-        pairs.append(("looks back", " ".join(filter(None, said))))
+        parts = (str(source.lookback), str(source.changed or ""))
+        pairs.append(("looks back", " ".join(filter(None, parts))))
     if source.awaits is not None:
         pairs.append(("awaits", str(source.awaits)))
     return pairs
 
 
 def _stored_columns(at: OpenedProject, table: Table) -> dict[str, str]:
-    """Return columns and types as the table has them. Empty before its first batch."""
+    """Return the columns and types of the stored table. Empty before its first batch."""
     from waterclock.engine.ledger_opening import lake_of
     from waterclock.storage.log.delta_log import table_exists
 

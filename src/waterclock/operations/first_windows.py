@@ -1,4 +1,4 @@
-"""The first window of each table, for which a table without any label waits: its end, and when it is due."""
+"""Computes the first window of each table, which begins at its START: when it ends, and when it is due."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FirstWindow:
-    """The window that begins at a table's START."""
+    """The first window of a table, which begins at its START."""
 
     window: Window
     cadence: Cadence
 
     @property
     def due(self) -> datetime:
-        """When its batch may run: the cadence's delay after its end."""
+        """When the batch of the window is due: its end plus the DELAY of the table."""
         return self.cadence.due_at(self.window)
 
     @property
     def local(self) -> str:
-        """The date or time of the label in the table's zone."""
+        """The label of the window as a date or time in the table's zone."""
         return local_label(self.window.start, self.cadence)
 
     def words(self) -> str:
-        """Return `2026-11-20, closes 2026-11-21 00:00Z`, plus the due instant if that is later."""
+        """Format the window: `2026-11-20, closes 2026-11-21 00:00Z`, plus the due instant if that is later."""
         zone = self.cadence.zone
-        said = f"{self.local}, closes {instant_words(self.window.end, zone)}"
-        return said if self.due == self.window.end else f"{said}, due {instant_words(self.due, zone)}"
+        described = f"{self.local}, closes {instant_words(self.window.end, zone)}"
+        return described if self.due == self.window.end else f"{described}, due {instant_words(self.due, zone)}"
 
 
 def first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
-    """Return the first window of each of these tables."""
+    """Map each of the given tables to its first window."""
     starts = at.planner.starts(at.snapshot, at.now)
     cadences = {name: at.flow.tables[name].cadence for name in names}
     return {name: FirstWindow(of.window_of(starts[name]), of) for name, of in cadences.items()}
 
 
 def find_pending_first_windows(at: OpenedProject, names: Collection[str]) -> dict[str, FirstWindow]:
-    """Return the first windows of the tables without any due window so far."""
+    """Map the given tables whose first window is not due yet to that window."""
     return {name: first for name, first in first_windows(at, names).items() if first.due > at.now}
 
 
 def not_begun_lines(firsts: Mapping[str, FirstWindow]) -> list[str]:
-    """Return a line for each first window, with all tables that start with it."""
+    """Format tables that have not started: a line for each first window, with all tables that begin at it."""
     together: dict[str, list[str]] = {}
     for name, first in firsts.items():
         together.setdefault(first.words(), []).append(name)

@@ -45,7 +45,7 @@ def instant_words(instant: datetime, zone: str) -> str:
 
 
 def page_time(instant: datetime, zone: str) -> str:
-    """Write an instant for pages, in one zone: `2013-01-05 00:00 -05:00`, in UTC `2013-01-05 05:00Z`."""
+    """Format an instant for pages, in one zone only: `2013-01-05 00:00 -05:00`, or for UTC `2013-01-05 05:00Z`."""
     return instant_words(instant, zone) if zone == "UTC" else local_text(instant, zone)
 
 
@@ -76,12 +76,12 @@ def span_words(span: timedelta) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-# labels, file stamps, counts and lines differ by batch; names of columns differ by reason
+# the parts of a reason that differ between batches: labels, dates in file names, counts and line numbers
 _OF_A_BATCH = re.compile(r"@?\d{14}|\d{4}(?:[_-]\d\d)+|\b\d+\b")
 
 
 def common_reason(reason: str) -> str:
-    """Return the part of a reason that is common to batches with the same failure."""
+    """Remove labels, dates and numbers from a reason, so that batches with the same failure have the same text."""
     return _OF_A_BATCH.sub("", reason)
 
 

@@ -1,4 +1,4 @@
-"""The freshness of each table: its newest done label, the gaps before it, and whether it is late."""
+"""Computes the freshness of tables: the newest done label, the gaps before it, and whether the table is late."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Freshness:
 
     @property
     def is_fresh(self) -> bool:
-        """True if all due labels are done or still in time."""
+        """Whether the table has a done label, and all other due labels are done or still in time."""
         return self.label is not None and self.late is None and not self.gaps
 
 
 def freshness(flow: Flow, names: Iterable[str], snapshot: LedgerSnapshot, plan: Plan) -> dict[str, Freshness]:
-    """Return the freshness of these tables. Pure; a few microseconds per planned batch.
+    """Return the freshness of the given tables. Pure; a few microseconds per planned batch.
 
     A batch is in time until one more window of its table has ended. A failed, held or blocked batch is late at once.
     """
@@ -50,7 +50,7 @@ def _table_freshness(table: Table, snapshot: LedgerSnapshot, batches: Iterable[B
     label = newest_covered(table, snapshot)
     missing = [batch for batch in batches if not batch.is_revision]
     gaps = sum(1 for batch in missing if label is not None and batch.label < label)
-    late = min((due for batch in missing if (due := _late_since(table, batch, plan.now))), default=None)
+    late = min((due for batch in missing if (due := _find_late_instant(table, batch, plan.now))), default=None)
     state = worst([State.OK, *(display_state_of(batch) for batch in batches)])
     left = plan.left_out.get(table.name, 0)
     return Freshness(label, gaps, len(missing) - gaps + left, late, state)
@@ -68,7 +68,7 @@ def fresh_to(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
     return None if label is None else table.cadence.next(label)
 
 
-def _late_since(table: Table, batch: Batch, now: datetime) -> datetime | None:
+def _find_late_instant(table: Table, batch: Batch, now: datetime) -> datetime | None:
     due = table.cadence.due_at(batch.window)
     # a held batch stays held until a runner has released it
     if batch.status in _LATE_AT_ONCE or batch.verb == RELEASE or due + (batch.window.end - batch.window.start) <= now:
@@ -77,5 +77,5 @@ def _late_since(table: Table, batch: Batch, now: datetime) -> datetime | None:
 
 
 def fresh_of(found: Mapping[str, Freshness], names: Iterable[str]) -> int:
-    """Count the fresh tables among those given."""
+    """Count the given tables that are fresh."""
     return sum(1 for name in names if found[name].is_fresh)

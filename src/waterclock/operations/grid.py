@@ -20,7 +20,7 @@ _DAY = Period(TimeUnit.DAY)
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """The cell of a table and a column: its most severe state, the count of labels in that state, and of all labels."""
+    """A cell of the grid: the most severe state of its labels. `count` of its `of` labels are in this state."""
 
     state: State
     count: int
@@ -28,13 +28,13 @@ class GridCell:
 
     @property
     def is_all(self) -> bool:
-        """True if every label of the cell is in that state."""
+        """Whether every label of the cell is in its most severe state."""
         return self.count == self.of
 
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One table's cells, one for each column; None where it has no label."""
+    """The cells of one table, one for each column of the grid. A cell is None if the table has no label there."""
 
     table: str
     cells: tuple[GridCell | None, ...]
@@ -42,7 +42,7 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The rows, upstream first and grouped by schema. `columns` are the starts of spans of `cadence`, oldest first."""
+    """The grid of `waterclock status`. Rows are sorted upstream first by schema. `columns` are the columns' starts."""
 
     cadence: Cadence
     columns: tuple[datetime, ...]
@@ -50,7 +50,7 @@ class Grid:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """The states that occur, most severe first."""
+        """The states that occur in the grid, most severe first."""
         found = {cell.state for row in self.rows for cell in row.cells if cell is not None}
         return tuple(state for state in State if state in found)
 
@@ -63,7 +63,7 @@ class Grid:
 
 
 def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
-    """Choose the span of a column: the longest window up to a day, or the shortest window if all are longer."""
+    """Return the length of columns: the longest window up to a day, or the shortest window if all are longer."""
     periods = [table.cadence.period for table in tables]
     short = [period for period in periods if period.minutes <= _DAY.minutes]
     if short:
@@ -72,13 +72,13 @@ def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
 
 
 def shortest_cadence(tables: Sequence[Table], by: Cadence) -> Cadence:
-    """Return the cadence of columns as short as the tables' shortest window, or `by` if that is not longer."""
+    """Return columns as short as the tables' shortest window; `by` if its columns are not longer than that."""
     shortest = min((table.cadence.period for table in tables), key=lambda period: period.minutes, default=by.period)
     return Cadence(shortest, zone=by.zone) if shortest.minutes < by.period.minutes else by
 
 
 def fitting_cadence(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
-    """Return the narrowest columns, from these upward, that cut a span into at most `most`. The widest are years."""
+    """Return the shortest columns, from `by` upward, of which a span has at most `most`. The longest are years."""
     units = (TimeUnit.DAY, TimeUnit.WEEK, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR)
     longer = [each for each in map(Period, units) if each.minutes > by.period.minutes]
     choices = [by, *(Cadence(period, zone=by.zone) for period in longer)]
@@ -110,18 +110,18 @@ def make_grid(
     for name in sort_by_schema(flow, states):
         of_table = states[name]
         if any(of_column.listed for of_column in of_table):
-            rows.append(GridRow(name, _cells(name, of_table, warned)))
+            rows.append(GridRow(name, _build_cells(name, of_table, warned)))
             continue
         if id(of_table) not in shown:
-            shown[id(of_table)] = _cells(name, of_table, warned)
+            shown[id(of_table)] = _build_cells(name, of_table, warned)
         rows.append(GridRow(name, shown[id(of_table)]))
     return Grid(by, tuple(columns), tuple(rows))
 
 
 def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tuple[datetime, ...]:
-    """Return the instants that separate the labels of adjacent columns for a cadence: one more than columns.
+    """Return the instants between which the labels of each column start, for tables of a cadence.
 
-    A label belongs to a column by its local date if its windows are days or longer.
+    There is one instant more than columns. For windows of a day or longer, the local date of a label decides.
     """
     edges = (*(window.start for window in by.windows(*span)), span[1])
     if cadence.zone == by.zone or TimeUnit.MINUTE in (cadence.period.unit, by.period.unit):
@@ -131,7 +131,7 @@ def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tu
 
 
 def parse_columns(text: str, zone: str) -> Cadence:
-    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`. Raises  E102 for an invalid period."""
+    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`. Raises E102 for an invalid period."""
     from waterclock.timelabel.period import parse_period
 
     try:
@@ -151,7 +151,7 @@ def _count_states(name: str, found: SpanStates, warned: Container[tuple[str, dat
     return counts
 
 
-def _cells(
+def _build_cells(
     name: str, states: Sequence[SpanStates], warned: Container[tuple[str, datetime]]
 ) -> tuple[GridCell | None, ...]:
     return tuple(cell_of(name, of_column, warned) for of_column in states)

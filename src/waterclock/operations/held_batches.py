@@ -17,33 +17,33 @@ from waterclock.timelabel.label import label_of
 
 def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Map each selected table with held batches to their labels, oldest first."""
-    meant, by_table = select_tables(at.flow, [selection], labels)
-    found = {name: _list_held_labels(at, at.flow.tables[name], by_table.get(name)) for name in meant.tables}
+    selected, by_table = select_tables(at.flow, [selection], labels)
+    found = {name: _list_held_labels(at, at.flow.tables[name], by_table.get(name)) for name in selected.tables}
     return {name: held for name, held in found.items() if held}
 
 
 def select_held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...]]:
     """Return a table and its held labels, all or those selected, oldest first.
 
-    Raises  E440 where none is held, or where their release was requested already
+    Raises E440 if none of them is held, or if their release was requested already.
     """
-    name, said = one_table(at.flow, which)
+    name, labels = one_table(at.flow, which)
     table = at.flow.tables[name]
-    meant = _list_held_labels(at, table, said)
-    if not meant:
-        raise _not_held_error(at, which, table, said)
-    return name, meant
+    held = _list_held_labels(at, table, labels)
+    if not held:
+        raise _not_held_error(at, which, table, labels)
+    return name, held
 
 
-def _not_held_error(at: OpenedProject, which: str, table: Table, said: Labels | None) -> WaterclockError:
+def _not_held_error(at: OpenedProject, which: str, table: Table, labels: Labels | None) -> WaterclockError:
     name, requested = table.name, at.snapshot.of(table.name).requested
-    asked = _select(table, said, (label for label, verb in requested.items() if verb == RELEASE))
-    if asked:
+    released = _select_labels(table, labels, (label for label, verb in requested.items() if verb == RELEASE))
+    if released:
         return WaterclockError(
             "E440",
             f"no batch of {which} waits for a release",
             where=name,
-            why=f"the release of {_first_labels(asked)} was requested already",
+            why=f"the release of {_format_first_labels(released)} was requested already",
             fix=f"`waterclock run` carries it out, `waterclock withdraw {which}` cancels it",
         )
     held = _list_held_labels(at, table, None)
@@ -51,26 +51,26 @@ def _not_held_error(at: OpenedProject, which: str, table: Table, said: Labels | 
         "E440",
         f"no batch of {which} is held",
         where=name,
-        why=f"the held labels are {_first_labels(held)}" if held else "no batch of it is held by a rule",
+        why=f"the held labels are {_format_first_labels(held)}" if held else "no batch of it is held by a rule",
         fix="`waterclock status` shows held and failed batches",
     )
 
 
-def _first_labels(labels: Sequence[datetime]) -> str:
+def _format_first_labels(labels: Sequence[datetime]) -> str:
     return ", ".join(label_of(label) for label in labels[:3])
 
 
 def held_batch_commands(table: str, first: str, last: str, *, is_outdated: bool) -> str:
-    """Return the commands to inspect a held label, and to release all, or make them again if they are outdated."""
+    """Return the commands that inspect held labels, and that release them, or make them again if they are outdated."""
     which = first if first == last else f"{first}..{last}"
-    looked_at = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"
+    inspect = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"
     if is_outdated:
-        return f"{looked_at}; {retry_words(table, which)}"
-    return f"{looked_at}; `waterclock release {table}@{which} --why '…'` shows it"
+        return f"{inspect}; {retry_words(table, which)}"
+    return f"{inspect}; `waterclock release {table}@{which} --why '…'` shows it"
 
 
 def retry_words(table: str, which: str) -> str:
-    """Return how to proceed with a held batch that cannot be released any more."""
+    """Return the command that makes a held batch again, for one that cannot be released any more."""
     return f"`waterclock retry {table}@{which}` makes it again"
 
 
@@ -80,11 +80,11 @@ def releasable_labels(plan: Plan, table: str) -> frozenset[datetime]:
     return frozenset(batch.label for batch in held if not batch.is_outdated)
 
 
-def _list_held_labels(at: OpenedProject, table: Table, said: Labels | None) -> tuple[datetime, ...]:
+def _list_held_labels(at: OpenedProject, table: Table, labels: Labels | None) -> tuple[datetime, ...]:
     troubles = at.snapshot.of(table.name).troubles
-    return _select(table, said, (label for label, it in troubles.items() if it.status is BatchStatus.HELD))
+    return _select_labels(table, labels, (label for label, it in troubles.items() if it.status is BatchStatus.HELD))
 
 
-def _select(table: Table, said: Labels | None, labels: Iterable[datetime]) -> tuple[datetime, ...]:
-    """Return those of `labels` that `said` selects (all if it is None), oldest first."""
-    return tuple(sorted(label for label in labels if said is None or said.contains(label, table.cadence)))
+def _select_labels(table: Table, selected: Labels | None, labels: Iterable[datetime]) -> tuple[datetime, ...]:
+    """Return those of `labels` that `selected` selects (all if it is None), oldest first."""
+    return tuple(sorted(label for label in labels if selected is None or selected.contains(label, table.cadence)))

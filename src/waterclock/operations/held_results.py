@@ -27,7 +27,7 @@ def find_held_result(at: OpenedProject, table: Table, cell: Cell | None) -> Batc
 
 
 def stage_of(at: OpenedProject, table: Table) -> str:
-    """Return the folder that contains a table's sealed slices. A publish has a separate one."""
+    """Return the folder that contains a table's sealed slices. A publish has a folder of its own."""
     from waterclock.engine.ledger_opening import lake_of
 
     return lake_of(at.project, at.ledger).folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)

@@ -16,18 +16,18 @@ def json_text(value: Mapping[str, Any], *, indent: int | None = 2) -> str:
 
     An unpaired surrogate, as in an argument that is not UTF-8, is escaped: it cannot be encoded as UTF-8.
     """
-    text = json.dumps({"version": JSON_VERSION, **value}, indent=indent, default=_plain, ensure_ascii=False)
+    text = json.dumps({"version": JSON_VERSION, **value}, indent=indent, default=_to_json_value, ensure_ascii=False)
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def instant_text(instant: datetime | None) -> str | None:
-    """Format an instant in UTC for JSON."""
+    """Format an instant as `2013-01-05T05:00:00Z` for JSON."""
     if instant is None:
         return None
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     if isinstance(value, datetime):
         return instant_text(value) if value.tzinfo else value.isoformat()
     if isinstance(value, date):

@@ -13,18 +13,18 @@ from waterclock.ledger.ledger import Ledger
 
 SECONDS = 5.0
 """For how long a token is cached: a revocation takes effect within this time."""
-_MOST = 1000
+_MOST_TOKENS = 1000
 
 
 @dataclass(slots=True)
 class KnownTokens:
-    """The valid tokens of a ledger. May be used by many threads."""
+    """A cache of the valid access tokens in a ledger. May be used by many threads."""
 
     ledger: Callable[[], Ledger | None]
     _tokens: OrderedDict[str, tuple[AccessToken, float]] = field(default_factory=OrderedDict)
 
     def find(self, digest: str) -> AccessToken | None:
-        """Return a valid token, from memory for some seconds. Raises  E415 to E425 where the ledger does not answer."""
+        """Return the valid token with a digest, or None. Raises E415 to E425 if the ledger does not answer."""
         known = self._tokens.get(digest)
         if known is not None and time.monotonic() < known[1]:
             return known[0]
@@ -33,7 +33,7 @@ class KnownTokens:
         token = None if ledger is None else ledger.access.find_token(digest)
         if token is not None:
             self._tokens[digest] = token, time.monotonic() + SECONDS
-            while len(self._tokens) > _MOST:
+            while len(self._tokens) > _MOST_TOKENS:
                 with suppress(KeyError):
                     self._tokens.popitem(last=False)
         return token

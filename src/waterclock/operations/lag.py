@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import OpenedProject
 
 MOST = 100
-"""The number of a table's newest labels that are considered."""
+"""How many newest labels of each table are read."""
 _NOT_FOLLOWED = frozenset({ReadKind.LATEST, ReadKind.PREVIOUS})
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """The delays between window ends and first completion of some labels. `late` of them missed their deadline."""
+    """Statistics of the delays from window ends to first completion. `late` is how many missed their deadline."""
 
     labels: int
     p50: timedelta
@@ -43,8 +43,8 @@ class Lag:
     `labels`: the count of due and needed labels that are not done. `fresh_to`: the end of its newest done window;
     `behind`: how long ago that was. `inputs_to`: the instant up to which all inputs are done; None for a collect.
     `rows`: the rows of its inputs from `fresh_to` on; None if it has no inputs or the count is unknown. `is_more`:
-    there are more rows. `reached`: for a table with a WATERMARK, how far its rows have come by their own time. `late`:
-    the due instant of the oldest label that is no longer in time.
+    whether there may be more rows. `reached`: for a table with a WATERMARK, how far its rows have come by their own
+    time. `late`: the due instant of the oldest label that is no longer in time.
     """
 
     table: str
@@ -61,13 +61,13 @@ class Lag:
 
     @property
     def ahead(self) -> timedelta | None:
-        """How much further the inputs are done than the table itself; None if it has no inputs."""
+        """By how much time the inputs are ahead of the table; None if it has no inputs or nothing is done."""
         if self.inputs_to is None or self.fresh_to is None:
             return None
         return max(self.inputs_to - self.fresh_to, timedelta(0))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the lag for scripts, with spans in seconds."""
+        """Return the lag as a dictionary for JSON, with durations in seconds."""
         from waterclock.json_models.watching import LagOfTable
 
         return LagOfTable.model_validate(self).to_json()
@@ -82,8 +82,8 @@ def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:
     reached: Mapping[str, Sequence[WatermarkPosition]] = {}
     if at.ledger is not None:
         marks = [mark_of(name) for name in names if has_watermark(at.flow, name)]
-        meant = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
-        made = at.ledger.past.list_newest_labels(sorted(meant), MOST)
+        tables_to_read = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
+        made = at.ledger.past.list_newest_labels(sorted(tables_to_read), MOST)
         reached = read_watermarks(at.flow, at.ledger.past, names, MOST)
     return [
         replace(
@@ -103,7 +103,7 @@ def lag_of(
     missing: int,
     reached: Sequence[WatermarkPosition] = (),
 ) -> Lag:
-    """Return how far a table is behind, by the newest labels of it and its inputs; pure."""
+    """Return how far a table is behind, by the newest labels of it and its inputs. Pure."""
     table = flow.tables[name]
     to = fresh_to(table, snapshot)
     inputs = [flow.tables[each] for each in inputs_of(table) if each in flow.tables]
@@ -150,7 +150,7 @@ def inputs_of(table: Table) -> list[str]:
 def rows_ahead(
     inputs: Iterable[Table], made: Mapping[str, Sequence[MadeLabel]], to: datetime | None
 ) -> tuple[int, bool]:
-    """Count the rows of inputs from an instant on, and return whether there may be more than were considered.
+    """Count the rows of inputs from an instant on. Return the count, and whether there may be more.
 
     For a table whose states replace each other, only the newest state counts.
     """

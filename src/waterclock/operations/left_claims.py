@@ -19,11 +19,11 @@ def describe_abandoned_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
     if not claims:
         return {}
     now = ledger.now()
-    return {claim.claim: said for claim in claims if (said := _describe_claim(claim, now))}
+    return {claim.claim: description for claim in claims if (description := _describe_abandoned_claim(claim, now))}
 
 
 def mark_abandoned_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
-    """Return a snapshot with these descriptions in its open claims."""
+    """Return the snapshot with the descriptions by `describe_abandoned_claims` added to its open claims."""
     changed = {
         name: replace(facts, open_claims=tuple(replace(each, left=left.get(each.claim, "")) for each in held))
         for name, facts in snapshot.tables.items()
@@ -32,7 +32,7 @@ def mark_abandoned_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapsho
     return replace(snapshot, tables={**snapshot.tables, **changed}) if changed else snapshot
 
 
-def _describe_claim(claim: OpenClaim, now: datetime) -> str:
+def _describe_abandoned_claim(claim: OpenClaim, now: datetime) -> str:
     if claim.lease_until < now:
         return "claimed by a runner that has ended; the next run takes it over"
     if has_ended(claim.runner):  # another machine cannot know that, and waits for the lease

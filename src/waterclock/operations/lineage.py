@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from waterclock.ledger.ledger import Ledger
 
 Arrows = Mapping[str, Mapping[str, str]]
-"""The adjacent tables of each table, each with how it is read."""
+"""Maps each table to its direct inputs or readers, each with a description of how it is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A node in a tree of tables: how it is read, and the tables beyond it. A table shown before has no children."""
+    """A table in a lineage tree: how it is read, and the tables beyond it. `is_seen`: an earlier node has these."""
 
     table: str
     how: str = ""
@@ -56,7 +56,7 @@ class TableLineage:
     down: Reach
 
     def to_json(self) -> dict[str, Any]:
-        """Return the upstream and downstream tables, nearest first, and the arrows between them."""
+        """Return, for JSON, the upstream and downstream tables, nearest first, and the edges between them."""
         from waterclock.json_models.lineage import LineageAnswer
 
         return LineageAnswer.build(
@@ -68,7 +68,7 @@ class TableLineage:
                     "from": read.table,
                     "to": name,
                     "read": str(read),
-                    "choices": _choices_of(self.flow.tables[name], read),
+                    "choices": _list_choices(self.flow.tables[name], read),
                 }
                 for name in [*self.up.names(), self.table, *self.down.names()]
                 for read in self.flow.tables[name].reads
@@ -95,7 +95,7 @@ class ColumnTrees:
     down: Branch
 
     def to_json(self) -> dict[str, Any]:
-        """Return both trees. Each node has its table and column, expression, note, and the nodes in `beyond`."""
+        """Return both trees for JSON. A node has table, column, expression, note, and its further nodes in `beyond`."""
         from waterclock.json_models.lineage import ColumnLineageAnswer
 
         return ColumnLineageAnswer.build(column=self.column, made_from=self.up, went_into=self.down).to_json()
@@ -113,9 +113,11 @@ class ColumnImpact:
         """Return each table with its uses of the column, its owner, and the destination of a publish."""
         from waterclock.json_models.lineage import ImpactAnswer
 
-        return ImpactAnswer.build(column=self.column, impact=[self._one(each) for each in self.found]).to_json()
+        return ImpactAnswer.build(
+            column=self.column, impact=[self._impact_fields(each) for each in self.found]
+        ).to_json()
 
-    def _one(self, each: Impact) -> dict[str, Any]:
+    def _impact_fields(self, each: Impact) -> dict[str, Any]:
         table = self.flow.tables[each.table]
         return {
             "table": each.table,
@@ -135,7 +137,7 @@ def column_lineage_of(project: Project, ledger: Ledger | None = None) -> ColumnL
     """Return the column lineage of a project; for Python transforms, from the plans recorded with their batches.
 
     `ledger` is the project's, if it is open already. If it cannot be opened, Python transforms are not analysed. Cost:
-    a query of the ledger if the project has Python transforms. Queries are parsed when their lineage is asked for
+    a query of the ledger if the project has Python transforms. A query is parsed when its lineage is needed
     """
     from waterclock.dpl.query.lineage import ColumnLineage
 
@@ -160,7 +162,7 @@ def _read_code_lineage(project: Project, ledger: Ledger | None) -> Mapping[str, 
 
 
 def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
-    """Find all tables that depend on a column. Cost: milliseconds for each query below it. Raises  E517."""
+    """Find all tables that depend on a column. Raises E517 if unknown. Cost: milliseconds per downstream query."""
     from waterclock.dpl.query.column_trace import ColumnOf
     from waterclock.dpl.query.impact import impact_of
 
@@ -184,7 +186,7 @@ def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLinea
                 how = describe_read(table, read)
                 is_plain = read.kind is ReadKind.PLAIN
                 down[read.table].append((table.name, "" if how == read.table else how if is_plain else f"as {how}"))
-    return TableLineage(flow, name, _reach(name, "", up, depth, set()), _reach(name, "", down, depth, set()))
+    return TableLineage(flow, name, _build_tree(name, "", up, depth, set()), _build_tree(name, "", down, depth, set()))
 
 
 def column_trees(
@@ -192,7 +194,7 @@ def column_trees(
 ) -> ColumnTrees:
     """Find the upstream and downstream columns of a column. Cost: a parse of each query on the way, some milliseconds.
 
-    Raises  E517 for a column that the table does not have, with the nearest
+    Raises E517 if the table does not have the column; the error lists similar names.
     """
     from waterclock.dpl.query.column_trace import ColumnOf
 
@@ -204,12 +206,12 @@ def column_trees(
 
 
 def list_lineage_columns(project: Project, table: str, ledger: Ledger | None = None) -> tuple[str, ...]:
-    """Return the columns of a table that have lineage. Cost: as of `column_trees`."""
+    """Return the columns of a table whose lineage is known. Cost: a parse of its query and of those upstream."""
     return column_lineage_of(project, ledger).columns(table)
 
 
 def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
-    """Parse `schema.table` or `schema.table.column`. Raises  E511 for an unknown table, with the nearest names."""
+    """Parse `schema.table` or `schema.table.column`. Raises E511 for an unknown table, with the nearest names."""
     if which in flow.tables:
         return which, None
     name, _, column = which.rpartition(".")
@@ -226,15 +228,15 @@ def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
 
 
 def describe_read(table: Table, read: Read) -> str:
-    """Describe how a table is read, and by which of its reader's queries if not by all of them."""
+    """Describe how `table` reads an input, and by which of its WHEN queries unless by all of them."""
     by = [str(choice) for choice in table.choices if read in choice.reads]
     if len(by) == len(table.choices):
         return str(read)
-    said = f"by {', '.join(by)}"
-    return said if read.kind is ReadKind.PLAIN else f"{read} {said}"
+    queries = f"by {', '.join(by)}"
+    return queries if read.kind is ReadKind.PLAIN else f"{read} {queries}"
 
 
-def _choices_of(table: Table, read: Read) -> list[str] | None:
+def _list_choices(table: Table, read: Read) -> list[str] | None:
     return [str(it) for it in table.choices if read in it.reads] if table.choices else None
 
 
@@ -247,7 +249,7 @@ def map_inputs(flow: Flow) -> Arrows:
 
 
 def reverse_arrows(arrows: Arrows) -> Arrows:
-    """Return the reversed arrows: from each table to its readers."""
+    """Reverse the direction: map each table to its readers if `arrows` maps tables to their inputs."""
     found: dict[str, dict[str, str]] = {name: {} for name in arrows}
     for name, others in arrows.items():
         for other, how in others.items():
@@ -256,7 +258,7 @@ def reverse_arrows(arrows: Arrows) -> Arrows:
 
 
 def tables_within(arrows: Arrows, names: Iterable[str], steps: int | None = None) -> set[str]:
-    """Return the tables reachable from some tables within a number of steps along the arrows, including themselves."""
+    """Return the given tables and those that can be reached from them in at most `steps` steps, or any number."""
     found, edge = set(names), set(names)
     while edge and steps != 0:
         edge = {other for name in edge for other in arrows[name]} - found
@@ -268,15 +270,15 @@ def tables_within(arrows: Arrows, names: Iterable[str], steps: int | None = None
 def tables_on_paths(arrows: Arrows, one: str, other: str) -> set[str]:
     """Return the tables on all paths between two tables, whichever is upstream, or an empty set without a path."""
     back = reverse_arrows(arrows)
-    ways = (tables_within(arrows, [low]) & tables_within(back, [high]) for low, high in ((one, other), (other, one)))
-    return set().union(*ways)
+    paths = (tables_within(arrows, [low]) & tables_within(back, [high]) for low, high in ((one, other), (other, one)))
+    return set().union(*paths)
 
 
-def _reach(
+def _build_tree(
     name: str, how: str, arrows: Mapping[str, Collection[tuple[str, str]]], depth: int | None, seen: set[str]
 ) -> Reach:
     if name in seen or depth == 0:
         return Reach(name, how, is_seen=name in seen and bool(arrows[name]))
     seen.add(name)
     less = None if depth is None else depth - 1
-    return Reach(name, how, tuple(_reach(other, read, arrows, less, seen) for other, read in arrows[name]))
+    return Reach(name, how, tuple(_build_tree(other, read, arrows, less, seen) for other, read in arrows[name]))

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import OpenedProject
 
 _MOST = 10
-# newer claims of done labels may have checked nothing, for example those made from kept rows; of the 31 labels of a
-# claim the oldest has the record
+# how many newest labels to search: recomputed labels have no look-back record, and of the up to 31 labels of a claim
+# only the oldest has it
 _NEWEST = 64
 
 
@@ -24,23 +24,26 @@ def read_last_lookbacks(at: OpenedProject, names: Collection[str]) -> dict[str, 
         if newest is None or source is None or source.lookback is None or at.ledger is None:
             continue
         low = source.lookback.subtract_from(newest.label, at.flow.tables[name].cadence.zone)
-        noted = at.ledger.reads.source_notes(name, low, newest.end, most=_NEWEST)
-        look = next((of["looked"] for _, of in noted if "past" in of.get("looked", {})), None)
-        if look is not None:
-            found[name] = look
+        notes = at.ledger.reads.source_notes(name, low, newest.end, most=_NEWEST)
+        lookback = next((of["looked"] for _, of in notes if "past" in of.get("looked", {})), None)
+        if lookback is not None:
+            found[name] = lookback
     return found
 
 
-def lookbacks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def lookbacks_json(lookbacks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return look-backs for scripts: when they ran, and by label why each past window had changed."""
     from waterclock.json_models.watching import LookBack
 
-    return {name: LookBack(at=look["at"], changed=look["past"]["changed"]).to_json() for name, look in looks.items()}
+    return {
+        name: LookBack(at=lookback["at"], changed=lookback["past"]["changed"]).to_json()
+        for name, lookback in lookbacks.items()
+    }
 
 
-def format_lookbacks(looks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def format_lookbacks(lookbacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a line for each table, and one for each past window that had changed."""
-    return [f"{name} {line}" for name, look in looks.items() for line in lookback_lines(look)]
+    return [f"{name} {line}" for name, lookback in lookbacks.items() for line in lookback_lines(lookback)]
 
 
 def lookback_lines(note: Mapping[str, Any]) -> list[str]:

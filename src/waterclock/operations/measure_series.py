@@ -1,4 +1,4 @@
-"""Series of a table's measures over its newest batches: values, their usual range, and profile counts. Pure.
+"""Builds series of a table's measures over its newest batches: values, usual ranges, and profile counts. Pure.
 
 All values are from the ledger and belong to batches that readers see: no row is read.
 """
@@ -74,11 +74,11 @@ class ColumnProfile:
 
 
 def count_labels_needed(table: Table, last: datetime, newest: int) -> int:
-    """Return how many newest labels to read to compute the usual values of the `newest` ones.
+    """Return how many newest labels to read, so that the usual values of the `newest` labels can be computed.
 
-    Without a rule that compares with `usual()`, these are enough.
+    Usual values need earlier labels. If no rule compares with `usual()`, the `newest` labels are enough.
     """
-    if not _scales(table):
+    if not _bound_distances(table):
         return newest
     if table.cadence.next(last) - last > LONGER:
         return newest + MOST_OF_LONG
@@ -93,16 +93,18 @@ def series_of(table: Table, kept: Sequence[MeasuredBatch], labels: Sequence[date
     Cost: for a measure that is compared with its usual value, some microseconds for each pair of a label and an earlier
     one
     """
-    known = {each.label: _values(table, each) for each in kept if not _is_given_up(each)}
-    scales = _scales(table)
-    names = _names(table, (known[label] for label in labels if label in known))
-    return tuple(_series(table, name, known, labels, scales.get(name, frozenset())) for name in names)
+    known = {each.label: _measured_values(table, each) for each in kept if not _has_lost_rows(each)}
+    scales = _bound_distances(table)
+    names = _measure_names(table, (known[label] for label in labels if label in known))
+    return tuple(_build_series(table, name, known, labels, scales.get(name, frozenset())) for name in names)
 
 
 def profile_of(kept: Sequence[MeasuredBatch], labels: Collection[datetime]) -> tuple[ColumnProfile, ...]:
     """Return the PROFILE counts of each column of the newest batch, in its order. Empty if there are none."""
     counted = [
-        (each, read_measured_values(each.measures)) for each in kept if each.label in labels and not _is_given_up(each)
+        (each, read_measured_values(each.measures))
+        for each in kept
+        if each.label in labels and not _has_lost_rows(each)
     ]
     if not counted:
         return ()
@@ -112,7 +114,7 @@ def profile_of(kept: Sequence[MeasuredBatch], labels: Collection[datetime]) -> t
             columns.setdefault(of[0], {})[of[1]] = found.value
     return tuple(
         ColumnProfile(
-            column, newest, tuple(_share(values.get(f"{column}.nulls"), each.rows) for each, values in counted)
+            column, newest, tuple(_null_share(values.get(f"{column}.nulls"), each.rows) for each, values in counted)
         )
         for column, newest in columns.items()
     )
@@ -120,18 +122,18 @@ def profile_of(kept: Sequence[MeasuredBatch], labels: Collection[datetime]) -> t
 
 def rules_on(table: Table, name: str) -> tuple[str, ...]:
     """Return the names of the batch rules that use a measure, ignoring whitespace and case in its expression."""
-    declared = next((measure.expression for measure in _measures(table) if measure.name == name), name)
-    asks = re.compile(rf"(?<![\w.`]){re.escape(_plain(declared))}")
+    declared = next((measure.expression for measure in _list_measures(table) if measure.name == name), name)
+    pattern = re.compile(rf"(?<![\w.`]){re.escape(_normalize_expression(declared))}")
 
-    def is_asked(rule: Rule) -> bool:
-        if rule.comparison is not None and any(_key(of) == name for of in rule.comparison.aggregates):
+    def uses_measure(rule: Rule) -> bool:
+        if rule.comparison is not None and any(_display_name(of) == name for of in rule.comparison.aggregates):
             return True
-        text = _plain(rule.expression)
-        return asks.search(text) is not None or (
+        text = _normalize_expression(rule.expression)
+        return pattern.search(text) is not None or (
             name == ROWS and re.search(r"(?<![\w.`])count\([*1]\)", text) is not None
         )
 
-    return tuple(rule.name for rule in list_batch_rules(table) if rule.scope is Scope.BATCH and is_asked(rule))
+    return tuple(rule.name for rule in list_batch_rules(table) if rule.scope is Scope.BATCH and uses_measure(rule))
 
 
 def _list_compared_aggregates(table: Table) -> list[str]:
@@ -139,37 +141,37 @@ def _list_compared_aggregates(table: Table) -> list[str]:
     return [of for rule in list_batch_rules(table) if rule.comparison for of in rule.comparison.aggregates]
 
 
-def _measures(table: Table) -> tuple[Measure, ...]:
+def _list_measures(table: Table) -> tuple[Measure, ...]:
     """Return the measures taken as rows are written, and those counted offline."""
     return (*table.measures, *(table.offline.measures if table.offline else ()))
 
 
-def _plain(text: str) -> str:
+def _normalize_expression(text: str) -> str:
     return re.sub(r"\s+", "", text).lower()
 
 
-def _key(aggregate: str) -> str:
+def _display_name(aggregate: str) -> str:
     """Return the display name of an aggregate. Counts of rows share one name."""
     return ROWS if counts_rows(aggregate) else aggregate
 
 
-def _scales(table: Table) -> Mapping[str, frozenset[float]]:
+def _bound_distances(table: Table) -> Mapping[str, frozenset[float]]:
     """Map each measure to the distances of its rules' bounds from the usual value, in spreads."""
     found: dict[str, set[float]] = {}
     for rule in list_batch_rules(table):
         for value in () if rule.comparison is None else rule.comparison.values:
             if value.source is ComparedSource.USUAL:
-                found.setdefault(_key(value.aggregate), set()).add(value.scales)
+                found.setdefault(_display_name(value.aggregate), set()).add(value.scales)
     return {name: frozenset(scales) for name, scales in found.items()}
 
 
-def _is_given_up(each: MeasuredBatch) -> bool:
+def _has_lost_rows(each: MeasuredBatch) -> bool:
     return GIVEN_UP in str(each.measures.get("warnings", ""))
 
 
-def _values(table: Table, each: MeasuredBatch) -> Mapping[str, MeasuredValue]:
+def _measured_values(table: Table, each: MeasuredBatch) -> Mapping[str, MeasuredValue]:
     own = {
-        _key(name): found
+        _display_name(name): found
         for name, found in read_measured_values(each.measures).items()
         if not _split_profile_name(name)
     }
@@ -179,21 +181,21 @@ def _values(table: Table, each: MeasuredBatch) -> Mapping[str, MeasuredValue]:
     return {**own, ROWS: MeasuredValue(str(each.rows), "bigint")}
 
 
-def _names(table: Table, shown: Iterable[Mapping[str, MeasuredValue]]) -> list[str]:
+def _measure_names(table: Table, shown: Iterable[Mapping[str, MeasuredValue]]) -> list[str]:
     found = {name: None for values in shown for name in values}
-    declared = [ROWS, *(measure.name for measure in _measures(table))]
-    declared += [_key(of) for of in _list_compared_aggregates(table)]
+    declared = [ROWS, *(measure.name for measure in _list_measures(table))]
+    declared += [_display_name(of) for of in _list_compared_aggregates(table)]
     return [name for name in dict.fromkeys([*declared, *sorted(found)]) if name in found]
 
 
-def _series(
+def _build_series(
     table: Table,
     name: str,
     known: Mapping[datetime, Mapping[str, MeasuredValue]],
     labels: Sequence[datetime],
     scales: Collection[float],
 ) -> MeasureSeries:
-    numbers = {label: _number(values.get(name)) for label, values in known.items()}
+    numbers = {label: _parse_number(values.get(name)) for label, values in known.items()}
     history = [(label, value) for label, value in numbers.items() if value is not None] if scales else []
     cadence = table.cadence
     points = []
@@ -202,27 +204,31 @@ def _series(
         value = None if found is None else found.value
         step = cadence.next(label) - label
         then = usual(history, label, step=step, zone=cadence.zone) if scales else None
-        points.append(MeasurePoint(label, value, numbers.get(label), *_bounds(then, scales)))
+        points.append(MeasurePoint(label, value, numbers.get(label), *_usual_bounds(then, scales)))
     kinds = (known[label][name].type for label in reversed(labels) if label in known and name in known[label])
     return MeasureSeries(name, next(kinds, ""), rules_on(table, name), tuple(points))
 
 
-def _bounds(then: Usual | None, scales: Collection[float]) -> tuple[float | None, float | None, float | None]:
+def _usual_bounds(then: Usual | None, scales: Collection[float]) -> tuple[float | None, float | None, float | None]:
     """Return the lowest bound, the usual value and the highest bound; a side without a bound has None."""
     if then is None:
         return None, None, None
     low, high = min(scales), max(scales)
-    return _finite(then.at(low)) if low < 0 else None, _finite(then.at()), _finite(then.at(high)) if high > 0 else None
+    return (
+        _finite_or_none(then.at(low)) if low < 0 else None,
+        _finite_or_none(then.at()),
+        _finite_or_none(then.at(high)) if high > 0 else None,
+    )
 
 
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _number(found: MeasuredValue | None) -> float | None:
+def _parse_number(found: MeasuredValue | None) -> float | None:
     if found is None or found.value is None or not _NUMBERS.fullmatch(found.type):
         return None
-    return _finite(float(found.value))
+    return _finite_or_none(float(found.value))
 
 
 def _split_profile_name(name: str) -> tuple[str, str] | None:
@@ -231,6 +237,6 @@ def _split_profile_name(name: str) -> tuple[str, str] | None:
     return (column, which) if column and which in _OF_COLUMN and "(" not in name else None
 
 
-def _share(nulls: MeasuredValue | None, rows: int) -> float | None:
-    count = _number(nulls)
+def _null_share(nulls: MeasuredValue | None, rows: int) -> float | None:
+    count = _parse_number(nulls)
     return count / rows if count is not None and rows else None

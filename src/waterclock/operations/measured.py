@@ -1,4 +1,4 @@
-"""Formats the measures of a batch: a line for each measure, and one for each column of a profile."""
+"""Formats the measures of a batch as lines: one for each MEASURE, and one for each column of a PROFILE."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_COLUMN = {"nulls": "{} null", "distinct": "about {} different", "min": "from
 
 
 def measured_lines(measures: Mapping[str, Any]) -> list[str]:
-    """Format the measures in a revision's ledger entry as lines."""
+    """Format the measures that the ledger stores for a revision, as lines of text."""
     lines: list[str] = []
     columns: dict[str, list[str]] = {}
     for name, found in read_measured_values(measures).items():

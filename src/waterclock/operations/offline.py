@@ -1,4 +1,4 @@
-"""Status of tables with offline measures: the newest attempt, its result, and the labels that wait."""
+"""Reports the status of MEASURE … OFFLINE for tables: the newest attempt, its result, and labels not measured yet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _NEWEST_SPANS = 1
 class OfflineTableStatus:
     """The offline status of a table: its newest attempt, when the next is due, and how many labels wait for it.
 
-    `next_at` is None if it is due at once. It is due only if readers see a label of the table.
+    `look` is the newest attempt. `next_at` is None if the next one may start at once. `is_due` is false for a table
+    without visible labels.
     """
 
     table: Table
@@ -38,20 +39,20 @@ class OfflineTableStatus:
 
     @property
     def error(self) -> str | None:
-        """The error of the newest attempt, if it failed."""
+        """The error of the newest attempt, or None if it succeeded or there is none."""
         return None if self.look is None else self.look.error
 
     def to_answer(self) -> OfflineStatus:
         """Build the JSON response with this status."""
         from waterclock.json_models.watching import OfflineStatus
 
-        looked = None if self.look is None or self.look.looked_at == NEVER else self.look
+        newest = None if self.look is None or self.look.looked_at == NEVER else self.look
         return OfflineStatus.build(
             table=self.table.name,
             every=None if self.table.offline is None else str(self.table.offline.period),
-            looked_at=looked.looked_at if looked else None,
-            labels=looked.labels if looked else 0,
-            seconds=looked.seconds if looked else None,
+            looked_at=newest.looked_at if newest else None,
+            labels=newest.labels if newest else 0,
+            seconds=newest.seconds if newest else None,
             error=self.error,
             next=self.next_at,
             is_due=self.is_due,
@@ -67,10 +68,10 @@ class OfflineTableStatus:
         return f"{self.table.name} is measured offline by the next run{waiting}"
 
     def trouble_words(self) -> str:
-        """Describe why nothing was measured. Empty if the newest attempt succeeded."""
+        """Describe why the newest attempt failed. Empty if it succeeded."""
         if not self.error:
             return ""
-        again = "by the next run" if self.next_at is None else f"from {self._instant(self.next_at)} on"
+        again = "by the next run" if self.next_at is None else f"from {self._format_instant(self.next_at)} on"
         return f"measuring offline failed: {self.error}; tried again {again}"
 
     def words(self) -> str:
@@ -79,8 +80,10 @@ class OfflineTableStatus:
         if self.look is None or self.look.looked_at == NEVER:
             return f"{every}, not measured yet"
         came = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
-        again = "again by the next run" if self.next_at is None else f"again from {self._instant(self.next_at)} on"
-        return f"{every}; checked {self._instant(self.look.looked_at)}: {came}; {again}"
+        again = (
+            "again by the next run" if self.next_at is None else f"again from {self._format_instant(self.next_at)} on"
+        )
+        return f"{every}; checked {self._format_instant(self.look.looked_at)}: {came}; {again}"
 
     def span_lines(self) -> list[str]:
         """Format the measures of the newest span, a line for each."""
@@ -93,24 +96,24 @@ class OfflineTableStatus:
             found += [f"  {line}" for line in measured_lines(measured)]
         return found
 
-    def _instant(self, instant: datetime) -> str:
+    def _format_instant(self, instant: datetime) -> str:
         return instant_words(instant, self.table.cadence.zone)
 
 
 def list_offline_states(at: OpenedProject, names: Collection[str]) -> tuple[OfflineTableStatus, ...]:
-    """Return the offline status of tables measured offline. Cost: a statement, and three for each of them."""
+    """Return the status of the tables with offline measures. Cost: a ledger query, and three more for each of them."""
     tables = [at.flow.tables[name] for name in names if at.flow.tables[name].offline is not None]
     ledger = at.ledger
     if not tables or ledger is None:
         return ()
-    looks, found = ledger.offline.newest_runs(), []
+    newest_runs, found = ledger.offline.newest_runs(), []
     for table in tables:
-        look = looks.get(table.name)
+        newest = newest_runs.get(table.name)
         slices = ledger.reads.slices(table.name, BEGINNING, FOREVER)
         current = {it.label: it.claim for it in slices if it.slice_path}
         waiting = to_measure(table, current, ledger.offline.list_measured_labels(table.name), _MOST_WAITING)
-        after = next_measurement_time(table, look)
+        after = next_measurement_time(table, newest)
         spans = ledger.offline.newest_spans(table.name, _NEWEST_SPANS)
-        due = bool(current) and is_due(table, look, at.now)
-        found.append(OfflineTableStatus(table, look, None if after == NEVER else after, due, len(waiting), spans))
+        due = bool(current) and is_due(table, newest, at.now)
+        found.append(OfflineTableStatus(table, newest, None if after == NEVER else after, due, len(waiting), spans))
     return tuple(found)

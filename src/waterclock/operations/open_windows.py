@@ -1,4 +1,4 @@
-"""Describes the open windows of tables that keep them: how many there are, and as of when the view shows them."""
+"""Describes the open windows of tables with a speed table: their number, and as of when they can be queried."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INSTANT = timedelta(microseconds=1)
 class OpenWindows:
     """The open windows of a table. `windows` is their number, `first` the start of the oldest.
 
-    `shown` is the boundary up to which their rows can be queried now; None if no boundary was computed yet.
+    `shown`: the instant up to which their rows can be queried now; None if the speed table has no batch yet.
     """
 
     table: str
@@ -39,18 +39,18 @@ class OpenWindows:
 
 
 def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWindows]:
-    """Return the open windows of the tables that keep them. Cost: for each, a computation of its due windows."""
+    """Return the open windows of the tables that have a speed table. Cost: computing the due windows of each."""
     return {found.table: found for name in names for found in _find_open_windows(at, name)}
 
 
 def _find_open_windows(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
-    beside = open_windows_table(at.flow, name)
-    if beside is None:
+    speed_table = open_windows_table(at.flow, name)
+    if speed_table is None:
         return
     books = at.planner.books_of(at.snapshot, at.now, name)
     cadence = books.table.cadence
     begun, first = cadence.window_of(at.now - _INSTANT), books.first_open()
     start = max(books.starts[name], begun.start if first is None else first.start)
-    made = list(at.snapshot.of(beside.name).covered)
+    made = list(at.snapshot.of(speed_table.name).covered)
     count = cadence.count(start, max(begun.end, start))
     yield OpenWindows(name, cadence.zone, count, start, made[-1][1] if made else None)

@@ -1,4 +1,4 @@
-"""Opens the prerequisites of a command: the project, its ledger if there is one, and the instant to plan for."""
+"""Opens a project for a command: its files, its ledger if there is one, and the instant to plan for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenedProject:
-    """A project opened for reading: no ledger is created if there is none."""
+    """A project that was opened for reading. `ledger` is None if nothing has run yet: none is created."""
 
     project: Project
     ledger: Ledger | None
@@ -46,17 +46,17 @@ class OpenedProject:
 
     @property
     def renames(self) -> Mapping[str, str]:
-        """The tables that the next run renames: their current names by their new ones."""
+        """The tables that the next run will rename (WAS): maps each new name to the current name."""
         return {} if self.ledger is None else self.ledger.declared.pending_renames()
 
     @property
     def zone(self) -> str:
-        """The zone in which the project's instants are shown."""
+        """The time zone in which instants of the project are shown."""
         return zone_of(self.flow)
 
 
 def open_project(folder: Path, env: str | None) -> Project:
-    """Load and check a project. Raises  ProjectErrors with all errors of the project."""
+    """Load and check a project. Raises ProjectErrors with all errors of the project."""
     from waterclock.connectors.registry import capabilities
     from waterclock.dpl.project import load_project
 
@@ -64,11 +64,11 @@ def open_project(folder: Path, env: str | None) -> Project:
 
 
 def open_checked(folder: Path, env: str | None, *, connect: bool = False) -> Project:
-    """Load and check a project, including the columns that its open collects had at their last run.
+    """Load and check a project, with the columns that collects with open column lists had at their last run.
 
     A ledger on a server is read only with `connect`. No ledger is written.
 
-    Raises  ProjectErrors with all errors of the project
+    Raises ProjectErrors with all errors of the project.
     """
     from waterclock.connectors.registry import capabilities
     from waterclock.dpl.project import load_project
@@ -88,7 +88,7 @@ def columns_collected(project: Project) -> dict[str, dict[str, str]]:
 
 def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the columns and types of tables that ran before, as their last batches left them."""
-    stored = _StoredColumns(project.storage, cache(partial(_folders_of, project)))
+    stored = _StoredColumns(project.storage, cache(partial(_renamed_folders_of, project)))
     return {name: dict(stored[name]) for name in names if name in stored}
 
 
@@ -96,7 +96,7 @@ def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[s
 class _StoredColumns(Mapping[str, Mapping[str, str]]):
     """Columns and types of the tables of a storage, each read from its log only on demand.
 
-    `of_rows`: the columns of the raw rows in the stage, from which a table's versions are made.
+    `of_rows`: return the columns of the raw rows in the stage instead. For a TEMPORAL table they differ from its own.
     """
 
     storage: str
@@ -104,7 +104,7 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
     of_rows: bool = False
 
     def __getitem__(self, name: str) -> Mapping[str, str]:
-        if not self._has(name):
+        if not self._is_stored(name):
             raise KeyError(name)
         from waterclock.engine.query.stored_schemas import stored_columns, stored_row_columns
         from waterclock.storage.lake import Lake
@@ -120,13 +120,13 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         tables = entry_path(self.storage, "tables")
         for schema in sorted(folders_in(tables)):
             for name in sorted(folders_in(tables / schema)):
-                if self._has(f"{schema}.{name}"):
+                if self._is_stored(f"{schema}.{name}"):
                     yield f"{schema}.{name}"
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _has(self, name: str) -> bool:
+    def _is_stored(self, name: str) -> bool:
         place = self.folders().get(name)
         return is_folder(
             entry_path(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log")
@@ -147,11 +147,11 @@ def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> Rec
     if config is None or "://" in config.environment.storage:
         return None
     storage = str(folder / config.environment.storage)
-    folders = cache(partial(_folders, addresses(folder, config)[1], connect=connect))
+    folders = cache(partial(_read_renamed_folders, addresses(folder, config)[1], connect=connect))
     return RecordedColumns(_StoredColumns(storage, folders), _StoredColumns(storage, folders, of_rows=True))
 
 
-def _folders_of(project: Project) -> Mapping[str, str]:
+def _renamed_folders_of(project: Project) -> Mapping[str, str]:
     """Return the folders of a project's renamed tables, or nothing if its ledger does not answer."""
     from waterclock.engine.ledger_opening import lake_of, open_ledger
 
@@ -163,7 +163,7 @@ def _folders_of(project: Project) -> Mapping[str, str]:
         return {}
 
 
-def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
+def _read_renamed_folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
     """Return the folders of renamed tables, or nothing if `read_ledger` does not read the ledger."""
     if isinstance(url, Secret):
         return {}
@@ -172,7 +172,7 @@ def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
 
 @contextmanager
 def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedProject]:
-    """Open a project for reading. Raises  E421 where its ledger is gone, E422 where it is damaged."""
+    """Open a project for reading. Raises E421 if its ledger is gone, E422 if it is damaged."""
     from waterclock.engine.connections import connections_of
     from waterclock.engine.earlier_starts import snapshot_once_applied
     from waterclock.engine.ledger_opening import open_ledger
@@ -203,7 +203,7 @@ def now_of(text: str | None, flow: Flow, ledger: Ledger | None = None) -> dateti
 
 
 def zone_of(flow: Flow) -> str:
-    """Return the zone of most tables, in which instants without an offset are read."""
+    """Return the zone of most tables. It is used for instants without an offset."""
     zones = Counter(table.cadence.zone for table in flow.tables.values())
     return max(zones, key=lambda zone: (zones[zone], zone == "UTC"), default="UTC")
 
@@ -218,12 +218,12 @@ def nothing_ran() -> WaterclockError:
 def select_tables(
     flow: Flow, texts: list[str] | None, labels: str | None = None
 ) -> tuple[Selection, Mapping[str, Labels]]:
-    """Return the selected tables, and by table the labels after its `@`, or else `labels`. Raises  as `select`."""
+    """Return the selected tables, and the labels of each: those after `@`, or else `labels`. Raises E510 to E514."""
     found = select(flow, *(texts or ()))
     try:
         common = None if labels is None else parse_labels(labels)
     except WaterclockError as error:
-        if labels is not None and _means_tables(flow, labels):
+        if labels is not None and _is_table_selection(flow, labels):
             both = " ".join((*(texts or ()), labels))
             raise WaterclockError(
                 error.code,
@@ -240,7 +240,7 @@ def select_tables(
     return found, dict.fromkeys(found.tables, common) | dict(found.labels)
 
 
-def _means_tables(flow: Flow, text: str) -> bool:
+def _is_table_selection(flow: Flow, text: str) -> bool:
     try:
         return bool(select(flow, text).tables)
     except WaterclockError:
@@ -248,7 +248,7 @@ def _means_tables(flow: Flow, text: str) -> bool:
 
 
 def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple[datetime, datetime]:
-    """Return the bounds of selected labels among all that a table has, or had before START was moved. Raises  E513."""
+    """Return the bounds of the selected labels that a table has, or had before its START was moved. Raises E513."""
     start = at.planner.starts(at.snapshot, at.now)[table.name]
     oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
     begin = start if oldest is None else min(start, oldest)
@@ -256,7 +256,7 @@ def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple
 
 
 def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:
-    """Return the one table that a command selects. Raises  E515 where the text selects several; as `select`."""
+    """Return the one table that a text selects, and its labels. Raises E510 to E514, E515 for several tables."""
     found = select(flow, text)
     if len(found.tables) != 1:
         raise WaterclockError(

@@ -15,13 +15,13 @@ _MOST_NAMED = 3
 
 
 def select_paused_tables(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[str, ...] | None:
-    """Return the tables to pause or resume, None for the whole project. Raises  E430 for labels; as `select`."""
+    """Return the tables to pause or resume; None for all. Raises E430 if labels are given, E510 to E514."""
     found = select(flow, *texts) if texts else None
     if labels or (found and found.labels):
-        name, said = next(iter(found.labels.items()), (found.tables[0], labels)) if found else ("TABLE", labels)
+        name, given = next(iter(found.labels.items()), (found.tables[0], labels)) if found else ("TABLE", labels)
         raise no_pause(
             "a pause is of whole tables",
-            why=f"labels are given: {said}",
+            why=f"labels are given: {given}",
             fix=f"give only the table; `waterclock skip {name} LABELS` leaves labels out",
         )
     return None if found is None else found.tables
@@ -56,6 +56,6 @@ def _pause_lines(pauses: Mapping[str, Pause], zone: str) -> list[str]:
 
 
 def names_words(names: Collection[str]) -> str:
-    """Format the names of some tables. Of many only the first are named."""
+    """Format table names: at most the first three, and the number of the others."""
     more = len(names) - _MOST_NAMED
     return ", ".join([*names][:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

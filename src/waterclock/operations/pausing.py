@@ -16,7 +16,7 @@ from waterclock.planner.request import PlanRequest
 
 @dataclass(frozen=True, slots=True)
 class TablesToPause:
-    """A pause or resume of whole tables: of `names`, or of all. `pauses` are the other pauses that stay in effect."""
+    """The tables to pause or resume: `names`, or all of them. `pauses`: other pauses, which stay in effect."""
 
     names: tuple[str, ...] = ()
     is_of_all: bool = False
@@ -31,7 +31,7 @@ class TablesToPause:
 def to_pause(at: OpenedProject, selection: str, labels: str | None) -> TablesToPause:
     """Return the selected tables that are not paused by name yet. An empty selection means a pause of all tables.
 
-    Raises  E430 for labels; as `select`
+    Raises E430 if labels are given, E510 to E514 for an invalid selection.
     """
     names = select_paused_tables(at.flow, [selection] if selection else None, labels)
     if names is None:
@@ -45,7 +45,7 @@ def to_pause(at: OpenedProject, selection: str, labels: str | None) -> TablesToP
 def to_resume(at: OpenedProject, selection: str, labels: str | None) -> TablesToPause:
     """Return the selected tables that are paused by name. An empty selection means the pause of all tables.
 
-    Raises  E430 for labels; as `select`
+    Raises E430 if labels are given, E510 to E514 for an invalid selection.
     """
     names, of_all = select_paused_tables(at.flow, [selection] if selection else None, labels), at.snapshot.paused
     by_name = {name: known for name in at.flow.tables if (known := at.snapshot.of(name).paused)}
@@ -55,7 +55,7 @@ def to_resume(at: OpenedProject, selection: str, labels: str | None) -> TablesTo
 
 
 def due_of(at: OpenedProject, of: TablesToPause) -> dict[str, list[datetime]]:
-    """Map the paused or resumed tables to their due labels that no runner has started. Cost: a plan."""
+    """Map the tables to pause or resume to their due labels that no runner has started. Cost: a plan."""
     due: dict[str, list[datetime]] = {}
     if of.has_changes:
         listed = None if of.is_of_all else of.names
@@ -66,7 +66,7 @@ def due_of(at: OpenedProject, of: TablesToPause) -> dict[str, list[datetime]]:
 
 
 def pause(ledger: Ledger, of: TablesToPause, *, who: str, why: str) -> None:
-    """Pause the tables found by `to_pause`. Raises  E903, E430 where it is paused already, E412 if it never ran."""
+    """Pause the tables found by `to_pause`. Raises E903 without a reason, E430 if paused already, E412 if never run."""
     need_reason_of_pause(why)
     if of.is_of_all:
         ledger.decisions.pause_all(who=who, why=why)
@@ -75,7 +75,7 @@ def pause(ledger: Ledger, of: TablesToPause, *, who: str, why: str) -> None:
 
 
 def resume(ledger: Ledger, of: TablesToPause, *, who: str, why: str) -> None:
-    """Resume the tables found by `to_resume`. Raises  E430 where it is not paused any more."""
+    """Resume the tables found by `to_resume`. Raises E430 if they are not paused any more."""
     if of.is_of_all:
         ledger.decisions.resume_all(who=who, why=why)
     else:

@@ -35,7 +35,7 @@ _FIELD = re.compile(r"[<,]\s*`?(?P<name>[^`:<>,]+?)`?\s*:\s*(?P<type>\w+)")
 
 @dataclass(frozen=True, slots=True)
 class PersonalDataReason:
-    """Why a column contains personal data: `by` is tag, name, values or lineage."""
+    """A reason why a column contains personal data. `by` is tag, name, values or lineage."""
 
     by: str
     kind: str | None = None
@@ -48,7 +48,7 @@ class PersonalDataReason:
 
 @dataclass(frozen=True, slots=True)
 class FoundColumn:
-    """A column with personal data; `missing` is the declaration that it needs, None if it needs none."""
+    """A column with personal data. `missing` is the declaration that should be added to it, or None."""
 
     column: str
     tag: str | None
@@ -58,7 +58,7 @@ class FoundColumn:
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table with personal data, and the label and number of its sampled rows."""
+    """A table with personal data. `sampled_label` and `sampled_rows`: the batch and number of the rows searched."""
 
     table: str
     kind: str
@@ -89,14 +89,14 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
     """Find the columns with personal data of the selected tables, by default of all.
 
     `rows`: how many stored rows of each table are searched, at most MOST_ROWS; 0 starts no Spark. Columns that derive
-    from others need no declaration of their own, except in a PUBLISH. Raises  E511 for an unknown table
+    from others need no declaration of their own, except in a PUBLISH. Raises E511 for an unknown table.
     """
     flow = project.flow
     chosen = select(flow, *texts).tables
     names = [name for name, table in flow.tables.items() if table.kind is not Kind.PUBLISH]
     stored = columns_stored(project, names)
     lineage = ColumnLineage(flow, columns_collected(project), calls=find_followed_calls(flow.functions))
-    samples = _sample(project, [name for name in names if name in chosen], min(rows, MOST_ROWS)) if rows else {}
+    samples = _sample_tables(project, [name for name in names if name in chosen], min(rows, MOST_ROWS)) if rows else {}
     found = {
         ColumnOf(name, column): reasons
         for name in names
@@ -106,7 +106,7 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
     personal = find_personal_columns(lineage, list(dict.fromkeys([*tagged, *found])))
     by_table: dict[str, list[FoundColumn]] = {}
     for each in personal:
-        by_table.setdefault(each.column.table, []).append(_describe(flow.tables[each.column.table], each, found))
+        by_table.setdefault(each.column.table, []).append(_describe_column(flow.tables[each.column.table], each, found))
     order = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
     return PersonalDataReport(
         tuple(
@@ -123,7 +123,7 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
     )
 
 
-def _sample(project: Project, names: Iterable[str], rows: int) -> Mapping[str, SampledValues | None]:
+def _sample_tables(project: Project, names: Iterable[str], rows: int) -> Mapping[str, SampledValues | None]:
     from waterclock.engine.opening import open_workplace
     from waterclock.engine.query.value_samples import sample_values
 
@@ -141,12 +141,12 @@ def _find_by_content(
         if column in {"*", "timelabel"} or (own is not None and declared_tag(own) == NO_PII):
             continue
         kind_of_type = stored.get(column) or (own.type if own is not None else None)
-        reasons = [*_by_name(table, column, kind_of_type, sample), *_by_values(column, sample)]
+        reasons = [*_find_by_name(table, column, kind_of_type, sample), *_find_by_values(column, sample)]
         if reasons:
             yield column, reasons
 
 
-def _by_name(
+def _find_by_name(
     table: Table, column: str, type_name: str | None, sample: SampledValues | None
 ) -> Iterator[PersonalDataReason]:
     named = [(column, kind_by_name(column, type_name, table.name))]
@@ -165,7 +165,7 @@ def _is_contradicted(path: str, kind: str, sample: SampledValues | None) -> bool
     return all(match.kind != kind for match in sample.matches.get(path, ()))
 
 
-def _by_values(column: str, sample: SampledValues | None) -> Iterator[PersonalDataReason]:
+def _find_by_values(column: str, sample: SampledValues | None) -> Iterator[PersonalDataReason]:
     for path, matches in sample.matches.items() if sample is not None else ():
         if path.lower() == column.lower() or path.lower().startswith(f"{column.lower()}."):
             for match in matches:
@@ -175,7 +175,9 @@ def _by_values(column: str, sample: SampledValues | None) -> Iterator[PersonalDa
                 )
 
 
-def _describe(table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[PersonalDataReason]]) -> FoundColumn:
+def _describe_column(
+    table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[PersonalDataReason]]
+) -> FoundColumn:
     name = each.column.column
     declared = {column.name.lower(): column for column in table.columns.named}
     own = declared.get(name.lower())
@@ -185,11 +187,11 @@ def _describe(table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[
         columns = [str(one) if one.table else f"{one.column}()" for one in each.inputs]
         reasons.append(PersonalDataReason("lineage", columns=columns, is_sure=each.is_sure))
     reasons += next((of for column, of in found.items() if column == each.column), [])
-    return FoundColumn(name, tag, tuple(reasons), None if tag else _missing(table, name, own, each))
+    return FoundColumn(name, tag, tuple(reasons), None if tag else _find_missing_declaration(table, name, own, each))
 
 
-def _missing(table: Table, name: str, own: Column | None, each: PersonalColumn) -> str | None:
-    """Return the declaration that a column without a tag needs."""
+def _find_missing_declaration(table: Table, name: str, own: Column | None, each: PersonalColumn) -> str | None:
+    """Return the declaration to add to a column without a tag, or None if it needs none."""
     if table.kind is Kind.PUBLISH:
         computed = f" AS ({own.made_as.expression})" if own is not None and own.made_as is not None else ""
         if name == "*":

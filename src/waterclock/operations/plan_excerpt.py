@@ -12,7 +12,7 @@ _MOST = 20_000  # batches: some 0.4 s
 
 
 def plan_of_due(at: OpenedProject, names: Collection[str]) -> Plan:
-    """Plan some tables. If there are too many batches, only the oldest of each are listed; `left_out` counts others."""
+    """Plan some tables. Of too many due batches, list only the oldest of each table; `left_out` counts the others."""
     listed = max(50, min(1000, _MOST // max(1, len(names))))
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names, cap=listed))
     left = sum(plan.left_out.values())

@@ -39,14 +39,14 @@ def states_in_spans(
         wide = min(each[0] for each in edges.values()), max(each[-1] for each in edges.values())
         settled = at.ledger.past.settled_labels(list(edges), *wide)
         warned = at.ledger.past.row_warnings(list(edges), *wide)
-    apart: dict[str, list[datetime]] = {}
+    warned_labels: dict[str, list[datetime]] = {}
     for name, label in warned:
-        apart.setdefault(name, []).append(label)
-    return count_states(at.planner, at.snapshot, at.now, settled, edges, apart=apart), warned
+        warned_labels.setdefault(name, []).append(label)
+    return count_states(at.planner, at.snapshot, at.now, settled, edges, apart=warned_labels), warned
 
 
 def zone_of_columns(tables: Sequence[Table], usual: str) -> str:
-    """Return the zone of the columns: the usual one if a table has it, otherwise one of the tables' zones."""
+    """Return the zone of the columns: `usual` if one of the tables has it, otherwise the zone of some table."""
     zones = {table.cadence.zone for table in tables}
     return usual if usual in zones or not zones else min(zones)
 
@@ -68,7 +68,7 @@ def span_of_labels(
 def span_since_start(
     at: OpenedProject, names: Sequence[str], cadence: Cadence, span: tuple[datetime, datetime]
 ) -> tuple[datetime, datetime]:
-    """Return the time span of the grid, cut so that it does not begin before the earliest START of the tables."""
+    """Return a span that does not begin before the earliest START of the tables, where there is nothing to show."""
     starts = at.planner.starts(at.snapshot, at.now)
     first = cadence.floor(min((starts[name] for name in names), default=span[0]))
     return (max(span[0], first), span[1]) if first < span[1] else span

@@ -45,8 +45,8 @@ from waterclock.timelabel.window import Window
 Windows = Mapping[str, tuple[Window, ...]]
 
 
-class _Found(NamedTuple):
-    """The requested batches, the batches that run after them, and the restate requests for the ledger."""
+class _AffectedBatches(NamedTuple):
+    """The requested batches, the other batches that will run, and the restate requests to record in the ledger."""
 
     asked: Windows
     following: Windows
@@ -55,7 +55,7 @@ class _Found(NamedTuple):
 
 
 class Verb(StrEnum):
-    """The actions that can be requested."""
+    """The actions on batches that a user can request."""
 
     RETRY = "retry"
     RECOMPUTE = "recompute"
@@ -70,7 +70,7 @@ class Verb(StrEnum):
 
 
 def right_of(verb: Verb) -> Right:
-    """Return the right that an action needs."""
+    """Return the right that a person needs for an action."""
     return Right.RELEASE if verb in {Verb.RELEASE, Verb.WITHDRAW} else Right.RUN
 
 
@@ -78,11 +78,11 @@ def right_of(verb: Verb) -> Right:
 class Proposal:
     """A proposed action and its consequences.
 
-    `asked`: the requested batches. `following`: the batches that run after them, also those that run only if rows turn
-    out to differ, and those that a requested state needs. Both are by table, upstream first and oldest first. `steps`:
-    the step of each table in the order. `may_differ`: whether existing rows are made again. `command`: the equivalent
-    command line without the reason. `asking`: the restate requests for the ledger, by verb and table. `of_tables`: the
-    tables to pause or resume; `asked` are then the due batches that wait for it.
+    `asked`: the requested batches. `following`: other batches that will run: missing inputs, and readers, even if they
+    run only when rows differ. Both are by table, upstream first and oldest first. `steps`: the position of each table
+    in the order. `may_differ`: whether existing rows are made again. `command`: the equivalent command line without
+    the reason. `asking`: the restate requests for the ledger, by verb and table. `of_tables`: the tables to pause or
+    resume; `asked` are then their due batches.
     """
 
     verb: Verb
@@ -97,7 +97,7 @@ class Proposal:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the action would change anything."""
         return self.count > 0 if self.of_tables is None else self.of_tables.has_changes
 
     @property
@@ -107,7 +107,7 @@ class Proposal:
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
-        """All batches of the proposal by table, upstream first."""
+        """The requested and the following batches together, by table, upstream first."""
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in self.steps}
 
     @property
@@ -126,47 +126,47 @@ class Proposal:
 
 
 def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:
-    """Compute the effects of an action; changes nothing. Raises  E510 to E519, E525 for more than `most`, E910."""
+    """Compute what an action would do, without doing it. Raises E510 to E519; E525 above `most` batches, E910."""
     try:
         wanted = Verb(verb)
     except ValueError:
         raise WaterclockError(
             "E910", f"{verb!r} is not an action on batches", fix=did_you_mean(verb, list(Verb))
         ) from None
-    asked, following, asking, of_tables = _FOUND[wanted](at, selection, labels, most)
-    made = {} if wanted in _MAKES_NOTHING else asked
+    requested, following, requests, of_tables = _FINDERS[wanted](at, selection, labels, most)
+    made = {} if wanted in _MAKES_NOTHING else requested
     both = {
         name: len({*made.get(name, ()), *following.get(name, ())})
-        for name in _upstream_first(at.flow, {*asked, *following})
+        for name in _upstream_first(at.flow, {*requested, *following})
     }
     # released batches are made already, and cost nothing more
     work = {name: len(following.get(name, ())) for name in both} if wanted is Verb.RELEASE else both
     of = (f"{selection}@{labels}",) if wanted is Verb.RELEASE and labels else (selection, labels)
-    words = ["waterclock", wanted.value, *filter(None, of), *_ONLY_ASKED.get(wanted, ())]
+    words = ["waterclock", wanted.value, *filter(None, of), *_REQUEST_OPTIONS.get(wanted, ())]
     return Proposal(
         verb=wanted,
-        asked=asked,
+        asked=requested,
         following=following,
-        steps=_steps(at.flow, both),
+        steps=_number_steps(at.flow, both),
         cost=cost_of(work, at.snapshot),
         command=shlex.join(words),
         may_differ=wanted not in _MAKES_NOTHING
-        and any(_is_covered(at, name, window.start) for name, windows in asked.items() for window in windows),
-        asking=asking or {},
+        and any(_is_covered(at, name, window.start) for name, windows in requested.items() for window in windows),
+        asking=requests or {},
         of_tables=of_tables,
     )
 
 
 def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> None:
-    """Record a person's decision, which a runner's next planning carries out.
+    """Record a person's decision for a proposal in the ledger. A runner carries it out when it plans next.
 
-    Raises  E940 without the right, E412, E413, E903 without a reason
+    Raises E940 without the right, E412 before the first run, E413 to skip a done batch, E903 without a reason.
     """
     require_right(by, right_of(proposal.verb), f"{proposal.verb} batches", at.project.access)
     who = by.name
     if at.ledger is None:
         raise nothing_ran()
-    if need := _REASONED.get(proposal.verb):
+    if need := _REASON_CHECKS.get(proposal.verb):
         need(why)
     if proposal.of_tables is not None:
         carry = pause if proposal.verb is Verb.PAUSE else resume
@@ -180,8 +180,8 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
             simple[proposal.verb](name, found, who=who, why=why)
     elif proposal.verb is Verb.RETRY:
         for name, found in labels.items():
-            late, beside = late_tables(at.flow, name), open_windows_table(at.flow, name)
-            states = None if beside is None else beside.name
+            late, speed_table = late_tables(at.flow, name), open_windows_table(at.flow, name)
+            states = None if speed_table is None else speed_table.name
             decisions.retry(name, found, late_tables=late, open_windows=states, who=who, why=why)
     elif proposal.verb is Verb.SKIP:
         for name, windows in proposal.asked.items():
@@ -189,10 +189,12 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
     elif proposal.verb is Verb.WITHDRAW:
         _withdraw(at, at.ledger, labels, who=who, why=why)
     else:
-        for (verb, name), meant in proposal.asking.items():
-            said = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
+        for (verb, name), labels_to_request in proposal.asking.items():
+            shown_verb = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
             is_retry = verb != FOLLOW
-            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said, is_retry=is_retry)
+            decisions.request_restate(
+                name, sorted(labels_to_request), verb, who=who, why=why, command=shown_verb, is_retry=is_retry
+            )
 
 
 def find_publishes(flow: Flow, proposal: Proposal) -> dict[str, str]:
@@ -200,44 +202,44 @@ def find_publishes(flow: Flow, proposal: Proposal) -> dict[str, str]:
     return {name: str(flow.tables[name].destination) for name in proposal.all if flow.tables[name].kind is Kind.PUBLISH}
 
 
-def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     cleared = find_batches_to_retry(at, selection, labels)
     blocked = find_blocked_batches(plan_of_readers(at, cleared), cleared)
     made = {name: {*cleared.get(name, ()), *blocked.get(name, ())} for name in {*cleared, *blocked}}
     partial = find_partial_batches(at, made)
-    standing = {
+    with_rows = {
         name: {*(label for label in cleared.get(name, ()) if _is_covered(at, name, label)), *partial.get(name, ())}
         for name in {*cleared, *partial}
     }
-    # earlier rows exist, and readers may have used them
-    resting = _restate(at, Verb.RECOMPUTE, standing, most).following
+    # these batches have earlier rows, which readers may have used
+    dependents = _restate(at, Verb.RECOMPUTE, with_rows, most).following
     following = {
-        name: {*blocked.get(name, ()), *partial.get(name, ()), *_labels(resting.get(name, ()))}
-        for name in {*blocked, *partial, *resting}
+        name: {*blocked.get(name, ()), *partial.get(name, ()), *_to_labels(dependents.get(name, ()))}
+        for name in {*blocked, *partial, *dependents}
     }
     others = {name: of_table - cleared.get(name, frozenset()) for name, of_table in following.items()}
-    return _Found(_windows(at.flow, cleared), _windows(at.flow, others))
+    return _AffectedBatches(_to_windows(at.flow, cleared), _to_windows(at.flow, others))
 
 
-def _backfill(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _backfill(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     missing = missing_labels(at, selection, labels, most)
-    return _Found(_windows(at.flow, missing), _windows(at.flow, find_prerequisite_batches(at, missing)))
+    return _AffectedBatches(_to_windows(at.flow, missing), _to_windows(at.flow, find_prerequisite_batches(at, missing)))
 
 
-def _recompute(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _recompute(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     return _restate(at, Verb.RECOMPUTE, done_labels(at, selection, labels, most), most)
 
 
-def _recollect(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _recollect(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     return _restate(at, Verb.RECOLLECT, labels_of_sources(at, selection, labels, most), most)
 
 
-def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     return _restate(at, Verb.RECOMPUTE, find_replayable_labels(at, selection, labels), most)
 
 
-def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
-    """Find held batches and those that wait for them. The next runner makes them visible as sealed.
+def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
+    """Find held batches, and the batches that wait for them. The next run makes the held rows visible unchanged.
 
     Batches that cannot be released any more are left out: they must be made again.
     """
@@ -247,24 +249,26 @@ def _release(at: OpenedProject, selection: str, labels: str | None, _: int | Non
     held = {name: of_table for name, of_table in of_tables.items() if of_table}
     freed = find_blocked_batches(plan, held)
     others = {name: {*of_table} - held.get(name, frozenset()) for name, of_table in freed.items()}
-    return _Found(_windows(at.flow, held), _windows(at.flow, others))
+    return _AffectedBatches(_to_windows(at.flow, held), _to_windows(at.flow, others))
 
 
-def _restate(at: OpenedProject, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None) -> _Found:
+def _restate(
+    at: OpenedProject, verb: Verb, found: Mapping[str, Iterable[datetime]], most: int | None
+) -> _AffectedBatches:
     wanted = {name: tuple(labels) for name, labels in found.items() if labels}
     if at.ledger is None or not wanted:
-        return _Found({}, {})
-    asking, snapshot = build_requests(at, at.ledger, verb, wanted, most)
+        return _AffectedBatches({}, {})
+    requests, snapshot = build_requests(at, at.ledger, verb, wanted, most)
     ripple = at.planner.ripple(snapshot, at.now, wanted)
-    return _Found(ripple.asked, ripple.following, asking)
+    return _AffectedBatches(ripple.asked, ripple.following, requests)
 
 
-def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
+def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
     name, behind = one_table(at.flow, selection)
-    meant = behind or parse_labels(labels or "")
+    selected = behind or parse_labels(labels or "")
     table = at.flow.tables[name]
     start = at.planner.starts(at.snapshot, at.now)[name]
-    low, high = meant.limit_to(table, start, table.cadence.last_due(at.now))
+    low, high = selected.limit_to(table, start, table.cadence.last_due(at.now))
     refuse_more_than(most, table.cadence.count(low, high))
     windows = tuple(table.cadence.windows(low, high))
     done = [] if at.ledger is None else [cell for cell in at.ledger.past.grid([name], low, high) if cell.current_claim]
@@ -277,11 +281,11 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
             fix=f"`waterclock recompute {name}@{label_of(done[0].label)}` makes it again",
         )
     freed = find_blocked_batches(plan_of_readers(at, [name]), {name: [window.start for window in windows]})
-    return _Found({name: windows}, _windows(at.flow, freed))
+    return _AffectedBatches({name: windows}, _to_windows(at.flow, freed))
 
 
-def _withdrawn(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
-    return _Found(_windows(at.flow, find_withdrawable(at, selection, labels)), {})
+def _find_withdrawal(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
+    return _AffectedBatches(_to_windows(at.flow, find_withdrawable(at, selection, labels)), {})
 
 
 def _withdraw(
@@ -295,17 +299,17 @@ def _withdraw(
         ledger.decisions.end_following(name, followed, who=who)
 
 
-def _pause(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
+def _pause(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
     of = to_pause(at, selection, labels)
-    return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
+    return _AffectedBatches(_to_windows(at.flow, due_of(at, of)), {}, None, of)
 
 
-def _resume(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
+def _resume(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
     of = to_resume(at, selection, labels)
-    return _Found(_windows(at.flow, due_of(at, of)), {}, None, of)
+    return _AffectedBatches(_to_windows(at.flow, due_of(at, of)), {}, None, of)
 
 
-_FOUND = {
+_FINDERS = {
     Verb.RETRY: _retry,
     Verb.RECOMPUTE: _recompute,
     Verb.RECOLLECT: _recollect,
@@ -313,24 +317,24 @@ _FOUND = {
     Verb.RELEASE: _release,
     Verb.BACKFILL: _backfill,
     Verb.SKIP: _skip,
-    Verb.WITHDRAW: _withdrawn,
+    Verb.WITHDRAW: _find_withdrawal,
     Verb.PAUSE: _pause,
     Verb.RESUME: _resume,
 }
 _MAKES_NOTHING = frozenset({Verb.SKIP, Verb.WITHDRAW, Verb.PAUSE, Verb.RESUME})
-_REASONED = {Verb.SKIP: need_reason, Verb.RELEASE: need_reason_of_release}
+_REASON_CHECKS = {Verb.SKIP: need_reason, Verb.RELEASE: need_reason_of_release}
 
 
-# `waterclock VERB` also runs the batches: here a runner does
-_ONLY_ASKED = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT, Verb.REPLAY), ("--no-run",))
+# without this option, `waterclock VERB` runs the batches itself; from the pages, a runner does
+_REQUEST_OPTIONS = dict.fromkeys((Verb.RETRY, Verb.RECOMPUTE, Verb.RECOLLECT, Verb.REPLAY), ("--no-run",))
 
 
-def _windows(flow: Flow, found: Mapping[str, Iterable[datetime]]) -> dict[str, tuple[Window, ...]]:
+def _to_windows(flow: Flow, found: Mapping[str, Iterable[datetime]]) -> dict[str, tuple[Window, ...]]:
     names = [name for name in _upstream_first(flow, found) if found[name]]
     return {name: tuple(map(flow.tables[name].cadence.window_of, sorted(found[name]))) for name in names}
 
 
-def _labels(windows: Iterable[Window]) -> frozenset[datetime]:
+def _to_labels(windows: Iterable[Window]) -> frozenset[datetime]:
     return frozenset(window.start for window in windows)
 
 
@@ -343,8 +347,8 @@ def _upstream_first(flow: Flow, names: Iterable[str]) -> list[str]:
     return [name for name in flow.order if name in wanted]
 
 
-def _steps(flow: Flow, names: Iterable[str]) -> dict[str, int]:
-    """Number the tables by their position in the order: one after all tables that they read, also indirectly."""
+def _number_steps(flow: Flow, names: Iterable[str]) -> dict[str, int]:
+    """Number the tables by their order of execution: each is a step after all tables that it reads, even indirectly."""
     wanted = set(names)
     depth: dict[str, int] = {}
     for name in flow.order:

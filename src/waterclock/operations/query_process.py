@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 BEGUN = "begun"
 """Message: Spark has started and the query is running."""
 _CANCEL = "cancel"
-_TAG = "waterclock-query"
+_JOB_TAG = "waterclock-query"
 _SECONDS_TO_END = 5.0
 _MOST_SENT = 64 * 1024**2
-_MOST_BYTES = 4 * 1024**3  # of the answer in Python; Spark's own memory has a separate limit
+_MOST_BYTES = 4 * 1024**3  # memory of the child's Python; the JVM has its own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class QueryRequest:
 
 
 class QueryProcess:
-    """The parent's side: starts and controls the child process, which runs one query at a time."""
+    """Controls a child process that runs one query at a time. This is the parent's side of the connection."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -67,25 +67,28 @@ class QueryProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended."""
+        """Whether the child process has ended."""
         return self._process.poll() is not None
 
     def ask(self, request: QueryRequest) -> None:
         """Send a query to the process. It starts Spark if needed."""
-        with self._telling_end():
+        with self._raise_if_ended():
             self._connection.send(request)
 
     def answer(self, seconds: float) -> AnsweredQuestion | str | None:
-        """Return the next message, BEGUN or the answer; None after `seconds`. Raises  the query's exception, E731."""
-        with self._telling_end():
-            said = self._connection.recv() if self._connection.poll(seconds) else None
-        if isinstance(said, BaseException):
-            raise said
-        found: AnsweredQuestion | str | None = said
+        """Return the next message: BEGUN, or the query's result. Return None if there is none within `seconds`.
+
+        Raises the query's own error, or E731 if the process has ended.
+        """
+        with self._raise_if_ended():
+            message = self._connection.recv() if self._connection.poll(seconds) else None
+        if isinstance(message, BaseException):
+            raise message
+        found: AnsweredQuestion | str | None = message
         return found
 
     def cancel(self) -> None:
-        """Cancel the jobs of the running query. The process then answers with an error."""
+        """Cancel the Spark jobs of the running query. `answer` then raises its error."""
         with suppress(OSError):
             self._connection.send(_CANCEL)
 
@@ -104,7 +107,7 @@ class QueryProcess:
         self.kill()
 
     @contextmanager
-    def _telling_end(self) -> Iterator[None]:
+    def _raise_if_ended(self) -> Iterator[None]:
         try:
             yield
         except (EOFError, OSError) as error:
@@ -119,30 +122,30 @@ class QueryProcess:
             ) from error
 
 
-class _Answering:
-    """The child's side: keeps a Spark session and answers queries."""
+class _QueryServer:
+    """Runs queries in the child process, with one Spark session. This is the child's side of the connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._requests: SimpleQueue[QueryRequest | None] = SimpleQueue()
         self._sessions: Sessions | None = None
-        self._of: tuple[Any, ...] = ()
+        self._spark_settings: tuple[Any, ...] = ()
 
     def run(self) -> None:
         threading.Thread(target=self._listen, name="listening", daemon=True).start()
         while (request := self._requests.get()) is not None:
-            self._say(self._answer(request))
+            self._send_message(self._answer(request))
         if self._sessions is not None:
             self._sessions.close()
 
     def _listen(self) -> None:
         try:
             while True:
-                said = self._connection.recv()
-                if said != _CANCEL:
-                    self._requests.put(said)
+                message = self._connection.recv()
+                if message != _CANCEL:
+                    self._requests.put(message)
                 elif self._sessions is not None:
-                    cancel_jobs(self._sessions, _TAG)
+                    cancel_jobs(self._sessions, _JOB_TAG)
         except (EOFError, OSError):
             self._requests.put(None)
             time.sleep(_SECONDS_TO_END)
@@ -151,8 +154,8 @@ class _Answering:
     def _answer(self, request: QueryRequest) -> AnsweredQuestion | BaseException:
         try:
             sessions = self._sessions_of(request.project)
-            mark_jobs(sessions.root(), _TAG)
-            self._say(BEGUN)
+            mark_jobs(sessions.root(), _JOB_TAG)
+            self._send_message(BEGUN)
             with _bounded_memory():
                 return answer_query(
                     request.project,
@@ -175,20 +178,20 @@ class _Answering:
     def _sessions_of(self, project: Project) -> Sessions:
         """Return the previous sessions, if the project's Spark settings are unchanged and Spark still answers."""
         of = (project.spark, project.storage, project.work_folder, project.storage_options)
-        if self._sessions is not None and of != self._of:
+        if self._sessions is not None and of != self._spark_settings:
             self._sessions.close()
             self._sessions = None
         if self._sessions is None:
-            self._sessions, self._of = sessions_of_queries(project), of
+            self._sessions, self._spark_settings = sessions_of_queries(project), of
         self._sessions.revive()
         return self._sessions
 
-    def _say(self, said: AnsweredQuestion | BaseException | str) -> None:
+    def _send_message(self, message: AnsweredQuestion | BaseException | str) -> None:
         try:
-            data = pickle.dumps(said)
+            data = pickle.dumps(message)
             pickle.loads(data)  # noqa: S301 - our own data; an error with its own arguments may fail to unpickle
         except Exception:  # noqa: BLE001 - whatever an error contains
-            data = pickle.dumps(RuntimeError(f"{type(said).__name__}: {said}"))
+            data = pickle.dumps(RuntimeError(f"{type(message).__name__}: {message}"))
         if len(data) > _MOST_SENT:
             data = pickle.dumps(
                 WaterclockError(
@@ -214,4 +217,4 @@ def _bounded_memory() -> Iterator[None]:
 
 def main() -> None:
     """Answer queries on the connection whose file descriptor is the only argument."""
-    _Answering(Connection(int(sys.argv[1]))).run()
+    _QueryServer(Connection(int(sys.argv[1]))).run()

@@ -28,7 +28,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
-    """The result of a query, with the zone in which to show it. `can_make`: missing or stale inputs can be made."""
+    """The result of a query, and the zone for its instants. `can_make`: `query --make` can make batches first."""
 
     answer: AnsweredQuery
     zone: str = "UTC"
@@ -83,35 +83,38 @@ def some_rows(folder: Path, env: str | None, table: str, limit: int) -> Answered
 
 
 def count_line(answer: AnsweredQuery, more: str = "--limit") -> str:
-    """Format the number of rows, and if the answer is cut, how to get more."""
+    """Format the number of rows, and how to get more if there are more than the limit."""
     count = count_words(len(answer.rows), "row")
     return f"the first {count}; {more} shows more" if answer.is_cut else count
 
 
 def moment_lines(moment: ResolvedTick, zone: str, *, can_make: bool = False) -> list[str]:
-    """Describe the tick of an answer and when it was known, and the batches that were not made again since."""
+    """Describe the tick of an answer, when it was known, and the batches that are missing or not made again yet."""
     lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
     if moment.is_rippling:
-        said = "inputs were restated since, and not all batches were made again: this is the answer known before"
+        note = "inputs were restated since, and not all batches were made again: this is the answer known before"
         lines += [
-            said,
-            *(f"  {_batches(each['table'], each['labels'])} not been made again" for each in _behind_items(moment)),
+            note,
+            *(
+                f"  {_format_batches(each['table'], each['labels'])} not been made again"
+                for each in _behind_items(moment)
+            ),
         ]
         lines += ["--make makes these batches again before the query"] if can_make else []
-    lines += [f"without {_labels(gap)}: missing" for gap in moment.missing]
-    lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` shows why" for gap in moment.awaited]
+    lines += [f"without {_format_gap(gap)}: missing" for gap in moment.missing]
+    lines += [f"newer ticks wait for {_format_gap(gap)}; `waterclock plan` shows why" for gap in moment.awaited]
     return lines
 
 
-def _batches(table: str, labels: list[str]) -> str:
+def _format_batches(table: str, labels: list[str]) -> str:
     """Format the batches of a table: the oldest by name, the others as a count."""
     more = len(labels) - 1
     return f"{table}@{labels[0]} has" if not more else f"{table}@{labels[0]} and {count_words(more, 'other')} have"
 
 
-def _labels(gap: MissingLabels) -> str:
+def _format_gap(gap: MissingLabels) -> str:
     counted = f", {count_words(gap.labels, 'label')}" if gap.labels > 1 else ""
     return f"{gap.table}@{label_range(gap.first, gap.last)}{counted}"
 

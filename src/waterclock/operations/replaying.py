@@ -1,4 +1,4 @@
-"""Finds the batches with rows that older rules quarantined."""
+"""Finds the batches to replay: those with rows that older rules quarantined."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from waterclock.timelabel.label import label_of
 
 
 def find_replayable_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
-    """Return the done labels of a selection with rows quarantined by older code than the current one.
+    """Return the done labels of a selection with rows that an older version of the table's code quarantined.
 
-    The current code would quarantine the same rows again.
-    Raises  as `done_labels`; E441 for a selected label without quarantined rows
+    Rows that the current code quarantined are left out, because it would quarantine them again.
+    Raises the errors of `done_labels`, and E441 if labels are given and none of them has quarantined rows.
     """
     done = done_labels(at, selection, labels)
     if at.ledger is None:
         return {}
-    aside = {name: at.ledger.reads.list_quarantined_labels(name) for name in done}
+    quarantined = {name: at.ledger.reads.list_quarantined_labels(name) for name in done}
     _, by_table = select_tables(at.flow, [selection], labels)
-    if by_table and not any(label in aside[name] for name, of_table in done.items() for label in of_table):
+    if by_table and not any(label in quarantined[name] for name, of_table in done.items() for label in of_table):
         name = next(iter(by_table))
         raise WaterclockError(
             "E441",
             f"no rows of {name} are quarantined there",
             where=name,
-            why=_describe_quarantined(aside.get(name, {})),
+            why=_describe_quarantined(quarantined.get(name, {})),
             fix=f"waterclock query 'SELECT * FROM {name}_quarantine' shows the quarantined rows",
         )
     return {
         name: tuple(
             label
             for label in of_table
-            if label in aside[name] and aside[name][label][1] != at.flow.tables[name].fingerprint
+            if label in quarantined[name] and quarantined[name][label][1] != at.flow.tables[name].fingerprint
         )
         for name, of_table in done.items()
     }
 
 
-def _describe_quarantined(aside: dict[datetime, tuple[int, str]]) -> str:
-    if not aside:
+def _describe_quarantined(quarantined: dict[datetime, tuple[int, str]]) -> str:
+    if not quarantined:
         return "no row of it was quarantined"
-    labels = ", ".join(label_of(label) for label in [*aside][:3])
-    return f"the quarantine has rows of {labels}{' and others' if len(aside) > 3 else ''}"
+    labels = ", ".join(label_of(label) for label in [*quarantined][:3])
+    return f"the quarantine has rows of {labels}{' and others' if len(quarantined) > 3 else ''}"

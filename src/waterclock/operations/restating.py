@@ -1,4 +1,4 @@
-"""Finds done labels that can be made again, and the restate requests for the ledger."""
+"""Finds done labels that can be made again, and builds the restate requests to record in the ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Asking = dict[tuple[str, str], frozenset[datetime]]
 
 
 def done_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the done labels of a selection. Raises  E510 to E514; E518 for dropped ones, E525 for more than `most`."""
+    """Return the done labels of a selection. Raises E510 to E514; E518 for dropped labels, E525 above `most` labels."""
     return _find_done_labels(at, selection, labels, lambda _table, _code: True, most)
 
 
@@ -37,8 +37,8 @@ def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
         shown = table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
         if hidden := sum(label < shown for label in labels):
             count = count_words(hidden, "label")
-            said = f"RETAIN {table.retain} of {name} hides labels before {label_of(shown)}"
-            lines.append(f"{said}: {count} of these, which only batches may still read")
+            rule = f"RETAIN {table.retain} of {name} hides labels before {label_of(shown)}"
+            lines.append(f"{rule}: {count} of these, which only batches may still read")
     return lines
 
 
@@ -57,31 +57,31 @@ def build_requests(
 
     FOLLOW requests are added for the older states that depend on the labels in `found`.
 
-    Raises  E525 where more than `most` batches depend on them
+    Raises E525 if more than `most` batches depend on them.
     Cost: a snapshot with all dependent batches, some 50 µs a batch
     """
-    asking = {(verb, name): frozenset(labels) for name, labels in found.items()}
-    doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # present whatever is requested
-    snapshot = ledger.reads.snapshot(at.flow, asking=asking, most=most, besides=doubted)
-    resting = at.planner.find_dependent_labels(snapshot, at.now, found)
-    for name, labels in resting.items():
-        asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
-    return asking, snapshot.add_followers(resting)
+    requests = {(verb, name): frozenset(labels) for name, labels in found.items()}
+    doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # counted even if nothing is requested
+    snapshot = ledger.reads.snapshot(at.flow, asking=requests, most=most, uncounted=doubted)
+    dependents = at.planner.find_dependent_labels(snapshot, at.now, found)
+    for name, labels in dependents.items():
+        requests[FOLLOW, name] = labels | requests.get((FOLLOW, name), frozenset())
+    return requests, snapshot.add_followers(dependents)
 
 
 def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
-    """Return the batches of late rows that may lose rows to closed windows that are recomputed, oldest first.
+    """Return the batches of `<table>_late` that may lose rows when closed windows are recomputed, oldest first.
 
-    A late row is stored in a slice after its window's end: where the books were closed, or later.
+    A recomputed window takes its late rows in. Until then they are in `<table>_late`, with labels after its end.
     """
-    taken: dict[str, tuple[datetime, ...]] = {}
+    affected: dict[str, tuple[datetime, ...]] = {}
     for name, labels in found.items():
         table = at.flow.tables[name]
         if table.closes is not None and labels:
             low = table.cadence.next(min(labels))
             for late in late_tables(at.flow, name):
-                taken[late] = tuple(label for label, _ in ledger.past.made_labels(late, low, at.now))
-    return {name: labels for name, labels in taken.items() if labels}
+                affected[late] = tuple(label for label, _ in ledger.past.made_labels(late, low, at.now))
+    return {name: labels for name, labels in affected.items() if labels}
 
 
 def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) -> Found:
@@ -90,18 +90,18 @@ def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) 
 
 
 def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the selected collects' done labels that can be read again. Raises  E519 otherwise; as `done_labels`."""
+    """Return the done labels of the selected collects. Raises E519 if a source cannot repeat them."""
     found = done_labels(at, selection, labels, most)
     sources = {name: labels for name, labels in found.items() if at.flow.tables[name].kind is Kind.COLLECT}
     if found and not sources:
         raise WaterclockError(
             "E519",
-            f"no table of {selection} is collected",
-            why="recollect reads a source again, and these tables are made from other tables",
-            fix="`waterclock recompute` makes them again from their inputs",
+            f"{selection} contains no COLLECT",
+            why="recollect reads a source again, and these tables are computed from other tables",
+            fix="`waterclock recompute` computes them again from their inputs",
         )
     for name, of_table in sources.items():
-        _refuse_unaskable(at, at.flow.tables[name], of_table)
+        _require_repeatable_source(at, at.flow.tables[name], of_table)
     return sources
 
 
@@ -112,12 +112,12 @@ def _find_done_labels(
     is_meant: Callable[[Table, str | None], bool],
     most: int | None = None,
 ) -> Found:
-    meant, by_table = select_tables(at.flow, [selection], labels)
+    selected, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
     found: dict[str, list[datetime]] = {}
-    for name in meant.tables:
+    for name in selected.tables:
         table = at.flow.tables[name]
-        span = _span(at, table, by_table.get(name), starts[name])
+        span = _selected_span(at, table, by_table.get(name), starts[name])
         made = () if at.ledger is None or span is None else at.ledger.past.made_labels(name, *span, most=most)
         found[name] = [label for label, code in made if is_meant(table, code)]
         refuse_more_than(most, sum(map(len, found.values())))
@@ -125,12 +125,14 @@ def _find_done_labels(
 
 
 def refuse_more_than(most: int | None, count: int) -> None:
-    """Raise E525 if `count` exceeds `most`, the limit of a page's request. None: no limit."""
+    """Raise E525 if `count` exceeds `most`, the limit for a request of a page. None means no limit."""
     if most is not None and count > most:
         raise refusals.more_than(most)
 
 
-def _span(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> tuple[datetime, datetime] | None:
+def _selected_span(
+    at: OpenedProject, table: Table, labels: Labels | None, start: datetime
+) -> tuple[datetime, datetime] | None:
     end, dropped = table.cadence.last_due(at.now), at.snapshot.of(table.name).dropped_before
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
@@ -151,7 +153,7 @@ def refuse_dropped(table: Table, low: datetime, dropped: datetime | None) -> Non
         )
 
 
-def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, ...]) -> None:
+def _require_repeatable_source(at: OpenedProject, table: Table, labels: tuple[datetime, ...]) -> None:
     batching = None if table.source is None else table.source.batching
     if not labels or batching in {Batching.DATA_TIME, Batching.EACH, *LINKED}:
         return
@@ -161,26 +163,26 @@ def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, .
             "E519",
             f"{table.name} cannot be collected again",
             where=where,
-            why="it takes arriving items, and an item does not arrive again",
-            fix=f"recompute reads its archived items once more; or leave it out: … except {table.name}",
+            why="it collects items as they arrive, and an item does not arrive again",
+            fix=f"recompute reads its archived items again; or exclude it: … except {table.name}",
         )
     if batching is Batching.CHANGES:
         raise WaterclockError(
             "E519",
             f"{table.name} cannot be collected again",
             where=where,
-            why="it takes changes, and its source does not keep changes that were taken",
+            why="it collects changes, and its source does not keep changes after they were collected",
             fix=(
-                "recompute uses the stored changes; OPTIONS (snapshot '…') with a new text takes a new snapshot "
-                f"with the next batch; or leave it out: … except {table.name}"
+                "recompute reads the stored changes; OPTIONS (snapshot '…') with a new text takes a new snapshot "
+                f"with the next batch; or exclude it: … except {table.name}"
             ),
         )
     newest = table.cadence.previous(table.cadence.last_due(at.now))
     if labels != (newest,):
         raise WaterclockError(
             "E519",
-            f"{table.name} cannot be collected again for the past",
+            f"only the newest label of {table.name} can be collected again",
             where=where,
             why="its source has only its current rows, which are the snapshot of the newest label",
-            fix=f"recollect {table.name}@{label_of(newest)}; or leave it out: … except {table.name}",
+            fix=f"recollect {table.name}@{label_of(newest)}; or exclude it: … except {table.name}",
         )

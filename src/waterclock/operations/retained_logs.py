@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TableLog:
     """The log that a source keeps for one table, as last seen. `at` is None if no run has checked it yet.
 
-    `limit`: a log of more than that many bytes is reported. `is_needed`: the table is still collected BY CHANGES from
+    `limit`: the bytes above which the log is reported. `is_needed`: the table is still collected BY CHANGES from
     this source.
     """
 
@@ -50,7 +50,7 @@ class TableLog:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether the log needs attention: it is too large, lost, or at risk. An unneeded log may be lost."""
+        """Whether the log needs attention: too large, or lost or at risk while it is still needed."""
         is_too_much = self.retained_bytes > self.limit
         return is_too_much or (self.is_needed and self.condition is not LogSafety.SAFE)
 
@@ -61,16 +61,16 @@ class TableLog:
             return f"{whose} is gone"
         if self.condition is LogSafety.LOST:
             return f"{whose} has lost its log"
-        said = f"{whose} holds back {bytes_words(self.retained_bytes)} of the log"
-        said += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", and no table needs it"
+        described = f"{whose} holds back {bytes_words(self.retained_bytes)} of the log"
+        described += f", {bytes_words(self.kept.behind)} not collected" if self.is_needed else ", and no table needs it"
         if self.condition is LogSafety.LOSING:
-            said += ", and the server may remove it at any time"
+            described += ", and the server may remove it at any time"
         elif self.retained_bytes > self.limit:
-            said += f", more than {bytes_words(self.limit)}"
-        return said
+            described += f", more than {bytes_words(self.limit)}"
+        return described
 
     def fix(self) -> str:
-        """Describe how to correct a log that needs attention."""
+        """Return advice for a log that needs attention: too large, lost or at risk."""
         if not self.is_needed:
             return "`waterclock maintain` drops it"
         if self.condition in {LogSafety.GONE, LogSafety.LOST}:
@@ -83,23 +83,25 @@ def retained_logs(flow: Flow, past: PastSection, names: Collection[str], gone: C
 
     Cost: two queries of the ledger if a log may be kept, otherwise none.
     """
-    meant = [name for name in names if flow.tables[name].source is not None]
-    if not (gone or any(is_followed(flow.tables[name]) for name in meant)):
+    collects = [name for name in names if flow.tables[name].source is not None]
+    if not (gone or any(is_followed(flow.tables[name]) for name in collects)):
         return []
-    kept, seen = past.kept_for_tables([*meant, *gone]), past.read_retained_states([*meant, *gone])
-    newest = {str(said["table"]): name for name, said in kept.items()}
+    kept, seen = past.kept_for_tables([*collects, *gone]), past.read_retained_states([*collects, *gone])
+    newest = {str(owner["table"]): name for name, owner in kept.items()}
     found = []
-    for name, said in kept.items():
-        table = flow.tables.get(str(said["table"]))
-        is_needed = table is not None and is_followed(table, str(said["connection"]))
-        if is_needed and newest[str(said["table"])] != name:
-            continue  # the next batch drops it at the source
-        noted = seen.get(str(said["table"]))
-        is_seen = noted is not None and noted.data["name"] == name
-        stood = RetainedLog(LogSafety.SAFE) if noted is None or not is_seen else parse_retained_log(noted.data)
-        at = noted.at if noted is not None and is_seen else None
-        limit = limit_of(table if is_needed else None, stood.most)
-        found.append(TableLog(str(said["table"]), str(said["connection"]), name, at, stood, limit, is_needed))
+    for name, owner in kept.items():
+        table = flow.tables.get(str(owner["table"]))
+        is_needed = table is not None and is_followed(table, str(owner["connection"]))
+        if is_needed and newest[str(owner["table"])] != name:
+            continue  # an older log of the table, which its next batch drops at the source
+        recorded = seen.get(str(owner["table"]))
+        is_seen = recorded is not None and recorded.data["name"] == name
+        condition = (
+            RetainedLog(LogSafety.SAFE) if recorded is None or not is_seen else parse_retained_log(recorded.data)
+        )
+        at = recorded.at if recorded is not None and is_seen else None
+        limit = limit_of(table if is_needed else None, condition.most)
+        found.append(TableLog(str(owner["table"]), str(owner["connection"]), name, at, condition, limit, is_needed))
     return found
 
 
@@ -115,7 +117,7 @@ def list_held_logs(at: OpenedProject, names: Collection[str]) -> list[TableLog]:
 
 def log_words(log: TableLog) -> str:
     """Describe the condition of a log, and when it was seen."""
-    return f"{log.words()}{_when(log)}"
+    return f"{log.words()}{_format_seen_time(log)}"
 
 
 def calm_words(logs: Sequence[TableLog]) -> str:
@@ -125,8 +127,8 @@ def calm_words(logs: Sequence[TableLog]) -> str:
         return ""
     most, oldest = max(log.retained_bytes for log in calm), min(calm, key=lambda log: instant_text(log.at) or "")
     count = count_words(len(calm), "log is", "logs are")
-    return f"{count} followed, of which {bytes_words(most)} at most are held back{_when(oldest)}"
+    return f"{count} followed, of which {bytes_words(most)} at most are held back{_format_seen_time(oldest)}"
 
 
-def _when(log: TableLog) -> str:
+def _format_seen_time(log: TableLog) -> str:
     return "" if log.at is None else f" (seen {log.at:%Y-%m-%d %H:%M}Z)"

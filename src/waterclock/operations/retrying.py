@@ -21,7 +21,7 @@ def find_batches_to_retry(at: OpenedProject, selection: str | None, labels: str 
 
     A retry of failed batches thus never undoes a skip of other batches by accident.
 
-    Raises  E510 to E514 as `selection.select`
+    Raises E510 to E514 if the selection or the labels are invalid.
     """
     found, by_table = select_tables(at.flow, [selection] if selection else None, labels)
     if at.ledger is None:
@@ -31,22 +31,24 @@ def find_batches_to_retry(at: OpenedProject, selection: str | None, labels: str 
     }
     if not any(failed.values()):
         failed = {
-            name: _find_skipped_labels(at, name, meant) for name, meant in by_table.items() if name in found.tables
+            name: _find_skipped_labels(at, name, selected)
+            for name, selected in by_table.items()
+            if name in found.tables
         }
     return {name: of_table for name, of_table in failed.items() if of_table}
 
 
-def _find_skipped_labels(at: OpenedProject, name: str, meant: Labels) -> frozenset[datetime]:
-    low, high = meant.bounds(at.flow.tables[name].cadence)
+def _find_skipped_labels(at: OpenedProject, name: str, selected: Labels) -> frozenset[datetime]:
+    low, high = selected.bounds(at.flow.tables[name].cadence)
     cells = [] if at.ledger is None else at.ledger.past.grid([name], low or BEGINNING, high or FOREVER)
     return frozenset(cell.label for cell in cells if cell.status == BatchStatus.SKIPPED)
 
 
 def _filter_labels(
-    at: OpenedProject, name: str, meant: Labels | None, labels: Iterable[datetime]
+    at: OpenedProject, name: str, selected: Labels | None, labels: Iterable[datetime]
 ) -> frozenset[datetime]:
     cadence = at.flow.tables[name].cadence
-    return frozenset(label for label in labels if meant is None or meant.contains(label, cadence))
+    return frozenset(label for label in labels if selected is None or selected.contains(label, cadence))
 
 
 def plan_of_readers(at: OpenedProject, names: Iterable[str]) -> Plan:
@@ -57,13 +59,13 @@ def plan_of_readers(at: OpenedProject, names: Iterable[str]) -> Plan:
 
 
 def find_partial_batches(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> Found:
-    """Return done batches that were made without some of `found` (PARTIAL AFTER), and are made again after them."""
-    lacking: defaultdict[str, set[datetime]] = defaultdict(set)
+    """Return done batches that were made without some batches of `found` (PARTIAL AFTER). They are made again later."""
+    partial: defaultdict[str, set[datetime]] = defaultdict(set)
     for name in at.flow.tables:
-        for label, lacks in at.snapshot.of(name).partial.items():
-            if any(it.low <= one < it.high for it in lacks for one in found.get(it.table, ())):
-                lacking[name].add(label)
-    return {name: frozenset(labels) for name, labels in lacking.items()}
+        for label, gaps in at.snapshot.of(name).partial.items():
+            if any(it.low <= one < it.high for it in gaps for one in found.get(it.table, ())):
+                partial[name].add(label)
+    return {name: frozenset(labels) for name, labels in partial.items()}
 
 
 def find_blocked_batches(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:

@@ -67,16 +67,16 @@ def revision_rows(
     """Return rows of a label's revision by claim, compared with another revision of it or of another label.
 
     Cost: the first rows of a slice; with `against`, all rows of both slices, up to MOST_COMPARED each.
-    Raises  E516 for a claim that committed nothing of it, E605 where its files are gone or damaged
+    Raises E516 if the claim committed no revision of the label, E605 if its files are gone or damaged.
     """
-    folder = _folder(at, table)
-    one = _manifest(folder, _revision(table, audit, claim))
-    other = None if against is None else _manifest(folder, _revision(table, *against))
+    folder = _table_folder(at, table)
+    one = _read_manifest_of(folder, _find_revision(table, audit, claim))
+    other = None if against is None else _read_manifest_of(folder, _find_revision(table, *against))
     if other is None or max(one.rows, other.rows) > MOST_COMPARED:
-        columns, rows = _rows(folder, one, MOST_SHOWN)
+        columns, rows = _read_rows(folder, one, MOST_SHOWN)
         return RevisionRows(columns, one.rows, tuple(RowDifference("same", row) for row in rows))
-    columns, rows = _rows(folder, one, MOST_COMPARED)
-    before, old = _rows(folder, other, MOST_COMPARED)
+    columns, rows = _read_rows(folder, one, MOST_COMPARED)
+    before, old = _read_rows(folder, other, MOST_COMPARED)
     columns = columns or before  # a revision without rows may have no file
     old = _reorder_columns(old, before, columns)
     compared = list(_compare_rows(rows, old, [columns.index(key) for key in table.keys if key in columns]))
@@ -85,13 +85,13 @@ def revision_rows(
     return RevisionRows(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
 
 
-def _folder(at: OpenedProject, table: Table) -> str:
+def _table_folder(at: OpenedProject, table: Table) -> str:
     from waterclock.engine.ledger_opening import lake_of
 
     return lake_of(at.project, at.ledger).folder(table.name)
 
 
-def _revision(table: Table, audit: Audit, claim: int) -> Revision:
+def _find_revision(table: Table, audit: Audit, claim: int) -> Revision:
     found = next((each.revision for each in audit.attempts if each.claim == claim), None)
     if found is None:
         where = f"{table.name}@{label_of(audit.cell.label)}"
@@ -105,14 +105,14 @@ def _revision(table: Table, audit: Audit, claim: int) -> Revision:
     return found
 
 
-def _manifest(folder: str, revision: Revision) -> Manifest:
+def _read_manifest_of(folder: str, revision: Revision) -> Manifest:
     from waterclock.storage.slices.manifest import read_manifest
 
     return read_manifest(folder, revision.slice_path)
 
 
-def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], list[Row]]:
-    """Read the first rows of a slice, without the label column. Raises  E605 where a file is gone or damaged."""
+def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], list[Row]]:
+    """Read the first rows of a slice, without the label column. Raises E605 if a file is gone or damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -149,27 +149,27 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
 
 
 def _reorder_columns(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[str]) -> list[Row]:
-    """Reorder the columns of rows. A column that did not exist then is None."""
+    """Reorder the values of older rows to the columns `wanted`. Columns that they do not have become None."""
     places = [have.index(name) if name in have else None for name in wanted]
     return [tuple(None if place is None else row[place] for place in places) for row in rows]
 
 
 def _compare_rows(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[RowDifference]:
-    """Compare rows with older ones, by key if there is one and otherwise as a whole. Yield them in their order."""
+    """Compare rows with older rows, by key if there is one, otherwise as a whole. Yield `rows`, then removed rows."""
     if not keys:
-        left = Counter(map(_hashable, old))
+        left = Counter(map(_to_hashable, old))
         for row in rows:
-            is_there = left[_hashable(row)] > 0
-            left[_hashable(row)] -= is_there
+            is_there = left[_to_hashable(row)] > 0
+            left[_to_hashable(row)] -= is_there
             yield RowDifference("same" if is_there else "new", row)
         for row in old:
-            if left[_hashable(row)] > 0:
-                left[_hashable(row)] -= 1
+            if left[_to_hashable(row)] > 0:
+                left[_to_hashable(row)] -= 1
                 yield RowDifference("gone", row)
         return
-    before: dict[Any, Row] = {_hashable(tuple(row[key] for key in keys)): row for row in old}
+    before: dict[Any, Row] = {_to_hashable(tuple(row[key] for key in keys)): row for row in old}
     for row in rows:
-        was = before.pop(_hashable(tuple(row[key] for key in keys)), None)
+        was = before.pop(_to_hashable(tuple(row[key] for key in keys)), None)
         if was is None:
             yield RowDifference("new", row)
         else:
@@ -178,9 +178,9 @@ def _compare_rows(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) 
         yield RowDifference("gone", row)
 
 
-def _hashable(value: Any) -> Any:
+def _to_hashable(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return tuple((name, _hashable(inner)) for name, inner in value.items())
+        return tuple((name, _to_hashable(inner)) for name, inner in value.items())
     if isinstance(value, list | tuple):
-        return tuple(map(_hashable, value))
+        return tuple(map(_to_hashable, value))
     return "nan" if isinstance(value, float) and value != value else value  # noqa: PLR0124 - NaN differs from itself

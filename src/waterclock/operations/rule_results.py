@@ -1,4 +1,4 @@
-"""The results of tables' rules in their newest batches: which are broken, since when, and the users' notes."""
+"""Reads the results of rules in the newest batches: which rules are broken, since when, and users' notes on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.permissions.people import Person, Right, require_right
 
 @dataclass(frozen=True, slots=True)
 class LabelResult:
-    """The result of a rule in one batch: OK, WARNED, FAILED if the rule rejected the batch, DUE if it never ran."""
+    """The result of a rule in one batch. FAILED: it rejected the batch. DUE: it never ran. `said`: its message."""
 
     label: datetime
     state: State
@@ -88,14 +88,14 @@ def rule_results(at: OpenedProject, tables: Sequence[Table], newest: int) -> tup
     notes = at.ledger.past.rule_notes([table.name for table in tables])
     found: list[RuleResults] = []
     for table in tables:
-        if next(_rules(table), None) is None:
+        if next(_list_rules(table), None) is None:
             continue
         cells = filter_evaluated_batches(at.ledger.past.newest(table.name, newest))
-        said: Mapping[datetime, Sequence[str]] = {}
+        warnings: Mapping[datetime, Sequence[str]] = {}
         if cells:
             span = cells[0].label, table.cadence.next(cells[-1].label)
-            said = {label: texts for (_, label), texts in at.ledger.past.row_warnings([table.name], *span).items()}
-        found += rules_in(table, cells, said, notes)
+            warnings = {label: texts for (_, label), texts in at.ledger.past.row_warnings([table.name], *span).items()}
+        found += rules_in(table, cells, warnings, notes)
     return worst_first(found)
 
 
@@ -107,15 +107,18 @@ def filter_evaluated_batches(cells: Iterable[Cell]) -> list[Cell]:
 def rules_in(
     table: Table,
     cells: Sequence[Cell],
-    said: Mapping[datetime, Sequence[str]],
+    warnings: Mapping[datetime, Sequence[str]],
     notes: Mapping[tuple[str, str], RuleNote],
 ) -> list[RuleResults]:
-    """Return a table's rules with results in some batches, oldest first, from the warnings `said` by label; pure."""
+    """Return a table's rules with results in `cells`, oldest first. `warnings`: those of batches, by label. Pure."""
     return [
         RuleResults(
-            table.name, *rule, tuple(_answer(rule[0], cell, said) for cell in cells), notes.get((table.name, rule[0]))
+            table.name,
+            *rule,
+            tuple(_rule_result(rule[0], cell, warnings) for cell in cells),
+            notes.get((table.name, rule[0])),
         )
-        for rule in _rules(table)
+        for rule in _list_rules(table)
     ]
 
 
@@ -127,20 +130,22 @@ def worst_first(rules: Iterable[RuleResults]) -> tuple[RuleResults, ...]:
 def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     """Return the names of the rules that rejected a batch's newest attempt, or that its visible rows break."""
     made = None if audit.current is None else audit.current.revision
-    said = {audit.cell.label: () if made is None else warnings_of(made.measures)}
-    names = dict.fromkeys(name for name, _, _ in _rules(table))
-    return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
+    warnings = {audit.cell.label: () if made is None else warnings_of(made.measures)}
+    names = dict.fromkeys(name for name, _, _ in _list_rules(table))
+    return tuple(
+        name for name in names if _rule_result(name, audit.cell, warnings).state in {State.FAILED, State.WARNED}
+    )
 
 
 def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Person) -> None:
     """Store a user's note about a rule. An empty text removes the previous note.
 
-    Raises  E940 without the right to run, E511 for an unknown table,
-            E910 for a rule that it does not have, E412 where nothing has run yet
+    Raises E940 without the right to run, E511 for an unknown table,
+            E910 for a rule that it does not have, E412 if nothing has run yet.
     """
     require_right(by, Right.RUN, "write a note on a rule", at.project.access)
     name, _ = one_table(at.flow, f"`{table}`")
-    names = [known for known, _, _ in _rules(at.flow.tables[name])]
+    names = [known for known, _, _ in _list_rules(at.flow.tables[name])]
     if rule not in names:
         raise WaterclockError(
             "E910",
@@ -153,7 +158,7 @@ def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Per
     at.ledger.decisions.record_rule_note(name, rule, text, who=by.name)
 
 
-def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
+def _list_rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, including NOT NULL, and types and keys with an ELSE."""
     for rule in every_rule(table):
         yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", format_actions(rule.rungs)
@@ -171,11 +176,11 @@ def _describe_check(check: Check) -> str:
     return f"{check.columns[0]} holds {check.text}" if check.demand is Requirement.TYPE else f"{check.name} occurs once"
 
 
-def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> LabelResult:
-    begins = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
+def _rule_result(name: str, cell: Cell, warnings: Mapping[datetime, Sequence[str]]) -> LabelResult:
+    beginnings = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
-        said_within = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, begins))})")
-        text = next((line for line in (cell.error or "").splitlines() if said_within.search(line)), "")
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, beginnings))})")
+        text = next((line for line in (cell.error or "").splitlines() if pattern.search(line)), "")
         return LabelResult(cell.label, State.FAILED if text else State.DUE, text)
-    text = next((text for text in said.get(cell.label, ()) if text.startswith(begins)), "")
+    text = next((text for text in warnings.get(cell.label, ()) if text.startswith(beginnings)), "")
     return LabelResult(cell.label, State.WARNED if text else State.OK, text)

@@ -10,13 +10,13 @@ from waterclock.operations.opening import OpenedProject
 
 
 def is_alive(runner: RunnerSeen, now: datetime) -> bool:
-    """Return whether a runner is alive, by the ledger's real clock. One killed on this machine is detected at once."""
+    """Return whether a runner is active at `now`, by the ledger's clock. A process killed here is detected at once."""
     until = max([runner.alive_until, *(held.lease_until for held in runner.held)])
     return not has_ended(runner.runner) and until >= now
 
 
 def alive(at: OpenedProject) -> list[RunnerSeen]:
-    """Return the runners that are alive: they work now, or will when something is due."""
+    """Return the active runners: they run batches now, or will when some are due."""
     if at.ledger is None:
         return []
     now = at.ledger.now()

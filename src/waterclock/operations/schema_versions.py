@@ -15,7 +15,7 @@ OF_SIDE = {Side.SOURCE: "its source's columns", Side.TABLE: "its own columns"}
 def list_schema_changes(
     versions: Sequence[SchemaVersion], side: Side
 ) -> list[tuple[SchemaVersion, SchemaChange | None]]:
-    """Return the versions of one side, oldest first, each with its changes."""
+    """Return the schema versions of the source or of the table, oldest first, each with its changes."""
     return changes_of([each for each in versions if each.side is side])
 
 
@@ -27,7 +27,7 @@ def change_words(version: SchemaVersion, change: SchemaChange | None) -> str:
 
 
 def batch_versions(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, SchemaVersion]:
-    """Map each side to the newest version that a claim or an earlier one introduced."""
+    """Map source and table to their schema versions as of a claim: the newest that no later claim introduced."""
     known: dict[Side, SchemaVersion] = {}
     for each in sorted(versions, key=lambda one: one.number):
         if each.claim <= claim:
@@ -46,7 +46,7 @@ def batch_words(versions: Sequence[SchemaVersion], claim: int) -> list[str]:
 
 
 def versions_json(versions: Sequence[SchemaVersion]) -> list[dict[str, Any]]:
-    """Return all versions for scripts, those of the source first, oldest first."""
+    """Return all schema versions for JSON: those of the source first, then those of the table, oldest first."""
     from waterclock.json_models.tables import ColumnsVersion
 
     return [

@@ -1,8 +1,8 @@
 """Finds collects whose sources have delivered nothing for unusually long, by the rows of their labels.
 
-The usual is computed from the history. Labels fall into slots: hours or days of the week, or hours of the day, as far
-as the history allows. A slot that is mostly empty, such as Sundays, means nothing when it is empty. Labels count with
-their current rows, so that late rows, restatements and joined files do not mislead.
+What is usual is learned from the history. Labels are grouped into slots: hours or days of the week, or hours of the
+day, as far as the history allows. An empty label in a slot that is mostly empty, such as Sundays, is not reported.
+Labels count with their current rows, so that late rows, restatements and joined files do not mislead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST = 1500
 """The number of a table's newest labels in its history: two weeks of quarters of an hour, two months of hours."""
 LEAST = 10  # the minimum of labels with rows in a history
-_SEASONS = 3  # the minimum of days in each slot
+_LEAST_DAYS = 3  # the minimum of days in each slot
 _OUTAGE = 3  # labels in a row, from which a past silence may be an outage
 _SURPRISE = 0.02  # the highest probability of an empty stretch by chance that is reported
 
@@ -53,7 +53,7 @@ class Silence:
     rows_to: datetime
 
     def to_json(self) -> dict[str, Any]:
-        """Return the silence for scripts."""
+        """Return the silence as a dictionary for JSON."""
         from waterclock.json_models.watching import CollectSilence
 
         return CollectSilence.model_validate(self).to_json()
@@ -71,7 +71,7 @@ NO_SILENCE = Silent(Flow(project="", tables={}))
 
 
 def silent(at: OpenedProject, names: Collection[str]) -> Silent:
-    """Return the result of `silences` for an opened project."""
+    """Find the collects among `names` whose sources have delivered nothing for unusually long."""
     return NO_SILENCE if at.ledger is None else Silent(at.flow, silences(at.flow, at.ledger.past, names))
 
 
@@ -81,12 +81,12 @@ def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Sil
     Only collects are checked, because the rows of other tables depend on them.
     Cost: one query of the ledger, and a second one for the history of those whose newest label is empty.
     """
-    meant = [name for name in names if flow.tables[name].kind is Kind.COLLECT]
-    empty = past.empty_at_last(meant) if meant else frozenset()
+    collects = [name for name in names if flow.tables[name].kind is Kind.COLLECT]
+    empty = past.empty_at_last(collects) if collects else frozenset()
     if not empty:
         return ()
     history = past.newest_rows(sorted(empty), MOST)
-    found = (silence_of(flow.tables[name], history.get(name, ())) for name in meant if name in empty)
+    found = (silence_of(flow.tables[name], history.get(name, ())) for name in collects if name in empty)
     return tuple(each for each in found if each is not None)
 
 
@@ -98,19 +98,19 @@ def silence_of(table: Table, labels: Sequence[LabelRows]) -> Silence | None:
     """
     end = next((at for at in range(len(labels) - 1, -1, -1) if labels[at].rows), -1)
     history, tail = labels[: end + 1], labels[end + 1 :]
-    if not tail or not _is_enough(table.cadence, history):
+    if not tail or not _is_history_sufficient(table.cadence, history):
         return None
     is_expected = _learn_usual_labels(table.cadence, history)
     known = [bool(each.rows) for each in history if is_expected(each.label)]
     expected = sum(1 for each in tail if is_expected(each.label))
     chance = 1 - (sum(known) + 0.5) / (len(known) + 1)
     least = 2 if table.cadence.period.unit is TimeUnit.MINUTE else 1
-    if expected < least or expected <= _usual_run(known) or chance**expected > _SURPRISE:
+    if expected < least or expected <= _longest_usual_gap(known) or chance**expected > _SURPRISE:
         return None
     return Silence(table.name, tail[0].label, tail[-1].label, len(tail), expected, history[-1].label)
 
 
-def _is_enough(cadence: Cadence, history: Sequence[LabelRows]) -> bool:
+def _is_history_sufficient(cadence: Cadence, history: Sequence[LabelRows]) -> bool:
     """Return whether the history is sufficient: labels with rows, and for windows up to a day two whole weeks."""
     if not history or sum(1 for each in history if each.rows) < LEAST:
         return False
@@ -118,7 +118,7 @@ def _is_enough(cadence: Cadence, history: Sequence[LabelRows]) -> bool:
     return not has_weeks or history[-1].label - history[0].label >= LEAST_SEASONS
 
 
-def _usual_run(known: Sequence[bool]) -> int:
+def _longest_usual_gap(known: Sequence[bool]) -> int:
     """Return the longest run of empty labels in the history, without a single outage that would hide new silences."""
     runs = sorted((len(list(run)) for has_rows, run in groupby(known) if not has_rows), reverse=True)
     longest, second = [*runs, 0, 0][:2]
@@ -132,17 +132,17 @@ def _learn_usual_labels(cadence: Cadence, history: Sequence[LabelRows]) -> Calla
     labels = [(each.label.astimezone(zone), bool(each.rows)) for each in history]
     for slot in _slots(cadence):
         days = Counter(each for each, _ in {(slot(at), at.date()) for at, _ in labels})
-        if min(days.values()) < _SEASONS:
+        if min(days.values()) < _LEAST_DAYS:
             continue
         of = Counter(slot(at) for at, _ in labels)
         full = Counter(slot(at) for at, has_rows in labels if has_rows)
         usual = frozenset(each for each in of if full[each] * 2 > of[each])
         if sum(full[each] for each in usual) * 2 > sum(full.values()):
-            return partial(_is_in, slot, usual, zone)
+            return partial(_is_usual_label, slot, usual, zone)
     return lambda _: True
 
 
-def _is_in(slot: Slot, usual: Collection[Hashable], zone: tzinfo, label: datetime) -> bool:
+def _is_usual_label(slot: Slot, usual: Collection[Hashable], zone: tzinfo, label: datetime) -> bool:
     return slot(label.astimezone(zone)) in usual
 
 

@@ -1,4 +1,4 @@
-"""Skips batches. Late rows of earlier windows that only a skipped batch would have read are collected anyway."""
+"""Skips batches. If only a skipped batch would have read late rows of earlier windows, these are collected again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from waterclock.timelabel.window import Window
 
 
 def skip(ledger: Ledger, table: Table, windows: Sequence[Window], *, who: str, why: str) -> tuple[datetime, ...]:
-    """Skip batches. Return the done windows that are collected again, for late rows within a skipped batch's LOOKBACK.
+    """Skip batches. Return the done windows within their LOOKBACK, which are collected again because of late rows.
 
-    Raises  E413 for a label that is done or being made, E412 for an unknown table
+    Raises E413 for a label that is done or being made, E412 for an unknown table.
     """
     ledger.decisions.skip(table.name, windows, who=who, why=why)
     again = _find_unread_windows(ledger, table, windows)

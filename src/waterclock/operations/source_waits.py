@@ -13,7 +13,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class SourceWait:
-    """The oldest window of a table that waited for its source when a run checked, at `at` by the ledger's clock."""
+    """The oldest window of a table that waited for its source when a run checked it. `at`: the time of the check."""
 
     table: str
     label: str
@@ -30,13 +30,13 @@ def source_waits(at: OpenedProject, plan: Plan) -> list[SourceWait]:
     names = [name for name in at.flow.order if name in ready and at.flow.tables[name].source is not None]
     if at.ledger is None or not names:
         return []
-    noted = at.ledger.past.waits_for_sources(names)
-    found = [SourceWait(name, it.data["label"], it.at) for name, it in sorted(noted.items()) if "label" in it.data]
+    recorded = at.ledger.past.waits_for_sources(names)
+    found = [SourceWait(name, it.data["label"], it.at) for name, it in sorted(recorded.items()) if "label" in it.data]
     return [wait for wait in found if any(waits(batch, {wait.table: wait.label}) for batch in plan.batches)]
 
 
 def waits(batch: Batch, since: Mapping[str, str]) -> bool:
-    """Return whether a batch waits only for its source. `since` maps tables to their oldest waiting labels."""
+    """Return whether a ready batch waits for its source. `since` maps tables to the oldest label that waits."""
     oldest = since.get(batch.table)
     is_new = batch.status is Status.READY and not batch.is_revision
     return is_new and oldest is not None and label_of(batch.label) >= oldest

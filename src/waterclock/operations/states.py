@@ -1,4 +1,4 @@
-"""The display state of a batch: which states are quiet, which need a user, and which of several is more severe."""
+"""Maps the status of a batch to its display state, and ranks display states by severity."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Suggests rules for tables that declare none, from the row counts of their newest batches in the ledger.
 
-The ledger stores how many rows each batch made, but no values. No row is read.
+Only row counts are used, because the ledger stores no values. No row is read.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ def _suggest_rules(table: Table, rows: Sequence[int]) -> Iterator[SuggestedRule]
         return
     low, high = min(rows), max(rows)
     batches = f"its newest {number_words(len(rows))} batches"
-    yield _rule(table, "some_rows", "count(*) > 0", f"none of {batches} was empty")
+    yield _build_suggestion(table, "some_rows", "count(*) > 0", f"none of {batches} was empty")
     if len(rows) >= _FEWEST_FOR_BOUNDS and table.mode is Mode.APPEND:  # states grow with time: no bounds
         least, most = _round_bound(low // 2, is_up=False), _round_bound(high * 2, is_up=True)
         why = f"{batches} had {number_words(low)} to {count_words(high, 'row')}; half as many to twice as many pass"
-        yield _rule(table, "usual_rows", f"count(*) BETWEEN {least} AND {most}", why)
+        yield _build_suggestion(table, "usual_rows", f"count(*) BETWEEN {least} AND {most}", why)
 
 
-def _rule(table: Table, name: str, expression: str, why: str) -> SuggestedRule:
-    said = f"{expression} AS {name} ELSE WARN"
-    text = f'expect="{said}"' if table.place.file.endswith(".py") else f"EXPECT {said}"
+def _build_suggestion(table: Table, name: str, expression: str, why: str) -> SuggestedRule:
+    declaration = f"{expression} AS {name} ELSE WARN"
+    text = f'expect="{declaration}"' if table.place.file.endswith(".py") else f"EXPECT {declaration}"
     return SuggestedRule(table.name, name, text, why)
 
 

@@ -1,6 +1,6 @@
-"""Computes each table's ribbon over a common time axis: adjacent columns in one state form one piece.
+"""Computes a timeline bar for each table over a common time axis. Adjacent columns in one state form one piece.
 
-Windows shorter than a column share it, longer ones span several.
+Windows that are shorter than a column share it, longer windows span several columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ At = tuple[str, datetime]
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """The columns of all ribbons: their starts, oldest first, as spans of `by`. `end` is the end of the last column."""
+    """The columns of all bars: their starts, oldest first, as spans of `by`. `end` is the end of the last column."""
 
     by: Cadence
     columns: tuple[datetime, ...]
@@ -48,8 +48,8 @@ class BarPiece:
     """Adjacent columns of a table in one state.
 
     `count` of its `of` labels are in `state`, the most severe one. The labels start in `[low, high)`. `part`: the share
-    of a single column that has labels, below 1 if the column is not over. `cause`: the batch that blocks it and needs a
-    user.
+    of a single column that has labels, below 1 if the column is not over. `cause`: the batch that blocks it and needs
+    a user.
     """
 
     column: int
@@ -65,7 +65,7 @@ class BarPiece:
 
 @dataclass(frozen=True, slots=True)
 class TimelineBar:
-    """One table over the axis. Columns without a piece have no label."""
+    """The timeline of one table, as pieces. It has no labels in columns without a piece."""
 
     table: str
     pieces: tuple[BarPiece, ...]
@@ -74,7 +74,7 @@ class TimelineBar:
 def build_timeline_bars(
     at: OpenedProject, tables: Sequence[Table], axis: TimeAxis, batches: Sequence[Batch]
 ) -> tuple[TimelineBar, ...]:
-    """Return the ribbons of some tables, upstream first and grouped by schema. `batches` are the planned ones.
+    """Return the bars of some tables, upstream first and grouped by schema. `batches` are the planned batches.
 
     Cost: three queries of the ledger, a plan of the span, and some microseconds per column and table.
     """
@@ -86,7 +86,8 @@ def build_timeline_bars(
     causes = causes_of(batches)
     return tuple(
         TimelineBar(
-            name, tuple(_join_pieces(_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes)))
+            name,
+            tuple(_join_pieces(_build_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes))),
         )
         for name in sort_by_schema(at.flow, edges)
     )
@@ -126,7 +127,7 @@ class _Spans:
         return cls(edges, tuple(pairwise(places)), (1,) * (len(edges) - 1))
 
 
-def _pieces(
+def _build_pieces(
     name: str, spans: _Spans, states: Sequence[SpanStates], warned: Container[At], causes: Mapping[At, At]
 ) -> Iterator[BarPiece]:
     for index, found in enumerate(states):
@@ -134,17 +135,17 @@ def _pieces(
         first, last = spans.columns[index]
         if cell is None or first == last:
             continue
-        cause = _cause(name, found, causes) if cell.state is State.BLOCKED else None
+        cause = _find_cause(name, found, causes) if cell.state is State.BLOCKED else None
         low, high = spans.edges[index : index + 2]
-        part = _part(cell, spans.due[index])
+        part = _covered_share(cell, spans.due[index])
         yield BarPiece(first, last - first, cell.state, cell.count, cell.of, low, high, part, cause)
 
 
-def _part(cell: GridCell, due: int) -> float:
+def _covered_share(cell: GridCell, due: int) -> float:
     return 1.0 if cell.of >= due else cell.of / due
 
 
-def _cause(name: str, found: SpanStates, causes: Mapping[At, At]) -> At | None:
+def _find_cause(name: str, found: SpanStates, causes: Mapping[At, At]) -> At | None:
     return next((causes[name, one.label] for one in found.listed if (name, one.label) in causes), None)
 
 
@@ -153,14 +154,14 @@ def _join_pieces(pieces: Iterator[BarPiece]) -> Iterator[BarPiece]:
     alike: list[BarPiece] = []
     for piece in pieces:
         if alike and not _are_alike(alike[-1], piece):
-            yield _one(alike)
+            yield _join_alike(alike)
             alike = []
         alike.append(piece)
     if alike:
-        yield _one(alike)
+        yield _join_alike(alike)
 
 
-def _one(alike: Sequence[BarPiece]) -> BarPiece:
+def _join_alike(alike: Sequence[BarPiece]) -> BarPiece:
     if len(alike) == 1:
         return alike[0]
     return replace(

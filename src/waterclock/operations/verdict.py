@@ -21,7 +21,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class VerdictPart:
-    """A part of a sentence. `mark` is the state that it is about, for its colour."""
+    """A part of a sentence. `mark` is the state that the part names, which determines its colour."""
 
     text: str
     mark: State | None = None
@@ -29,7 +29,7 @@ class VerdictPart:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The summary: a title, and more details, in parts."""
+    """The summary of a project: a title and further details, each as parts of a sentence."""
 
     title: tuple[VerdictPart, ...]
     more: tuple[VerdictPart, ...] = ()
@@ -41,7 +41,7 @@ class Verdict:
 
 
 def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
-    """Summarize the state of the tables in `found`, by their planned batches."""
+    """Summarize the state of the tables in `found`, their freshness, by the batches in `plan`."""
     names = list(found)
     if not names:
         if flow.tables:
@@ -49,10 +49,12 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
         how = "Write a statement into a file of the folder flows, or create an example with `waterclock init`."
         return Verdict((VerdictPart("No table is declared yet."),), (VerdictPart(how),))
     counts = Counter(display_state_of(batch) for batch in plan.batches)
-    pauses = _pauses(flow, plan)
+    pauses = _describe_pauses(flow, plan)
     failed = [batch for batch in plan.batches if batch.status is Status.FAILED]
     held = [batch for batch in plan.batches if batch.status is Status.HELD]
-    more = _rest(counts, plan, counted={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set())
+    more = _describe_other_states(
+        counts, plan, counted={State.FAILED, State.BLOCKED, State.HELD} if failed or held else set()
+    )
     more = (*more, *pauses)
     if failed or held:
         return Verdict(_describe_stops(flow, {Status.FAILED: failed, Status.HELD: held}, plan), more)
@@ -65,12 +67,12 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
         return Verdict((VerdictPart(f"No batch was made yet: {waits}."),), (*next_step, *pauses))
     late = [name for name in names if found[name].late is not None or found[name].gaps]
     if late:
-        title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
+        title = f"{_count(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
         return Verdict((VerdictPart(title), VerdictPart(f"{_join_names(late)}.")), more)
-    return Verdict((VerdictPart(_fresh_line(flow, found, plan.now)),), more)
+    return Verdict((VerdictPart(_freshness_sentence(flow, found, plan.now)),), more)
 
 
-def _pauses(flow: Flow, plan: Plan) -> tuple[VerdictPart, ...]:
+def _describe_pauses(flow: Flow, plan: Plan) -> tuple[VerdictPart, ...]:
     """Describe who paused which tables, since when and why. Tables paused together share a sentence."""
     lines = pause_lines(plan, zone_of(flow))
     begun = [line.replace("all is", "All is", 1) if line.startswith("all is ") else line for line in lines]
@@ -85,38 +87,38 @@ def _describe_stops(flow: Flow, stops: Mapping[Status, Sequence[Batch]], plan: P
     parts: list[VerdictPart] = []
     for kind in kinds:
         batches, mark = stops[kind], State.FAILED if kind is Status.FAILED else State.HELD
-        number = _number(len(batches))
+        number = _number_word(len(batches))
         if any(plan.left_out.get(batch.table) for batch in batches):  # batches left out may have stopped too
             number = f"At least {number.lower()}"
         is_one, is_failure = len(batches) == 1, kind is Status.FAILED
         if parts and not by[kind]:
             be = "" if is_failure else "is " if is_one else "are "
-            said = f"; {number.lower()} {'batch' if is_one else 'batches'} {be}"
-            parts += [VerdictPart(said), VerdictPart("failed" if is_failure else "held", mark), VerdictPart(": ")]
+            clause = f"; {number.lower()} {'batch' if is_one else 'batches'} {be}"
+            parts += [VerdictPart(clause), VerdictPart("failed" if is_failure else "held", mark), VerdictPart(": ")]
         else:
             noun = ("failure" if is_one else "failures") if is_failure else "held batch" if is_one else "held batches"
             what = count_words(by[kind], "batch", "batches") if by[kind] else "nothing else"
             parts += [VerdictPart(f"; {number.lower()} " if parts else f"{number} "), VerdictPart(noun, mark)]
             parts += [VerdictPart(f" {'holds' if is_one else 'hold'} up {what}: ")]
-        parts.append(VerdictPart(_places(flow, batches, plan.now)))
+        parts.append(VerdictPart(_format_batches(flow, batches, plan.now)))
     return (*parts, VerdictPart("."))
 
 
-def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
+def _format_batches(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
     """Format the batches, grouped by table."""
     by_table: dict[str, list[Batch]] = {}
     for batch in batches:
         by_table.setdefault(batch.table, []).append(batch)
-    said = []
+    places = []
     for name, of_table in list(by_table.items())[:_MOST_NAMED]:
         at = short_label(of_table[0].label, flow.tables[name].cadence, now)
-        said.append(f"{name} @ {at if len(of_table) == 1 else count_words(len(of_table), 'label')}")
+        places.append(f"{name} @ {at if len(of_table) == 1 else count_words(len(of_table), 'label')}")
     if more := len(by_table) - _MOST_NAMED:
-        said += [f"{count_words(more, 'other table')}"] if more > 0 else []
-    return _and(said)
+        places += [f"{count_words(more, 'other table')}"] if more > 0 else []
+    return _join_with_and(places)
 
 
-def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[VerdictPart, ...]:
+def _describe_other_states(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[VerdictPart, ...]:
     """Describe how many batches are in each of the other states: neither failed, held nor in `counted`."""
     clauses: list[tuple[VerdictPart, ...]] = []
     if running := counts[State.RUNNING]:
@@ -148,34 +150,36 @@ def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[Verd
     return (*parts, VerdictPart(".")) if parts else ()
 
 
-def _fresh_line(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:
+def _freshness_sentence(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:
     names = [name for name in found if found[name].label is not None]
     whole = f"All {number_words(len(found))} tables are" if len(found) > 1 else f"{next(iter(found))} is"
-    ends = {name: flow.tables[name].cadence.next(_label(found[name])) for name in names}
+    ends = {name: flow.tables[name].cadence.next(_newest_label(found[name])) for name in names}
     longest = max(names, key=lambda name: flow.tables[name].cadence.period.minutes)
     newest = max(names, key=ends.__getitem__)
     if len(set(ends.values())) == 1:  # windows of any length that end together
-        return f"{whole} fresh to {short_label(_label(found[longest]), flow.tables[longest].cadence, now)}."
-    return f"{whole} fresh, the newest to {short_label(_label(found[newest]), flow.tables[newest].cadence, now)}."
+        return f"{whole} fresh to {short_label(_newest_label(found[longest]), flow.tables[longest].cadence, now)}."
+    return (
+        f"{whole} fresh, the newest to {short_label(_newest_label(found[newest]), flow.tables[newest].cadence, now)}."
+    )
 
 
-def _label(one: Freshness) -> datetime:
+def _newest_label(one: Freshness) -> datetime:
     assert one.label is not None  # noqa: S101 - only called if there is a label
     return one.label
 
 
-def _number(count: int) -> str:
+def _number_word(count: int) -> str:
     return _WORDS[count].capitalize() if count < len(_WORDS) else number_words(count)
 
 
-def _first(count: int, noun: str) -> str:
-    return f"{_number(count)} {noun}{'' if count == 1 else 's'}"
+def _count(count: int, noun: str) -> str:
+    return f"{_number_word(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def _join_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
-    return _and([*names[:_MOST_NAMED], *([f"{number_words(more)} more"] if more > 0 else [])])
+    return _join_with_and([*names[:_MOST_NAMED], *([f"{number_words(more)} more"] if more > 0 else [])])
 
 
-def _and(said: Sequence[str]) -> str:
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+def _join_with_and(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -12,7 +12,7 @@ _STOPPED = frozenset({Status.BLOCKED, Status.WAITING, Status.STALE})
 
 @dataclass(frozen=True, slots=True)
 class WhyStep:
-    """A batch on the way to the cause, with its status and the reason. `is_root` if it waits for no other batch."""
+    """A batch in the chain, with its status and the reason. `is_root`: it waits for no other batch."""
 
     table: str
     label: datetime
@@ -32,7 +32,7 @@ def find_wait_chain(plan: Plan, table: str, label: datetime) -> tuple[WhyStep, .
     key: tuple[str, datetime] | None = (table, label)
     while key is not None and key not in seen and (batch := planned.get(key)) is not None:
         seen.add(key)
-        following = _next(batch, planned)
+        following = _next_batch(batch, planned)
         is_root = following is None and not batch.causes
         found.append(WhyStep(batch.table, batch.label, batch.status, batch.reason, is_root))
         if following is None and batch.causes:
@@ -44,7 +44,7 @@ def find_wait_chain(plan: Plan, table: str, label: datetime) -> tuple[WhyStep, .
     return tuple(found)
 
 
-def _next(batch: Batch, planned: dict[tuple[str, datetime], Batch]) -> tuple[str, datetime] | None:
+def _next_batch(batch: Batch, planned: dict[tuple[str, datetime], Batch]) -> tuple[str, datetime] | None:
     """Return the next planned batch on the way: one that is read and has the same cause, or else the cause itself."""
     if not batch.causes or batch.status not in _STOPPED:
         return None
@@ -54,12 +54,15 @@ def _next(batch: Batch, planned: dict[tuple[str, datetime], Batch]) -> tuple[str
         between = [
             key
             for key, other in planned.items()
-            if key[0] == read.read.table and read.low <= key[1] < read.high and _root(other) == root and key != root
+            if key[0] == read.read.table
+            and read.low <= key[1] < read.high
+            and _root_cause(other) == root
+            and key != root
         ]
         if between:
             return max(between, key=lambda key: key[1])
     return root if root in planned else None
 
 
-def _root(batch: Batch) -> tuple[str, datetime] | None:
+def _root_cause(batch: Batch) -> tuple[str, datetime] | None:
     return (batch.causes[0].table, batch.causes[0].window.start) if batch.causes else None

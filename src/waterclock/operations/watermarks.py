@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from waterclock.ledger.past import PastSection
 
 MOST = 10
-"""The number of a mark's newest labels from which the pace of the watermark is computed."""
+"""How many newest labels of `<table>_mark` are used to compute the pace of the watermark."""
 _LEAST = 3
-"""The minimum number of labels for a pace: with fewer a single late row would determine it."""
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""The minimum number of labels to compute a pace. With fewer, a single late row could determine it."""
+_EARLIEST_INSTANT = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkPosition:
-    """How far the rows of a table had come with the window that ends at `end`.
+    """How far the rows of a table had advanced after the window that ends at `end`.
 
     `watermark` is None before the first row. `slowest`: the part that is furthest behind, as JSON of its columns, or ""
     without parts. `slowest_at`: the newest time of that part.
@@ -48,24 +48,24 @@ class WatermarkPosition:
         return self.watermark is not None and self.watermark >= instant
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values for scripts, the span in seconds."""
+        """Return the position as a dictionary for JSON, with the delay in seconds."""
         from waterclock.json_models.watching import WatermarkProgress
 
         return WatermarkProgress.model_validate(self).to_json()
 
 
 def reached_words(table: Table, found: WatermarkPosition, per: Sequence[str]) -> str:
-    """Describe how far a table has come: `has come to 2026-11-20 08:00Z by at, device 7 is 3 h behind`."""
+    """Describe the progress of a table's rows: `has reached 2026-11-20 08:00Z: device 7 is 3 h behind`."""
     if found.watermark is None or found.behind is None:
         return "has no row with a time yet"
-    said = json.loads(found.slowest) if found.slowest else {}
-    part = ", ".join(f"{name} {said.get(name, 'NULL')}" for name in per)
+    slowest = json.loads(found.slowest) if found.slowest else {}
+    part = ", ".join(f"{name} {slowest.get(name, 'NULL')}" for name in per)
     slow = f": {part} is {span_words(found.behind)} behind" if part else f", {span_words(found.behind)} behind"
     return f"has reached {instant_words(found.watermark, table.cadence.zone)}{slow}"
 
 
 def parse_watermarks(cadence: Cadence, kept: Sequence[MeasuredBatch]) -> tuple[WatermarkPosition, ...]:
-    """Read the watermarks stored with marks, oldest first. Marks without a measure are left out."""
+    """Parse the watermarks stored with batches of `<table>_mark`, oldest first. Batches without one are left out."""
     found = []
     for each in kept:
         values = read_measured_values(each.measures)
@@ -74,9 +74,9 @@ def parse_watermarks(cadence: Cadence, kept: Sequence[MeasuredBatch]) -> tuple[W
             found.append(
                 WatermarkPosition(
                     cadence.next(each.label),
-                    _instant(values[REACHED]),
+                    _parse_instant(values[REACHED]),
                     (slowest.value or "") if slowest else "",
-                    _instant(values.get(SLOWEST_AT)),
+                    _parse_instant(values.get(SLOWEST_AT)),
                 )
             )
     return tuple(found)
@@ -85,7 +85,7 @@ def parse_watermarks(cadence: Cadence, kept: Sequence[MeasuredBatch]) -> tuple[W
 def read_watermarks(
     flow: Flow, past: PastSection, names: Collection[str], most: int = MOST
 ) -> dict[str, tuple[WatermarkPosition, ...]]:
-    """Return how far tables with a measured WATERMARK had come by newest labels. Cost: one query for each."""
+    """Return the newest watermark positions of tables with a WATERMARK, oldest first. Cost: a query for each."""
     found: Mapping[str, tuple[WatermarkPosition, ...]] = {
         name: parse_watermarks(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
         for name in names
@@ -95,21 +95,21 @@ def read_watermarks(
 
 
 def has_watermark(flow: Flow, name: str) -> bool:
-    """Return whether a table declares a WATERMARK, so that a mark table next to it stores how far it has come."""
+    """Return whether a table declares a WATERMARK. Its companion table `<table>_mark` stores the watermark then."""
     mark = flow.tables.get(mark_of(name))
     return mark is not None and mark.marks is not None
 
 
 def parts_of(flow: Flow, table: Table) -> tuple[str, ...]:
-    """Return the columns that divide a table into parts, as its WATERMARK declares them."""
-    said = flow.tables[mark_of(table.name)].marks if has_watermark(flow, table.name) else None
-    return said.per if said else ()
+    """Return the columns in the PER clause of a table's WATERMARK, which divide it into parts; () without one."""
+    watermark = flow.tables[mark_of(table.name)].marks if has_watermark(flow, table.name) else None
+    return watermark.per if watermark else ()
 
 
 def needed_end(found: Sequence[WatermarkPosition], to: datetime, earliest: datetime) -> datetime | None:
     """Return the end of the window in which the watermark will reach `to`, at its pace so far.
 
-    The pace is the watermark's movement in its newest labels for each second of their windows. With too few labels it
+    The pace is how far the watermark moved in its newest labels per second of their windows. With too few labels, it
     is assumed to move as fast as the windows. The end is never before `earliest`. None if the watermark does not move.
     """
     known = [each for each in found if each.watermark is not None]
@@ -134,11 +134,11 @@ def _measure_progress(first: WatermarkPosition, last: WatermarkPosition) -> time
     return last.watermark - first.watermark
 
 
-def _instant(found: MeasuredValue | None) -> datetime | None:
+def _parse_instant(found: MeasuredValue | None) -> datetime | None:
     """Parse a time as Spark writes it in UTC. A time before the year 1, or an invalid one, becomes the earliest."""
     if found is None or found.value is None:
         return None
     try:
         return datetime.fromisoformat(found.value).replace(tzinfo=UTC)
     except ValueError:
-        return _EARLIEST
+        return _EARLIEST_INSTANT

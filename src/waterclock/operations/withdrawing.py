@@ -16,18 +16,18 @@ _MOST_NAMED = 3
 
 
 def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
-    """Return the requested batches that no runner has started, also those before START. Raises  as `select`."""
+    """Return the requested batches that no runner has started, even before START. Raises the errors of `select`."""
     found, by_table = select_tables(at.flow, [selection], labels)
-    asked = {}
+    requested = {}
     for name in found.tables:
-        meant, cadence = by_table.get(name), at.flow.tables[name].cadence
+        selected, cadence = by_table.get(name), at.flow.tables[name].cadence
         waiting = find_withdrawable_labels(at.snapshot.of(name))
-        asked[name] = frozenset(label for label in waiting if meant is None or meant.contains(label, cadence))
-    return {name: of_table for name, of_table in asked.items() if of_table}
+        requested[name] = frozenset(label for label in waiting if selected is None or selected.contains(label, cadence))
+    return {name: of_table for name, of_table in requested.items() if of_table}
 
 
 def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> WaterclockError:
-    """Build the error for a withdrawal without any request, with the running batches or the existing requests."""
+    """Build the error for a selection without requests to withdraw. It names the requests that exist."""
     found, _ = select_tables(at.flow, [selection], labels)
     everything = {name: find_withdrawable_labels(at.snapshot.of(name)) for name in at.flow.order}
     there = [f"{name}@{label_of(label)}" for name, of_table in everything.items() for label in sorted(of_table)]
@@ -43,7 +43,7 @@ def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> W
 
 
 def find_withdrawable_labels(facts: TableFacts) -> frozenset[datetime]:
-    """Return the labels that were requested to be made, or made again, and that no runner has started."""
+    """Return the labels of a table that were requested and that no runner has started."""
     return _list_requests(facts) - _list_claimed_labels(facts)
 
 

@@ -40,7 +40,7 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
     if not has_table:
         return parse_instant(stripped, zone).replace(second=0, microsecond=0)
     if name not in flow.tables:
-        raise WaterclockError("E511", f"no table {name}", fix=did_you_mean(name, flow.tables))
+        raise WaterclockError("E511", f"there is no table {name}", fix=did_you_mean(name, flow.tables))
     cadence = flow.tables[name].cadence
     labels = parse_labels(label)
     low, high = labels.bounds(cadence)

@@ -19,7 +19,7 @@ def code_of(project: Project, names: Collection[str]) -> tuple[DeclaredRule, ...
     for name in project.flow.order:
         if name in names:
             table = project.flow.tables[name]
-            for view in _views(project.flow, table):
+            for view in _find_views(project.flow, table):
                 found.setdefault(view.name, _read_declared_rule(project, view.name, view.place))
             if table.function is not None:
                 text = table.function.source
@@ -31,12 +31,12 @@ def code_of(project: Project, names: Collection[str]) -> tuple[DeclaredRule, ...
 
 def _read_declared_rule(project: Project, name: str, place: Place) -> DeclaredRule:
     lines = project.sources.get(place.file, "").splitlines(keepends=True)
-    text = "".join(lines[place.line - 1 :])[_indent(lines, place) :]
+    text = "".join(lines[place.line - 1 :])[_statement_indent(lines, place) :]
     end = next((part.end() for part in _PART.finditer(text) if part["end"]), len(text))
     return DeclaredRule(name, str(place), "sql", text[:end])
 
 
-def _indent(lines: list[str], place: Place) -> int:
+def _statement_indent(lines: list[str], place: Place) -> int:
     """Return the indent of the statement in its line, which is 0 if other text precedes it."""
     line = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
     before = line[: place.column - 1]
@@ -44,7 +44,7 @@ def _indent(lines: list[str], place: Place) -> int:
     return len(before[:statement]) + len(before[statement:]) - len(before[statement:].lstrip())
 
 
-def _views(flow: Flow, table: Table) -> Iterator[View]:
+def _find_views(flow: Flow, table: Table) -> Iterator[View]:
     queries = [table.query] if table.query else []
     queries += [argument.query for argument in (table.function.arguments if table.function else ()) if argument.query]
     for query in queries:

@@ -23,7 +23,7 @@ class RowMark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckedRow:
-    """One row as expected, as found, or both; `wrong` are the positions of the columns that differ."""
+    """A row as expected, as found, or both. `wrong`: the indexes of the columns that differ."""
 
     mark: RowMark
     expected: Values | None
@@ -49,7 +49,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs."""
+        """Whether all rows are as expected."""
         return all(line.mark is RowMark.SAME for line in self.lines)
 
     def summary(self) -> str:
@@ -89,18 +89,18 @@ def compare(
     left = list(got)
     lines: list[CheckedRow | None] = []
     for row in expected:
-        at = next((at for at, other in enumerate(left) if not _wrong(row, other)), None)
+        at = next((at for at, other in enumerate(left) if not _differing_columns(row, other)), None)
         lines.append(None if at is None else CheckedRow(RowMark.SAME, row, left.pop(at)))
     places = [list(columns).index(key) for key in keys]
     for index, row in enumerate(expected):
         if lines[index] is not None:
             continue
-        at = _partner(row, left, places)
+        at = _find_similar_row(row, left, places)
         if at is None:
             lines[index] = CheckedRow(RowMark.MISSING, row, None)
         else:
             other = left.pop(at)
-            lines[index] = CheckedRow(RowMark.CHANGED, row, other, _wrong(row, other))
+            lines[index] = CheckedRow(RowMark.CHANGED, row, other, _differing_columns(row, other))
     unexpected = () if may_be_more else (CheckedRow(RowMark.UNEXPECTED, None, row) for row in left)
     return Comparison(tuple(columns), (*filter(None, lines), *unexpected))
 
@@ -118,17 +118,17 @@ def find_duplicate_rows(rows: Sequence[Values], places: Sequence[int]) -> Iterat
         seen.setdefault(key, index)
 
 
-def _wrong(expected: Values, got: Values) -> frozenset[int]:
+def _differing_columns(expected: Values, got: Values) -> frozenset[int]:
     pairs = enumerate(zip(expected, got, strict=True))
     return frozenset(at for at, (one, other) in pairs if not are_equal(one, other))
 
 
-def _partner(row: Values, left: Sequence[Values], places: Sequence[int]) -> int | None:
+def _find_similar_row(row: Values, left: Sequence[Values], places: Sequence[int]) -> int | None:
     """Return the index of the row in `left` with the same key, or without keys of the most similar row, or None.
 
     `places` are the indexes of the key's columns. A similar row has at least half of its cells equal.
     """
-    wrongs = [(len(wrong := _wrong(row, other)), at, wrong) for at, other in enumerate(left)]
+    wrongs = [(len(wrong := _differing_columns(row, other)), at, wrong) for at, other in enumerate(left)]
     if places:
         return next((at for _, at, wrong in sorted(wrongs, key=lambda each: each[:2]) if not wrong & set(places)), None)
     count, at, _ = min(wrongs, key=lambda each: each[:2], default=(len(row), -1, None))

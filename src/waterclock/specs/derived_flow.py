@@ -1,7 +1,7 @@
 """Derives the flow that a scenario runs: the project's own, with the rows of its steps as sources.
 
 A given table becomes a collect whose source is the scenario; everything else is as declared. Two settings of time are
-ignored, since a scenario defines its own time. START of every table is the first window that the scenario needs, and no
+ignored, since a scenario defines its own time: each table starts at the first window that the scenario needs, and no
 table waits for a DELAY.
 """
 
@@ -22,13 +22,13 @@ from waterclock.specs.script import GivenStep, Script, ScriptRun
 from waterclock.specs.typed_rows import TypedScript
 
 CONNECTION = "spec"
-_FARTHEST = 3000  # the maximum number of windows tried before a START
+_MOST_WINDOWS_TRIED = 3000  # the maximum number of earlier windows that are tried as a START
 _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFlow:
-    """The flow of a scenario. `seeding` is the same flow, but tables in `seeds` read given rows instead of running.
+    """The flow that a scenario runs, and the flow that first writes the given rows of its tables.
 
     `seeds` maps each table that has given labels and also runs to the collect of its given rows. `seeding` is the same
     flow, but these tables read the given rows instead of running their queries.
@@ -40,7 +40,7 @@ class ScenarioFlow:
 
 
 def derive(flow: Flow, typed: TypedScript) -> ScenarioFlow:
-    """Derive the flow of a scenario. Raises  E513 for a table that runs at a label which it can never have."""
+    """Derive the flow of a scenario. Raises E513 if a table runs at a label that it can never have."""
     script = typed.script
     seeds = {
         name: f"{name}__given"
@@ -48,17 +48,17 @@ def derive(flow: Flow, typed: TypedScript) -> ScenarioFlow:
         if flow.tables[name].kind is Kind.TRANSFORM
     }
     earliest = script.earliest
-    for _ in range(_FARTHEST):
+    for _ in range(_MOST_WINDOWS_TRIED):
         found = _derive_flow(flow, typed, seeds, earliest)
-        late = _begins_too_late(found.flow, script)
+        late = _find_late_table(found.flow, script)
         if late is None:
             return found
         earliest = late.cadence.previous(late.cadence.floor(earliest))
     raise AssertionError(f"{late} never begins")
 
 
-def _begins_too_late(flow: Flow, script: Script) -> Table | None:
-    """Return a table that would start only after a label at which it must run, or None."""
+def _find_late_table(flow: Flow, script: Script) -> Table | None:
+    """Return a table that would start only after a label at which the scenario runs it, or None."""
     starts = Planner(flow).starts(LedgerSnapshot(), _FAR)
     for action in script.actions:
         if isinstance(action, ScriptRun) and starts[action.table.name] > action.windows[0].start:
@@ -84,8 +84,8 @@ def _derive_flow(flow: Flow, typed: TypedScript, seeds: Mapping[str, str], earli
                 closes=None,
                 rules=(),
                 input_rules=(),
-                columns=_columns(table, typed.schemas[name], is_asked=False, has_keys=True),
-                query=_all_of(hidden.name, table.place),
+                columns=_given_columns(table, typed.schemas[name], is_asked=False, has_keys=True),
+                query=_select_all(hidden.name, table.place),
                 choices=(),
                 function=None,
                 reads=(Read(hidden.name),),
@@ -98,7 +98,7 @@ def _derive_flow(flow: Flow, typed: TypedScript, seeds: Mapping[str, str], earli
             # nothing determines the first window of a table that reads nothing, or only PREVIOUS
             is_bounded = any(read.kind is not ReadKind.PREVIOUS for read in table.reads)
             tables[name] = _remove_delay(table, None if is_bounded else table.cadence.floor(earliest))
-    return ScenarioFlow(_flow(flow, tables, "given"), _flow(flow, tables | seeded, "seeding"), seeds)
+    return ScenarioFlow(_build_flow(flow, tables, "given"), _build_flow(flow, tables | seeded, "seeding"), seeds)
 
 
 def _list_given_labels(script: Script, name: str) -> list[datetime]:
@@ -120,7 +120,7 @@ def _build_given_table(table: Table, name: str, schema: Schema, start: datetime,
         _remove_delay(table, start),
         name=name,
         kind=Kind.COLLECT,
-        columns=_columns(table, schema, is_asked=is_asked, has_keys=table.is_fold),
+        columns=_given_columns(table, schema, is_asked=is_asked, has_keys=table.is_fold),
         rules=table.rules if is_asked else (),
         measures=table.measures if is_asked else (),
         input_rules=(),
@@ -135,11 +135,11 @@ def _build_given_table(table: Table, name: str, schema: Schema, start: datetime,
     )
 
 
-def _columns(table: Table, schema: Schema, *, is_asked: bool, has_keys: bool) -> Columns:
-    said = {column.name.lower(): column for column in table.columns.named}
+def _given_columns(table: Table, schema: Schema, *, is_asked: bool, has_keys: bool) -> Columns:
+    declared = {column.name.lower(): column for column in table.columns.named}
     named = []
     for name, type_name in schema.brought.items():
-        column = said.get(name.lower(), Column(name, table.place))
+        column = declared.get(name.lower(), Column(name, table.place))
         if is_asked:
             named.append(replace(column, type=type_name))
         else:
@@ -148,14 +148,14 @@ def _columns(table: Table, schema: Schema, *, is_asked: bool, has_keys: bool) ->
     return Columns(tuple(named), is_open=False)
 
 
-def _all_of(name: str, place: Place) -> Query:
+def _select_all(name: str, place: Place) -> Query:
     text = f"SELECT * FROM {name}"
     start = len(text) - len(name)
     alias = name.rpartition(".")[2]
     return Query(text, place, (TableReference(start, len(text), alias, len(text), read=Read(name)),))
 
 
-def _flow(flow: Flow, tables: Mapping[str, Table], what: str) -> Flow:
+def _build_flow(flow: Flow, tables: Mapping[str, Table], what: str) -> Flow:
     return replace(
         flow,
         tables={name: replace(table, offline=None) for name, table in tables.items()},

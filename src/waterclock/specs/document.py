@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Place
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """One cell of a table, without surrounding blanks."""
+    """A cell of a table below a step, without surrounding blanks."""
 
     text: str
     place: Place
@@ -26,7 +26,7 @@ class ExampleTable:
 
 @dataclass(frozen=True, slots=True)
 class SpecStep:
-    """One step. `is_background` is true for a step that runs before every scenario of its feature or rule."""
+    """A step of a scenario. `is_background`: whether it runs before every scenario of its feature or rule."""
 
     keyword: str
     text: str
@@ -57,7 +57,7 @@ class Scenario:
 
     @property
     def title(self) -> str:
-        """The name, followed by the example's values if all examples of an outline have the same name."""
+        """The name of the scenario. The examples of an outline with a common name are followed by their values."""
         if not self.example or self.name != self.outline:
             return self.name
         return f"{self.name} ({', '.join(f'{name} {value}' for name, value in self.example)})"
@@ -77,7 +77,7 @@ class SpecRule:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One feature file."""
+    """The content of one feature file: its name, description, tags and rules."""
 
     file: str
     name: str
@@ -87,5 +87,5 @@ class Feature:
 
     @property
     def scenarios(self) -> Iterator[Scenario]:
-        """All scenarios, in the order of the file."""
+        """All scenarios of all rules, in the order of the file."""
         return (scenario for rule in self.rules for scenario in rule.scenarios)

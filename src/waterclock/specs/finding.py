@@ -1,4 +1,4 @@
-"""Finds specifications: a project's files, or given ones, filtered by name and tags."""
+"""Finds the specification files of a project, and filters their scenarios by name and tags."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def find_features(
 
     `name` selects scenarios whose feature, rule or name contains this text, or matches it as a pattern with `*`.
     `tags`, such as `late,not slow`, selects scenarios with one of the tags and none of those after `not`.
-    Raises  E360 where no scenario is selected
+    Raises E360 if no scenario is selected.
     """
-    paths = _paths(root, files)
+    paths = _find_paths(root, files)
     features: list[Feature] = []
     errors: list[WaterclockError] = []
     for path in paths:
@@ -53,13 +53,13 @@ def find_features(
         errors.extend(wrong)
         if feature is not None:
             features.append(feature)
-    meant = [kept for feature in features if (kept := _filter_feature(feature, name, tags)) is not None]
-    if not meant and not errors:
+    selected = [kept for feature in features if (kept := _filter_feature(feature, name, tags)) is not None]
+    if not selected and not errors:
         raise _no_scenario_error(features, name, tags)
-    return SpecFiles(tuple(meant), tuple(errors))
+    return SpecFiles(tuple(selected), tuple(errors))
 
 
-def _paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
+def _find_paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
     if not files:
         found = sorted((root / FOLDER).rglob(f"*{ENDING}"))
         if not found:
@@ -120,12 +120,12 @@ def _has_tags(scenario: Scenario, tags: str | None) -> bool:
 
 def _no_scenario_error(features: Iterable[Feature], name: str | None, tags: str | None) -> WaterclockError:
     scenarios = [scenario for feature in features for scenario in feature.scenarios]
-    asked = " and ".join(filter(None, (f"name {name}" if name else "", f"tags {tags}" if tags else "")))
+    filters = " and ".join(filter(None, (f"name {name}" if name else "", f"tags {tags}" if tags else "")))
     all_tags = sorted({tag.lstrip("@") for scenario in scenarios for tag in scenario.tags})
     near = did_you_mean(name, [scenario.title for scenario in scenarios]) if name else None
     return WaterclockError(
         "E360",
-        f"no scenario has {asked}",
+        f"no scenario has {filters}",
         why=f"there are {len(scenarios)} scenarios" + (f", with the tags {', '.join(all_tags)}" if all_tags else ""),
         fix=near or "leave the choice out to run all",
     )

@@ -1,4 +1,4 @@
-"""Finds columns of collects with open column lists that are not declared, but named in queries."""
+"""Finds undeclared columns of collects with open column lists, by the names in the queries that read them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def named_columns(flow: Flow) -> dict[str, tuple[str, ...]]:
     """
     found: dict[str, dict[str, str]] = {}
     for table in flow.tables.values():
-        for query in _queries(table):
-            for name, column in _iterate_named_columns(flow, query):
+        for query in _list_queries(table):
+            for name, column in _find_in_query(flow, query):
                 declared = {each.name.lower() for each in flow.tables[name].columns.named}
                 if column.lower() not in declared | {TIMELABEL}:
                     found.setdefault(name, {}).setdefault(column.lower(), column)
     return {name: tuple(columns.values()) for name, columns in found.items()}
 
 
-def _queries(table: Table) -> Iterator[Query]:
+def _list_queries(table: Table) -> Iterator[Query]:
     if table.query is not None:
         yield from table.query.branches or (table.query,)
     for argument in table.function.arguments if table.function else ():
@@ -43,10 +43,10 @@ def _queries(table: Table) -> Iterator[Query]:
             yield argument.query
 
 
-def _iterate_named_columns(flow: Flow, query: Query) -> Iterator[tuple[str, str]]:
+def _find_in_query(flow: Flow, query: Query) -> Iterator[tuple[str, str]]:
     reads: dict[Read | Flat, str] = {}
     text = splice(query, lambda read: reads.setdefault(read, f"wc_{len(reads)}")).text
-    sight = _Sight(flow, {name: read.table for read, name in reads.items() if isinstance(read, Read)})
+    sight = _ColumnResolver(flow, {name: read.table for read, name in reads.items() if isinstance(read, Read)})
     try:
         for scope in traverse_scope(parse_query_text(text)):
             yield from sight.of(scope)
@@ -55,7 +55,7 @@ def _iterate_named_columns(flow: Flow, query: Query) -> Iterator[tuple[str, str]
 
 
 @dataclass(slots=True)
-class _Sight:
+class _ColumnResolver:
     """Resolves the column names of one query. `tables` maps the names in its FROM to tables of the flow."""
 
     flow: Flow
@@ -64,7 +64,7 @@ class _Sight:
 
     def of(self, scope: Scope) -> Iterator[tuple[str, str]]:
         """Yield the columns of open collects that one SELECT names, each as a pair of collect and column."""
-        aliases = _aliases(scope.expression)
+        aliases = _list_aliases(scope.expression)
         for column in scope.columns:
             if column.table:
                 yield from self._resolve_column([scope.sources.get(column.table)], column.name)
@@ -79,17 +79,17 @@ class _Sight:
         """Yield the open collect that a column belongs to, and the column; nothing if that is uncertain."""
         open_ones: set[str] = set()
         for source in sources:
-            found = self._origin(source, column)
+            found = self._find_open_collects(source, column)
             if found is None:
                 return  # the source has the column, so it belongs to no open collect
             open_ones |= found
         if len(open_ones) == 1:
             yield open_ones.pop(), column
 
-    def _origin(self, source: Any, column: str) -> set[str] | None:
+    def _find_open_collects(self, source: Any, column: str) -> set[str] | None:
         """Return the open collects that a source's column may belong to, or None if the source certainly has it."""
         if isinstance(source, exp.Table):
-            return self._list_table_columns(self.tables.get(source.name), column)
+            return self._open_collects_of_table(self.tables.get(source.name), column)
         if not isinstance(source, Scope) or id(source) in self._busy:
             return set()
         select = source.expression
@@ -99,12 +99,12 @@ class _Sight:
             return set()
         self._busy.add(id(source))
         try:
-            found = [self._origin(inner, column) for inner in source.sources.values()]
+            found = [self._find_open_collects(inner, column) for inner in source.sources.values()]
         finally:
             self._busy.discard(id(source))
         return None if None in found else set().union(*(each for each in found if each))
 
-    def _list_table_columns(self, name: str | None, column: str) -> set[str] | None:
+    def _open_collects_of_table(self, name: str | None, column: str) -> set[str] | None:
         if name is None:
             return None  # a FLAT read, which may have the column
         table = self.flow.tables[name]
@@ -123,5 +123,5 @@ def _is_in_alias_of_its_name(column: exp.Column) -> bool:
     return alias is not None and alias.alias.lower() == column.name.lower()
 
 
-def _aliases(query: Any) -> set[str]:
+def _list_aliases(query: Any) -> set[str]:
     return {each.alias.lower() for each in query.selects if isinstance(each, exp.Alias)}

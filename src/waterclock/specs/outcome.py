@@ -49,7 +49,7 @@ class StepOutcome:
         if self.verdict is ScenarioVerdict.FAILED:
             found["said"] = self.comparison.summary() if self.comparison is not None else self.said
             found["error"] = None if self.error is None else self.error.to_dict()
-            found["rows"] = None if self.comparison is None else _rows(self.comparison)
+            found["rows"] = None if self.comparison is None else _comparison_rows(self.comparison)
         return found
 
 
@@ -64,13 +64,13 @@ class ScenarioOutcome:
 
     @property
     def verdict(self) -> ScenarioVerdict:
-        """Failed if a step failed."""
+        """FAILED if a step failed, otherwise PASSED."""
         is_failed = any(step.verdict is ScenarioVerdict.FAILED for step in self.steps)
         return ScenarioVerdict.FAILED if is_failed else ScenarioVerdict.PASSED
 
     @property
     def failed(self) -> StepOutcome | None:
-        """The first step that failed."""
+        """The first step that failed, or None."""
         return next((step for step in self.steps if step.verdict is ScenarioVerdict.FAILED), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class ScenarioOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRule:
-    """The source text of a declaration in the project."""
+    """The source text that declares a table or view of the project, with its place and language."""
 
     table: str
     place: str
@@ -129,8 +129,8 @@ class SpecOutcome:
     def outcomes_by_feature(self) -> Iterator[tuple[Feature, tuple[ScenarioOutcome, ...]]]:
         """Yield each feature with the results of its scenarios; features without any are left out."""
         for feature in self.features:
-            meant = set(map(id, feature.scenarios))
-            found = tuple(each for each in self.scenarios if id(each.scenario) in meant)
+            ids = set(map(id, feature.scenarios))
+            found = tuple(each for each in self.scenarios if id(each.scenario) in ids)
             if found:
                 yield feature, found
 
@@ -167,7 +167,7 @@ class SpecOutcome:
         return "\n".join(lines)
 
 
-def _rows(comparison: Comparison) -> list[dict[str, Any]]:
+def _comparison_rows(comparison: Comparison) -> list[dict[str, Any]]:
     return [
         {
             "mark": str(line.mark),

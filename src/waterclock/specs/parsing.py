@@ -1,6 +1,6 @@
-"""Parses a Gherkin file by Cucumber's own parser. Its compiler expands outlines and puts backgrounds first.
+"""Parses a Gherkin file with Cucumber's parser, whose compiler expands outlines and puts background steps first.
 
-Places in an expanded scenario are those of its outline.
+The places in an expanded scenario are those of its outline.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[Waterclock
         return None, (unreadable(error, text, file),)
     if not document.get("feature"):
         return None, (empty(file, "there is no Feature in this file"),)
-    written = _Written.of(document["feature"], file)
+    parsed = _ParsedFeature.of(document["feature"], file)
     document["uri"] = file
-    feature = written.feature(Compiler().compile(document))
-    if not written.scenarios:
+    feature = parsed.build_feature(Compiler().compile(document))
+    if not parsed.scenarios:
         return None, (empty(file, "there is no Scenario in this file"),)
-    return feature, tuple(written.unwritten(feature))
+    return feature, tuple(parsed.find_errors(feature))
 
 
 @dataclass(slots=True)
-class _Written:
+class _ParsedFeature:
     """A parsed feature. It maps the ids in compiled scenarios to the nodes of the file, with keywords and places."""
 
     node: Mapping[str, Any]
@@ -49,19 +49,19 @@ class _Written:
     rules: list[Mapping[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, node: Mapping[str, Any], file: str) -> _Written:
-        written = cls(node, file)
-        written.rules.append({"name": "", "description": ""})
+    def of(cls, node: Mapping[str, Any], file: str) -> _ParsedFeature:
+        parsed = cls(node, file)
+        parsed.rules.append({"name": "", "description": ""})
         for child in node["children"]:
             if "rule" in child:
-                written.rules.append(child["rule"])
+                parsed.rules.append(child["rule"])
                 for inner in child["rule"]["children"]:
-                    written._take(inner, len(written.rules) - 1)
+                    parsed._register(inner, len(parsed.rules) - 1)
             else:
-                written._take(child, 0)
-        return written
+                parsed._register(child, 0)
+        return parsed
 
-    def _take(self, child: Mapping[str, Any], rule: int) -> None:
+    def _register(self, child: Mapping[str, Any], rule: int) -> None:
         is_background = "background" in child
         node = child["background"] if is_background else child["scenario"]
         for step in node["steps"]:
@@ -73,23 +73,23 @@ class _Written:
             for row in examples["tableBody"]:
                 self.examples[row["id"]] = (examples["tableHeader"], row)
 
-    def feature(self, pickles: Any) -> Feature:
+    def build_feature(self, pickles: Any) -> Feature:
         by_rule: list[list[Scenario]] = [[] for _ in self.rules]
         for pickle in pickles:
             if pickle["steps"]:
-                rule, scenario = self._scenario(pickle)
+                rule, scenario = self._build_scenario(pickle)
                 by_rule[rule].append(scenario)
         rules = tuple(
-            SpecRule(node["name"], _plain(node["description"]), tuple(scenarios))
+            SpecRule(node["name"], _strip_indent(node["description"]), tuple(scenarios))
             for node, scenarios in zip(self.rules, by_rule, strict=True)
             if scenarios
         )
         node = self.node
         tags = tuple(tag["name"] for tag in node["tags"])
-        return Feature(self.file, node["name"], _plain(node["description"]), tags, rules)
+        return Feature(self.file, node["name"], _strip_indent(node["description"]), tags, rules)
 
-    def unwritten(self, feature: Feature) -> Iterator[WaterclockError]:
-        """Yield an error for each scenario without steps or examples, and for a step with a mistyped keyword."""
+    def find_errors(self, feature: Feature) -> Iterator[WaterclockError]:
+        """Yield an error for each scenario without steps or without examples, and for each mistyped step keyword."""
         from gherkin.dialect import Dialect
 
         dialect = Dialect.for_name(self.node["language"])
@@ -113,12 +113,12 @@ class _Written:
         return WaterclockError(
             "E350",
             f"this scenario has {what}",
-            where=str(self._place(node["location"])),
+            where=str(self._to_place(node["location"])),
             why=f"it is {node['name']!r}; text above the first step is a description and is not run",
             fix=fix,
         )
 
-    def _scenario(self, pickle: Mapping[str, Any]) -> tuple[int, Scenario]:
+    def _build_scenario(self, pickle: Mapping[str, Any]) -> tuple[int, Scenario]:
         rule, node = self.scenarios[pickle["astNodeIds"][0]]
         example: tuple[tuple[str, str], ...] = ()
         for row_id in pickle["astNodeIds"][1:]:
@@ -129,46 +129,46 @@ class _Written:
             feature=self.node["name"],
             rule=self.rules[rule]["name"],
             name=pickle["name"],
-            place=self._place(pickle["location"]),
+            place=self._to_place(pickle["location"]),
             tags=tuple(tag["name"] for tag in pickle["tags"]),
-            steps=tuple(self._step(step) for step in pickle["steps"]),
-            description=_plain(node["description"]),
+            steps=tuple(self._build_step(step) for step in pickle["steps"]),
+            description=_strip_indent(node["description"]),
             outline=node["name"],
             example=example,
-            template=tuple(map(self._template, node["steps"])) if example else (),
+            template=tuple(map(self._template_step, node["steps"])) if example else (),
         )
 
-    def _step(self, step: Mapping[str, Any]) -> SpecStep:
+    def _build_step(self, step: Mapping[str, Any]) -> SpecStep:
         node, is_background = self.steps[step["astNodeIds"][0]]
         argument = step.get("argument") or {}
-        grid = self._grid(node, argument["dataTable"]) if "dataTable" in argument else None
+        grid = self._build_table(node, argument["dataTable"]) if "dataTable" in argument else None
         return SpecStep(
             node["keyword"].strip(),
             step["text"],
-            self._place(node["location"]),
+            self._to_place(node["location"]),
             grid,
             "docString" in argument,
             is_background,
         )
 
-    def _template(self, node: Mapping[str, Any]) -> SpecStep:
-        grid = self._grid(node, node["dataTable"]) if "dataTable" in node else None
-        return SpecStep(node["keyword"].strip(), node["text"], self._place(node["location"]), grid)
+    def _template_step(self, node: Mapping[str, Any]) -> SpecStep:
+        grid = self._build_table(node, node["dataTable"]) if "dataTable" in node else None
+        return SpecStep(node["keyword"].strip(), node["text"], self._to_place(node["location"]), grid)
 
-    def _grid(self, node: Mapping[str, Any], table: Mapping[str, Any]) -> ExampleTable:
+    def _build_table(self, node: Mapping[str, Any], table: Mapping[str, Any]) -> ExampleTable:
         lines = [
             tuple(
-                TableCell(cell["value"], self._place(written["location"]))
+                TableCell(cell["value"], self._to_place(written["location"]))
                 for cell, written in zip(row["cells"], origin["cells"], strict=True)
             )
             for row, origin in zip(table["rows"], node["dataTable"]["rows"], strict=True)
         ]
         return ExampleTable(lines[0], tuple(lines[1:]))
 
-    def _place(self, location: Mapping[str, Any]) -> Place:
+    def _to_place(self, location: Mapping[str, Any]) -> Place:
         return Place(self.file, location["line"], location.get("column") or 1)
 
 
-def _plain(description: str) -> str:
+def _strip_indent(description: str) -> str:
     """Return a description without the indent of its lines."""
     return "\n".join(line.strip() for line in description.strip().splitlines())

@@ -23,9 +23,9 @@ _CODE = re.compile(r"E\d{3}")
 
 
 def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[WaterclockError, ...]]:
-    """Resolve the steps of a scenario. Return the script if there are no errors, else None and all errors.
+    """Resolve the steps of a scenario. Return the script and no errors, or None and all errors.
 
-    Errors: E351, E352 as `parse_step`; E511 and E706 for a name that is no table to give or run; E512 to E514 for
+    Errors: E351, E352 as `parse_step`; E511 and E706 for a name that is not a table of the flow; E512 to E514 for
     labels; E356 and E357 for steps that cannot run in their order
     """
     reader = _StepReader(scenario, flow)
@@ -64,13 +64,13 @@ class _StepReader:
         for step in self.scenario.steps:
             try:
                 meaning = parse_step(step)
-                _check_rule(meaning, self._table(meaning))
+                _check_rule(meaning, self._resolve_table(meaning))
             except WaterclockError as error:
                 self.errors.append(error)
             else:
                 self.meanings.append(meaning)
 
-    def _table(self, meaning: StepMeaning) -> Table:
+    def _resolve_table(self, meaning: StepMeaning) -> Table:
         name, where = meaning.table, str(meaning.step.place)
         tables = self.flow.tables
         if name in self.flow.views:
@@ -83,7 +83,7 @@ class _StepReader:
             )
         if name not in tables:
             known = [each for each, table in tables.items() if table.kind is not Kind.PUBLISH]
-            raise WaterclockError("E511", f"no table {name}", where=where, fix=did_you_mean(name, known))
+            raise WaterclockError("E511", f"there is no table {name}", where=where, fix=did_you_mean(name, known))
         if tables[name].kind is Kind.PUBLISH:
             raise WaterclockError(
                 "E706",
@@ -95,7 +95,7 @@ class _StepReader:
         return tables[name]
 
     def check_order(self) -> None:
-        """Collect errors for steps that cannot run in this order."""
+        """Check the order of the steps, and collect an error for each step that cannot run where it is."""
         given: set[tuple[str, datetime]] = set()
         ran: set[str] = set()
         for action in self.actions:
@@ -106,14 +106,14 @@ class _StepReader:
                 self._check_run(action, {name for name, _ in given})
                 ran |= upstream(self.flow, action.table.name, self.given_tables)
             elif action.table.name not in ran | {name for name, _ in given}:
-                self._refuse(
+                self._add_error(
                     action.meaning.step, f"{action.table.name} has not run", f"write: When {action.table.name} runs"
                 )
         does = {meaning.does for meaning in self.meanings}
         if not any(isinstance(action, ScriptRun) for action in self.actions):
-            self._refuse(self.scenario, "nothing runs in this scenario", "write: When TABLE runs at LABEL")
+            self._add_error(self.scenario, "nothing runs in this scenario", "write: When TABLE runs at LABEL")
         if does <= GIVEN | {StepAction.RUNS}:
-            self._refuse(self.scenario, "nothing is expected in this scenario", "write: Then TABLE is")
+            self._add_error(self.scenario, "nothing is expected in this scenario", "write: Then TABLE is")
 
     def _check_given(self, action: GivenStep, given: set[tuple[str, datetime]], ran: set[str]) -> None:
         name, does = action.table.name, action.meaning.does
@@ -121,9 +121,9 @@ class _StepReader:
             twice = [label for label in action.labels if (name, label) in given]
             if twice:
                 fix = f"to add rows, write: the table {name} also gets; to replace them: the table {name} is now"
-                self._refuse(action.meaning.step, f"{name}@{label_of(twice[0])} is given twice", fix)
+                self._add_error(action.meaning.step, f"{name}@{label_of(twice[0])} is given twice", fix)
         if action.table.kind is Kind.TRANSFORM and name in {run.table.name for run in self.runs} and name in ran:
-            self._refuse(
+            self._add_error(
                 action.meaning.step,
                 f"{name} has run, so its rows cannot be given any more",
                 f"give the inputs of {name}; give its earlier rows above its first run",
@@ -134,23 +134,23 @@ class _StepReader:
             table = self.flow.tables[name]
             is_source = table.kind is Kind.COLLECT or (name in self.given_tables and name != action.table.name)
             if is_source and name not in given:
-                said = f"{action.table.name} reads {name}" if name != action.table.name else f"{name} is collected"
+                reason = f"{action.table.name} reads {name}" if name != action.table.name else f"{name} is collected"
                 self.errors.append(
                     WaterclockError(
                         "E357",
                         f"{name} is not given before {action.table.name} runs",
                         where=str(action.meaning.step.place),
-                        why=f"{said}, directly or through others, and a specification reads no source",
+                        why=f"{reason}, directly or through others, and a specification reads no source",
                         fix=f"write before it: Given the table {name} is empty, or its rows",
                     )
                 )
 
-    def _refuse(self, at: SpecStep | Scenario, what: str, fix: str) -> None:
+    def _add_error(self, at: SpecStep | Scenario, what: str, fix: str) -> None:
         self.errors.append(WaterclockError("E356", what, where=str(at.place), fix=fix))
 
 
 def _check_rule(meaning: StepMeaning, table: Table) -> None:
-    """Raise an error for a rule name with which a table can neither fail nor warn."""
+    """Raise E363 if a step expects a failure or a warning of a rule that the table cannot cause."""
     if meaning.does not in {StepAction.FAILS, StepAction.WARNS} or _CODE.fullmatch(meaning.what):
         return
     known = list(_list_warnings(table) if meaning.does is StepAction.WARNS else _list_failures(table))
@@ -167,13 +167,13 @@ def _check_rule(meaning: StepMeaning, table: Table) -> None:
 
 def _list_failures(table: Table) -> Iterator[str]:
     """Yield the names of the rules, types and columns that may fail or hold a batch of a table, and KEY."""
-    yield from (name for name, ladder in _list_ladders(table) if _can_fail(ladder))
+    yield from (name for name, ladder in _list_rule_actions(table) if _can_fail(ladder))
     yield from ("KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null))
 
 
 def _list_warnings(table: Table) -> Iterator[str]:
     """Yield the names of the rules, types and columns, and KEY, that may cause a warning in a successful batch."""
-    yield from (name for name, ladder in _list_ladders(table) if _can_warn(ladder))
+    yield from (name for name, ladder in _list_rule_actions(table) if _can_warn(ladder))
     of_key = _can_warn(key_ladder(table))
     yield from ("KEY",) if of_key else ()
     for column in table.columns.named:
@@ -181,7 +181,7 @@ def _list_warnings(table: Table) -> Iterator[str]:
             yield column.name
 
 
-def _list_ladders(table: Table) -> Iterator[tuple[str, RuleActions]]:
+def _list_rule_actions(table: Table) -> Iterator[tuple[str, RuleActions]]:
     """Yield the name and the actions of each rule, also of those without an expression, and of each type."""
     for rule in (*every_rule(table), *rules_without_expression(table)):
         yield rule.name, rule.rungs
@@ -194,6 +194,6 @@ def _can_warn(ladder: RuleActions) -> bool:
 
 
 def _can_fail(ladder: RuleActions) -> bool:
-    """Return whether a rule may fail or hold a batch: beyond the last limit, it fails."""
+    """Return whether a rule may fail or hold a batch. If its last action has a limit, more broken rows fail it."""
     stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in ladder)
     return stops or ladder[-1].most is not None

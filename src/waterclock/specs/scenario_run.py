@@ -1,4 +1,4 @@
-"""Runs a scenario: its steps in order, on a ledger and tables of its own, by the project's own engine."""
+"""Runs the steps of a scenario in order, with the project's engine, on a ledger and tables of its own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NO_ROWS = StepRows((), {}, ())
 def open_scenario(
     project: Project, typed: TypedScript, sessions: Sessions, folder: Path, empty: Path
 ) -> Iterator[ScenarioRunner]:
-    """Open a bench for one scenario below `folder`, without the project's storage, on a copy of the `empty` ledger."""
+    """Open a runner for a scenario, with its storage below `folder` and its ledger copied from the file `empty`."""
     derived = derive(project.flow, typed)
     folder.mkdir(parents=True)
     shutil.copy(empty, folder / LEDGER)
@@ -60,15 +60,15 @@ def open_scenario(
         publish=False,
         flow=derived.flow,
     )
-    given, heard = build_source(derived.flow.tables), _Heard()
-    with open_workplace(own, settings=RunSettings(attempts=1, who=WHO), listener=heard, sessions=sessions) as work:
+    given, results = build_source(derived.flow.tables), _BatchResults()
+    with open_workplace(own, settings=RunSettings(attempts=1, who=WHO), listener=results, sessions=sessions) as work:
         work.connections = SpecConnections(folder, given, Secrets.of(project.secrets))
-        yield ScenarioRunner(work, derived, typed, given, heard)
+        yield ScenarioRunner(work, derived, typed, given, results)
 
 
 @dataclass(slots=True)
-class _Heard(Listener):
-    """The newest result that the engine reported for each finished batch."""
+class _BatchResults(Listener):
+    """Stores the newest failure or warnings that the engine reported for each finished batch."""
 
     failures: dict[tuple[str, datetime], WaterclockError] = field(default_factory=dict)
     warnings: dict[tuple[str, datetime], tuple[str, ...]] = field(default_factory=dict)
@@ -92,11 +92,11 @@ class ScenarioRunner:
     derived: ScenarioFlow
     typed: TypedScript
     given: GivenRows
-    heard: _Heard
-    _asked: dict[str, set[datetime]] = field(default_factory=dict)
+    heard: _BatchResults
+    _run_labels: dict[str, set[datetime]] = field(default_factory=dict)
 
     def step(self, at: int) -> StepOutcome:
-        """Run one step, and return any error as its outcome."""
+        """Run the step at an index of the script, and return its outcome. An error is a failed outcome."""
         action = self.typed.script.actions[at]
         step = action.meaning.step
         try:
@@ -104,7 +104,7 @@ class ScenarioRunner:
                 name = self.derived.seeds.get(action.table.name, action.table.name)
                 self.given.give(name, action, self.typed.rows.get(at))
                 return StepOutcome(step, ScenarioVerdict.PASSED)
-            found = self._run(at, action) if isinstance(action, ScriptRun) else self._expect(at, action)
+            found = self._run(at, action) if isinstance(action, ScriptRun) else self._check_expectation(at, action)
         except Exception as raised:  # noqa: BLE001 - a defect in one scenario is reported there
             return StepOutcome(step, ScenarioVerdict.FAILED, error=to_error(raised, where=str(step.place)))
         if isinstance(found, Comparison):
@@ -116,28 +116,28 @@ class ScenarioRunner:
     # Running tables
 
     def _run(self, at: int, action: ScriptRun) -> WaterclockError | str:
-        """Update the table to the end of each window. Return an unexpected failure, or an empty text."""
+        """Run a table to the end of each window. Return an unexpected failure, why it did not run, or an empty text."""
         name = action.table.name
         made = upstream(self.derived.flow, name, frozenset())
         for window in action.windows:
-            self._seed(made, window)
-            asked = self._asked.setdefault(name, set())
-            asked.add(window.start)
-            bounds = Labels.from_range(min(asked), window.start)
+            self._write_given_rows(made, window)
+            run_labels = self._run_labels.setdefault(name, set())
+            run_labels.add(window.start)
+            bounds = Labels.from_range(min(run_labels), window.start)
             if self.derived.flow.tables[name].is_in_label_order:
                 bounds = Labels(None, bounds.high)
-            outcome = self._carry_out(
+            outcome = self._run_tables(
                 self.derived.flow, made, window.end, {name: bounds}, {name: frozenset({window.start})}
             )
             failed = self._find_unexpected_error(at, outcome)
             if failed is not None:
                 return failed
             if not self._is_done(name, window) and not outcome.failed:
-                return self._why_not(name, window, outcome)
+                return self._explain_missing_batch(name, window, outcome)
         return ""
 
-    def _seed(self, made: frozenset[str], window: Window) -> None:
-        """Write the given labels of tables that the scenario also runs, before these tables run."""
+    def _write_given_rows(self, made: frozenset[str], window: Window) -> None:
+        """Write the given rows of tables that the scenario also runs, before these tables run."""
         for name, hidden in self.derived.seeds.items():
             labels = sorted(self.given.rows.get(hidden, ()))
             todo = [label for label in labels if (hidden, label) not in self.given.read]
@@ -145,14 +145,14 @@ class ScenarioRunner:
                 continue
             end = self.derived.flow.tables[name].cadence.next(labels[-1])
             bounds = {name: Labels.from_range(labels[0], labels[-1])}
-            outcome = self._carry_out(
+            outcome = self._run_tables(
                 self.derived.seeding, frozenset({name, hidden}), min(end, window.end), bounds, {name: frozenset(labels)}
             )
             for report in outcome.failed:
                 if report.error is not None:
                     raise report.error
 
-    def _carry_out(
+    def _run_tables(
         self,
         flow: Flow,
         only: frozenset[str],
@@ -193,7 +193,7 @@ class ScenarioRunner:
     def _is_done(self, name: str, window: Window) -> bool:
         return bool(self.work.ledger.reads.slices(name, window.start, window.end))
 
-    def _why_not(self, name: str, window: Window, outcome: RunOutcome) -> str:
+    def _explain_missing_batch(self, name: str, window: Window, outcome: RunOutcome) -> str:
         batches = outcome.plan.batches if outcome.plan else ()
         for batch in batches:
             if batch.table == name and batch.label == window.start:
@@ -202,14 +202,16 @@ class ScenarioRunner:
 
     # Checking expectations
 
-    def _expect(self, at: int, action: ExpectedStep) -> Comparison | WaterclockError | str:
+    def _check_expectation(self, at: int, action: ExpectedStep) -> Comparison | WaterclockError | str:
         does = action.meaning.does
         if does is StepAction.FAILS:
-            return self._fails(action)
+            return self._check_failure(action)
         if does is StepAction.WARNS:
-            return self._warns(action)
+            return self._check_warning(action)
         name = action.table.name
-        failed = [error for (of, label), error in self.heard.failures.items() if of == name and _is_in(action, label)]
+        failed = [
+            error for (of, label), error in self.heard.failures.items() if of == name and _covers_label(action, label)
+        ]
         if failed:
             return failed[0]
         low = action.low or self.derived.flow.tables[name].cadence.previous(action.high)
@@ -223,20 +225,22 @@ class ScenarioRunner:
         keys = keys_of(action, rows.columns)
         return compare(rows.columns, rows.rows, got, keys=keys, may_be_more=does is StepAction.CONTAINS)
 
-    def _fails(self, action: ExpectedStep) -> WaterclockError | str:
+    def _check_failure(self, action: ExpectedStep) -> WaterclockError | str:
         name, what = action.table.name, action.meaning.what
-        found = [error for (of, label), error in self.heard.failures.items() if of == name and _is_in(action, label)]
+        found = [
+            error for (of, label), error in self.heard.failures.items() if of == name and _covers_label(action, label)
+        ]
         if not found:
             return f"{name} did not fail"
         return "" if any(is_failure_of(error, what) for error in found) else found[0]
 
-    def _warns(self, action: ExpectedStep) -> str:
+    def _check_warning(self, action: ExpectedStep) -> str:
         name, what = action.table.name, action.meaning.what
         found = [
             warning
             for (of, label), warnings in self.heard.warnings.items()
             for warning in warnings
-            if of == name and _is_in(action, label)
+            if of == name and _covers_label(action, label)
         ]
         if any(is_warning_of(warning, what) for warning in found):
             return ""
@@ -267,23 +271,23 @@ class ScenarioRunner:
 def is_failure_of(error: WaterclockError, what: str) -> bool:
     """Return whether `what` is the code of an error, or the rule, column or KEY that failed.
 
-    The error lists broken rules by their names, each with its expression, which may contain other names.
+    An error about rules lists their names, each with an expression. A name inside an expression does not count.
     """
     is_of_rules = error.code in {HELD_BACK, "E740"}
-    pattern = rf"(?:: |; |^){_finding_of(what)}" if is_of_rules else rf"(?<!\w){re.escape(what)}(?!\w)"
+    pattern = rf"(?:: |; |^){_message_pattern(what)}" if is_of_rules else rf"(?<!\w){re.escape(what)}(?!\w)"
     texts = (error.what, error.why or "")
     return error.code == what or any(re.search(pattern, text, re.IGNORECASE) for text in texts)
 
 
 def is_warning_of(warning: str, what: str) -> bool:
     """Return whether a warning is about the rule, type, column or KEY `what`."""
-    return re.match(_finding_of(what), warning, re.IGNORECASE) is not None
+    return re.match(_message_pattern(what), warning, re.IGNORECASE) is not None
 
 
-def _finding_of(what: str) -> str:
+def _message_pattern(what: str) -> str:
     """Return a pattern for the beginning of a message about the rule, column or KEY `what`."""
     return rf"{re.escape(what)}(?:: | \(| is null in )"
 
 
-def _is_in(action: ExpectedStep, label: datetime) -> bool:
+def _covers_label(action: ExpectedStep, label: datetime) -> bool:
     return label < action.high and (action.low is None or label >= action.low)

@@ -1,7 +1,7 @@
 """Finds the columns and types of each table: as declared, or as Spark infers them from the queries. No job runs.
 
-A source's column without a declared type is STRING, as in a file. So are undeclared columns that a query names of a
-source with an open list. A step may set another type after the name, as `seats:INT`.
+A source's column without a declared type is STRING, as in a file. So is an undeclared column that a query reads from a
+source with an open column list. A step may set another type after the name, as in `seats:INT`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 Types = Mapping[str, str]
 Extras = Mapping[str, Types]
 _ANY_TIME = datetime(2000, 1, 3, tzinfo=UTC)
-_UNSAID = "string"
+_DEFAULT_TYPE = "string"
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Columns with their types in Spark's notation, without `timelabel`. `is_whole` is true if there are no others.
+    """The columns of a table with Spark's types, without `timelabel`. `is_whole`: whether it has no other columns.
 
-    `brought` are the columns of the rows that a batch writes: a TEMPORAL table contains versions computed from them.
+    `brought`: the columns of the rows that a batch writes. A TEMPORAL table has versions computed from these.
     """
 
     types: Types
@@ -76,12 +76,12 @@ class SpecSchemas:
     def _build_collected_schema(self, table: Table, extras: Extras) -> Schema:
         if self._named is None:
             self._named = named_columns(self.work.flow)
-        said = {column.name: column.type or _UNSAID for column in table.columns.named}
-        said |= dict.fromkeys(self._named.get(table.name, ()), _UNSAID)
-        spelled = {name.lower(): name for name in said}
+        types = {column.name: column.type or _DEFAULT_TYPE for column in table.columns.named}
+        types |= dict.fromkeys(self._named.get(table.name, ()), _DEFAULT_TYPE)
+        spelled = {name.lower(): name for name in types}
         for name, type_name in extras.get(table.name, {}).items():
-            said[spelled.get(name.lower(), name)] = type_name
-        return self._build_schema(table, self._spark_types(said), is_whole=not table.columns.is_open)
+            types[spelled.get(name.lower(), name)] = type_name
+        return self._build_schema(table, self._spark_types(types), is_whole=not table.columns.is_open)
 
     def _build_made_schema(self, table: Table, extras: Extras) -> Schema:
         from pyspark.errors import PySparkException
@@ -95,34 +95,34 @@ class SpecSchemas:
             shaped = conform(rows, table.columns, None, table=table.name, may_rename=False)
         except (WaterclockError, PySparkException):
             # the run reports the query's error; until then only the declared columns are known
-            said = {column.name: column.type or _UNSAID for column in table.columns.named}
-            return self._build_schema(table, self._spark_types(said), is_whole=not table.columns.is_open)
-        return self._build_schema(table, _types_of(shaped.schema), is_whole=True)
+            types = {column.name: column.type or _DEFAULT_TYPE for column in table.columns.named}
+            return self._build_schema(table, self._spark_types(types), is_whole=not table.columns.is_open)
+        return self._build_schema(table, _column_types(shaped.schema), is_whole=True)
 
     def _build_schema(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
         """Return the schema of a table whose batches write rows with these columns."""
         from waterclock.storage.folds.table_columns import state_schema
 
-        held = state_schema(self._frame(brought).schema, table)
-        return Schema(_types_of(held), is_whole, brought)
+        held = state_schema(self._empty_frame(brought).schema, table)
+        return Schema(_column_types(held), is_whole, brought)
 
     def _build_empty_frame(self, name: str, reader: Table, extras: Extras) -> DataFrame:
-        """Return an empty frame with the columns of a table; a table that reads itself must declare its own."""
+        """Return an empty frame with the columns of a table. If it reads itself, only declared columns are known."""
         if name == reader.name:
-            said = {column.name: column.type or _UNSAID for column in reader.columns.named}
-            types = self._build_schema(reader, self._spark_types(said), is_whole=False).types
+            declared = {column.name: column.type or _DEFAULT_TYPE for column in reader.columns.named}
+            types = self._build_schema(reader, self._spark_types(declared), is_whole=False).types
         else:
             types = self.of(name, extras).types
-        return self._frame({**types, TIMELABEL: _UNSAID})
+        return self._empty_frame({**types, TIMELABEL: _DEFAULT_TYPE})
 
     def _spark_types(self, types: Types) -> Types:
-        return _types_of(self._frame(types).schema) if types else {}
+        return _column_types(self._empty_frame(types).schema) if types else {}
 
-    def _frame(self, types: Types) -> DataFrame:
+    def _empty_frame(self, types: Types) -> DataFrame:
         return self.spark.createDataFrame([], ", ".join(f"`{column}` {kind}" for column, kind in types.items()))
 
 
-def _types_of(schema: StructType) -> Types:
+def _column_types(schema: StructType) -> Types:
     # the marks of missing columns in a UNION ALL BY NAME are not a column of the table
     left_out = {TIMELABEL, MISSING}
     return {each.name: each.dataType.simpleString() for each in schema.fields if each.name not in left_out}

@@ -15,7 +15,7 @@ from waterclock.timelabel.window import Window
 
 @dataclass(frozen=True, slots=True)
 class GivenStep:
-    """Rows of a table's batches: for each label, the lines of the step's table."""
+    """A step that gives rows of a table. `labels` maps each label to the indexes of its rows in the step's table."""
 
     meaning: StepMeaning
     table: Table
@@ -24,7 +24,7 @@ class GivenStep:
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """Updates a table to the end of each window, one after the other."""
+    """A step that runs a table, and all that it depends on, up to the end of each window."""
 
     meaning: StepMeaning
     table: Table
@@ -33,7 +33,7 @@ class ScriptRun:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStep:
-    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`. `low` None: all."""
+    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`. `low` may be None."""
 
     meaning: StepMeaning
     table: Table
@@ -48,7 +48,8 @@ Action = GivenStep | ScriptRun | ExpectedStep
 class Script:
     """A scenario whose steps are resolved to tables and labels of a flow.
 
-    `given` has the tables whose rows are given, and `made` the tables that run and all tables between these two.
+    `given` has the tables whose rows are given. `made` has the tables that run, and all that they depend on, up to the
+    given tables, which are included.
     """
 
     scenario: Scenario
@@ -63,7 +64,7 @@ class Script:
 
     @property
     def earliest(self) -> datetime:
-        """The start of the first window that is named or implied."""
+        """The start of the first window that a step gives or runs."""
         given = (label for action in self.actions if isinstance(action, GivenStep) for label in action.labels)
         run = (window.start for action in self.actions if isinstance(action, ScriptRun) for window in action.windows)
         return min([*given, *run])

@@ -33,8 +33,8 @@ GivenRow = Mapping[str, Any]
 class GivenRows:
     """The source rows of a scenario, by table and label: those of the executed Given steps, and those already read.
 
-    Implements `WindowCollector`. If no step names a label, an APPEND or MERGE table has no rows there; a REPLACE table
-    has the rows of its last label before.
+    Implements `WindowCollector`. A label without a step has no rows in an APPEND or MERGE table. In a REPLACE table, it
+    has the rows of the newest label before it.
     """
 
     modes: Mapping[str, Mode]
@@ -42,7 +42,7 @@ class GivenRows:
     read: dict[tuple[str, datetime], tuple[GivenRow, ...]] = field(default_factory=dict)
 
     def give(self, name: str, action: GivenStep, rows: StepRows | None) -> None:
-        """Add the rows of a step."""
+        """Add the rows of a Given step to a table, or replace those of its labels."""
         of_table = self.rows.setdefault(name, {})
         for label, lines in action.labels.items():
             new = tuple(_build_given_row(rows, rows.rows[at]) for at in lines) if rows is not None else ()
@@ -50,7 +50,7 @@ class GivenRows:
             of_table[label] = (*self.at(name, label), *new) if is_more else new
 
     def at(self, name: str, label: datetime) -> tuple[GivenRow, ...]:
-        """Return the rows of a label."""
+        """Return the rows of a table at a label."""
         of_table = self.rows.get(name, {})
         if self.modes[name] is not Mode.REPLACE:
             return of_table.get(label, ())
@@ -66,7 +66,7 @@ class GivenRows:
     # The collector's interface
 
     def clock(self, unit: Unit) -> datetime | None:  # noqa: ARG002 - the engine's interface
-        """Return no clock: the given rows are complete."""
+        """Return None: there is no clock, because given rows are always complete."""
         return None
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:  # noqa: ARG002 - the engine's interface
@@ -74,7 +74,7 @@ class GivenRows:
         return None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:  # noqa: ARG002
-        """Return None: no error belongs to this source."""
+        """Return None: this source causes no errors of its own."""
         return None
 
     def read_windows(

@@ -1,4 +1,4 @@
-"""Runs the specifications of a project: checks all of them first, then runs each scenario on one warm session."""
+"""Runs the specifications of a project: checks all scenarios first, then runs them on one Spark session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONFS = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotP
 
 @dataclass(frozen=True, slots=True)
 class ReadyScenarios:
-    """Scenarios without errors, and the resources to run them."""
+    """Checked scenarios without errors, and the resources to run them: Spark sessions and a temporary folder."""
 
     project: Project
     scenarios: tuple[TypedScript, ...]
@@ -47,7 +47,7 @@ class ScenarioListener:
         """Receive the outcome of a scenario."""
 
     def is_stopping(self) -> bool:
-        """Return whether the run must start no further scenario."""
+        """Return whether the run must end before the next scenario."""
         return False
 
 
@@ -66,7 +66,7 @@ def prepare_specs(
 ) -> Iterator[ReadyScenarios]:
     """Check scenarios, and provide the resources to run them. Starts Spark.
 
-    Raises  ProjectErrors with all errors, those in `errors` included, in the order of places, before anything runs
+    Raises ProjectErrors with all errors, those in `errors` included, in the order of places, before anything runs.
     """
     with tempfile.TemporaryDirectory(prefix="waterclock-spec-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -95,8 +95,8 @@ def _check_scenarios(
             scripts.append(script)
     done: list[TypedScript] = []
     if scripts:
-        looked = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / LEDGER}")
-        with open_workplace(looked, sessions=sessions) as work:
+        checked_project = replace(project, storage=str(folder / "look"), ledger=f"sqlite:///{folder / LEDGER}")
+        with open_workplace(checked_project, sessions=sessions) as work:
             schemas = SpecSchemas(work)
             for script in scripts:
                 one, wrong = convert_rows(script, schemas.of)
@@ -120,7 +120,7 @@ def _position(where: str) -> tuple[str, int, int]:
 
 
 def run_one(at: ReadyScenarios, scenario: TypedScript, number: int) -> ScenarioOutcome:
-    """Run one scenario in a folder of its own."""
+    """Run one scenario in a folder of its own. The steps after a failed step are skipped."""
     begun = time.perf_counter()
     script = scenario.script
     outcomes: list[StepOutcome] = []

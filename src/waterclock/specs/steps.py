@@ -1,4 +1,4 @@
-"""The vocabulary of steps. Finds the meaning of a step's text, and the nearest step for an invalid text."""
+"""Parses the text of steps by a fixed vocabulary, and suggests the most similar step for an unknown text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.specs.document import SpecStep
 
 
 class StepAction(StrEnum):
-    """The action of a step."""
+    """The kinds of steps: they give rows, run a table, or expect a result."""
 
     HAS = "the table T has"  # rows of a label's batch
     IS_EMPTY = "the table T is empty"
@@ -72,7 +72,7 @@ class StepMeaning:
 
 
 def parse_step(step: SpecStep) -> StepMeaning:
-    """Parse one step. Raises  E351 for a text that is no step, E352 for a step with a wrong table."""
+    """Parse one step. Raises E351 for a text that is no step, E352 for a step with a wrong table."""
     for does, pattern in _PATTERNS.items():
         found = pattern.fullmatch(step.text.strip())
         if found is not None:
@@ -87,12 +87,12 @@ def parse_step(step: SpecStep) -> StepMeaning:
         f"unknown step {step.text!r}",
         where=str(step.place),
         why="the steps are:\n" + "\n".join(VOCABULARY),
-        fix=f"did you mean: {_nearest(step.text)}",
+        fix=f"did you mean: {_most_similar_step(step.text)}",
     )
 
 
 def _strip_quotes(text: str) -> str:
-    """Return a name without the quotes around it; a rule without a name is its expression, which may contain quotes."""
+    """Remove the quotes around a name. An unnamed rule is given by its expression, whose quotes are kept."""
     return text[1:-1] if text[:1] in {"'", '"'} and text.find(text[0], 1) == len(text) - 1 else text
 
 
@@ -112,7 +112,7 @@ def _step_error(step: SpecStep, what: str, fix: str) -> WaterclockError:
     return WaterclockError("E352", what, where=str(step.place), why=f"the step is {step.text!r}", fix=fix)
 
 
-def _nearest(text: str) -> str:
+def _most_similar_step(text: str) -> str:
     """Return the step most similar to a text, with the names in the text."""
     words = text.split()
     table = next((word for word in words if "." in word and not word[0].isdigit()), "TABLE")

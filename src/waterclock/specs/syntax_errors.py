@@ -8,7 +8,7 @@ from typing import Any
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Place
 
-_PLACED = re.compile(r"^\(\d+:\d+\): ")
+_POSITION_PREFIX = re.compile(r"^\(\d+:\d+\): ")
 _TABLE = re.compile(r"\b[a-z]\w*\.\w+\b")
 _KEYWORDS = (
     "Feature:", "Rule:", "Background:", "Scenario:", "Scenario Outline:", "Examples:", "Given", "When", "Then", "And",
@@ -17,14 +17,14 @@ _KEYWORDS = (
 
 
 def unreadable(error: Any, text: str, file: str) -> WaterclockError:
-    """Build the error E350 from an error of the Gherkin parser at one place."""
+    """Convert an error of the Gherkin parser to the error E350."""
     line, column = error.location["line"], error.location.get("column") or 1
-    said = _PLACED.sub("", str(error))
+    message = _POSITION_PREFIX.sub("", str(error))
     lines = text.splitlines()
     words = lines[line - 1].split() if 0 < line <= len(lines) else []
-    if "inconsistent cell count" in said:
+    if "inconsistent cell count" in message:
         what, fix = "the lines of this table have different numbers of cells", "write NULL where there is no value"
-    elif "unexpected end of file" in said:
+    elif "unexpected end of file" in message:
         what, fix = "the file ends too early", "write a feature with scenarios, and scenarios with steps"
     else:
         what = f"{' '.join(words)[:60]!r} is not expected here"
@@ -34,7 +34,7 @@ def unreadable(error: Any, text: str, file: str) -> WaterclockError:
         "E350",
         what,
         where=str(Place(file, line, max(column, 1))),
-        why=said.replace("#", "").partition(", got ")[0],
+        why=message.replace("#", "").partition(", got ")[0],
         fix=fix,
         excerpt=_excerpt(lines, line, max(column, 1)),
     )

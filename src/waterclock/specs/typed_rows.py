@@ -1,4 +1,4 @@
-"""Converts a scenario's tables of rows to values of the columns' types, or to errors with their places."""
+"""Converts the cells of a scenario's tables to values of the columns' types, and reports cells that do not fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from waterclock.specs.schemas import Extras, Schema
 
 EFFECTIVE = RECORD[0]
-_SAID_TYPE = re.compile(r"(?P<name>[^:]+?)\s*:\s*(?P<type>\w[\w<>(), :]*)")
+_TYPED_NAME = re.compile(r"(?P<name>[^:]+?)\s*:\s*(?P<type>\w[\w<>(), :]*)")
 _NESTED = re.compile(r"(array|map|struct)\s*<.*>")
 _TYPES = "STRING INT BIGINT SMALLINT TINYINT DOUBLE FLOAT DECIMAL BOOLEAN DATE TIMESTAMP TIMESTAMP_NTZ BINARY".split()
 
@@ -39,7 +39,7 @@ class StepRows:
 
 @dataclass(frozen=True, slots=True)
 class TypedScript:
-    """A script with typed rows. `schemas` are the complete columns of the given tables, by table."""
+    """A script, and the typed rows of its steps by index. `schemas` has the columns of each given table."""
 
     script: Script
     rows: Mapping[int, StepRows]
@@ -50,17 +50,17 @@ class TypedScript:
 def convert_rows(
     script: Script, schema_of: Callable[[str, Extras], Schema]
 ) -> tuple[TypedScript | None, tuple[WaterclockError, ...]]:
-    """Convert the rows of every step to the types of its table.
+    """Convert the rows of every step to the types of its table. Return them and no errors, or None and all errors.
 
-    Errors: E354 for a missing or repeated column, E355 for a cell that is no value of its type. E358 for expected rows
+    Errors: E354 for an unknown or repeated column, E355 for a cell that is no value of its type, E358 for expected rows
     with the same key, E359 for an invalid type.
     """
     errors: list[WaterclockError] = []
     extras: dict[str, dict[str, str]] = {}
     for action in script.actions:
         if isinstance(action, GivenStep) and action.table.kind is Kind.COLLECT and action.meaning.step.grid is not None:
-            for name, said in _step_types(action.meaning.step.grid, action.table, errors):
-                extras.setdefault(action.table.name, {})[name] = said
+            for name, type_name in _undeclared_types(action.meaning.step.grid, action.table, errors):
+                extras.setdefault(action.table.name, {})[name] = type_name
     if errors:
         return None, tuple(errors)
     rows: dict[int, StepRows] = {}
@@ -76,7 +76,7 @@ def convert_rows(
 
 
 def keys_of(action: ExpectedStep, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that identify the rows of an expected table, or nothing if the step does not name them all.
+    """Return the key columns by which expected rows are compared, or () if the step does not name all of them.
 
     A key of an APPEND table is unique within one label, so for several labels the label is part of the key.
     """
@@ -90,16 +90,16 @@ def keys_of(action: ExpectedStep, columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(found) if len(found) == len(keys) else ()
 
 
-def _step_types(grid: ExampleTable, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
-    """Yield the columns of a source without declared types, with the type that the step sets, else STRING."""
+def _undeclared_types(grid: ExampleTable, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
+    """Yield each column of a source without a declared type, with the type that the step sets, or else STRING."""
     declared = {column.name.lower(): column for column in table.columns.named}
     for cell in grid.header:
-        said = _SAID_TYPE.fullmatch(cell.text)
-        name, type_name = (said["name"], said["type"].lower()) if said else (cell.text, "string")
+        typed = _TYPED_NAME.fullmatch(cell.text)
+        name, type_name = (typed["name"], typed["type"].lower()) if typed else (cell.text, "string")
         known = declared.get(name.lower())
         if known is None and (name.lower() == TIMELABEL or not table.columns.is_open):
             continue
-        if said and known is not None and known.type is not None:
+        if typed and known is not None and known.type is not None:
             errors.append(
                 WaterclockError(
                     "E359",
@@ -109,16 +109,16 @@ def _step_types(grid: ExampleTable, table: Table, errors: list[WaterclockError])
                     fix=f"write {known.name}",
                 )
             )
-        elif said and not (is_plain(type_name) or _NESTED.fullmatch(type_name)):
-            near = did_you_mean(said["type"].upper(), _TYPES, otherwise=f"write one of {', '.join(_TYPES)}")
-            errors.append(WaterclockError("E359", f"{said['type']} is not a type", where=str(cell.place), fix=near))
+        elif typed and not (is_plain(type_name) or _NESTED.fullmatch(type_name)):
+            near = did_you_mean(typed["type"].upper(), _TYPES, otherwise=f"write one of {', '.join(_TYPES)}")
+            errors.append(WaterclockError("E359", f"{typed['type']} is not a type", where=str(cell.place), fix=near))
         elif known is None or known.type is None:
             yield (known.name if known else name), type_name
 
 
 @dataclass(slots=True)
 class _ValueReader:
-    """One step's table of rows."""
+    """Converts the table of rows below one step."""
 
     action: Action
     grid: ExampleTable
@@ -131,29 +131,29 @@ class _ValueReader:
         return self.schema.brought if isinstance(self.action, GivenStep) else self.schema.types
 
     def rows(self) -> StepRows:
-        columns = tuple(self._columns())
+        columns = tuple(self._resolve_columns())
         if self.errors:
             return StepRows(columns, {}, ())
         types = {name: self.types.get(name, "string") for name in columns}
         values = tuple(
-            tuple(self._value(cell, name, types[name]) for cell, name in zip(row, columns, strict=True))
+            tuple(self._convert_cell(cell, name, types[name]) for cell, name in zip(row, columns, strict=True))
             for row in self.grid.rows
         )
         if isinstance(self.action, ExpectedStep) and not self.errors:
             self._check_keys(self.action, columns, values)
         return StepRows(columns, types, values)
 
-    def _columns(self) -> Iterator[str]:
+    def _resolve_columns(self) -> Iterator[str]:
         known = {name.lower(): name for name in (*self.types, TIMELABEL)}
         seen: set[str] = set()
         for cell in self.grid.header:
-            said = _SAID_TYPE.fullmatch(cell.text)
-            name = said["name"] if said else cell.text
+            typed = _TYPED_NAME.fullmatch(cell.text)
+            name = typed["name"] if typed else cell.text
             if name.lower() in seen:
-                self._refuse(cell, f"{name} occurs twice", "name each column once")
+                self._add_error(cell, f"{name} occurs twice", "name each column once")
             elif name.lower() not in known and not self._may_be_new(name):
                 listed = ", ".join(self.types)
-                self._refuse(
+                self._add_error(
                     cell,
                     f"{self.action.table.name} has no column {name}" if name else "a column without a name",
                     did_you_mean(name, known.values()) or "name one of them",
@@ -163,17 +163,17 @@ class _ValueReader:
             yield known.get(name.lower(), name)
 
     def _may_be_new(self, name: str) -> bool:
-        """Return whether unknown columns are allowed: for expectations on a table whose columns cannot be inferred."""
+        """Return whether a step may name an unknown column: if the columns of its table could not be inferred."""
         return bool(name) and not self.schema.is_whole and self.action.table.kind is not Kind.COLLECT
 
-    def _value(self, cell: TableCell, name: str, type_name: str) -> object:
+    def _convert_cell(self, cell: TableCell, name: str, type_name: str) -> object:
         try:
-            return self._label(cell) if name == TIMELABEL else value_of(cell, name, type_name)
+            return self._parse_label(cell) if name == TIMELABEL else value_of(cell, name, type_name)
         except WaterclockError as error:
             self.errors.append(error.at(str(cell.place)))
             return None
 
-    def _label(self, cell: TableCell) -> str | None:
+    def _parse_label(self, cell: TableCell) -> str | None:
         """Parse a label as commands do. Return it as the fourteen digits that the column contains, to compare them."""
         text = plain_text(cell)
         if text is None:
@@ -196,5 +196,5 @@ class _ValueReader:
                 )
             )
 
-    def _refuse(self, cell: TableCell, what: str, fix: str, why: str | None = None) -> None:
+    def _add_error(self, cell: TableCell, what: str, fix: str, why: str | None = None) -> None:
         self.errors.append(WaterclockError("E354", what, where=str(cell.place), why=why, fix=fix))

@@ -1,7 +1,7 @@
 """Parses and formats the values of cells. Types are Spark's; times without an offset are UTC.
 
-An empty cell and `NULL` are no value; `"..."` is the text between the quotes, so that `""` is an empty text. Nested
-values are JSON.
+An empty cell and `NULL` mean NULL. `"..."` is the text between the quotes, so that `""` is an empty text. Nested values
+are JSON.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _EXAMPLES: Mapping[str, str] = {
     "double": "1.5",
     "float": "1.5",
 }
-_NEAR = 1e-9
+_TOLERANCE = 1e-9
 
 
 def plain_text(cell: TableCell) -> str | None:
-    """Return a cell's text without quotes, or None for no value."""
+    """Return a cell's text without quotes, or None for NULL."""
     text = cell.text
     if text in {"", NULL}:
         return None
@@ -44,7 +44,7 @@ def plain_text(cell: TableCell) -> str | None:
 
 
 def value_of(cell: TableCell, column_name: str, type_name: str) -> Any:
-    """Return a cell's value in a type; nested values are Python's for JSON. Raises  E355 for any other text."""
+    """Convert a cell to a Spark type; nested values become Python's for JSON. Raises E355 for an invalid value."""
     text = plain_text(cell)
     if text is None:
         return None
@@ -131,19 +131,21 @@ def are_equal(expected: Any, actual: Any) -> bool:
     if expected is None or actual is None:
         return expected is actual
     if isinstance(expected, float) and isinstance(actual, float | int):
-        return math.isclose(expected, actual, rel_tol=_NEAR) or (math.isnan(expected) and math.isnan(actual))
+        return math.isclose(expected, actual, rel_tol=_TOLERANCE) or (math.isnan(expected) and math.isnan(actual))
     if isinstance(actual, list | Mapping):
-        return _alike(expected, to_json_value(actual))
+        return _are_json_equal(expected, to_json_value(actual))
     return bool(expected == actual)
 
 
-def _alike(expected: Any, actual: Any) -> bool:
+def _are_json_equal(expected: Any, actual: Any) -> bool:
     if expected == {} and actual == []:  # Arrow represents a map without entries as an empty list
         return True
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        return expected.keys() == actual.keys() and all(_alike(expected[name], actual[name]) for name in expected)
+        return expected.keys() == actual.keys() and all(
+            _are_json_equal(expected[name], actual[name]) for name in expected
+        )
     if isinstance(expected, list) and isinstance(actual, list):
-        return len(expected) == len(actual) and all(map(_alike, expected, actual))
+        return len(expected) == len(actual) and all(map(_are_json_equal, expected, actual))
     if isinstance(actual, float) and isinstance(expected, float | int) and not isinstance(expected, bool):
         return are_equal(float(expected), actual)
     return isinstance(expected, bool) is isinstance(actual, bool) and bool(expected == actual)

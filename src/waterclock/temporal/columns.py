@@ -48,7 +48,7 @@ def require_distinct(names: Iterable[str], *, where: str) -> None:
     twice = sorted(name for name, times in Counter(name.lower() for name in names).items() if times > 1)
     if twice:
         raise WaterclockError(
-            "E308", f"more than one column {', '.join(twice)}", where=where, fix=("rename all except one")
+            "E308", f"duplicate columns: {', '.join(twice)}", where=where, fix=("rename all except one")
         )
 
 

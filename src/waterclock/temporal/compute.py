@@ -111,7 +111,7 @@ def _require(df: DataFrame, names: Sequence[str], attributes: Sequence[Attribute
             f"the rows already have {', '.join(taken)}",
             where=_WHERE,
             why="versions are computed from raw rows; filled values of a temporal frame are not observations",
-            fix="pass the raw rows, or drop it",
+            fix="pass the raw rows, or drop the columns",
         )
 
 

@@ -27,7 +27,10 @@ class Counts:
         """Reserve this object for one call of `function`. Raises E312 if another call uses it."""
         if self._of is not None:
             raise WaterclockError(
-                "E312", f"counts of {self._of} used again", where=function, fix="pass a new Counts() to each call"
+                "E312",
+                f"this Counts object already belongs to a call of {self._of}",
+                where=function,
+                fix="pass a new Counts() to each call",
             )
         self._of = function
 
@@ -50,7 +53,7 @@ class Counts:
         if self._of != "compute_temporal":
             raise WaterclockError(
                 "E312",
-                f"counts of {self._of or 'nothing yet'} have no numbers",
+                "this Counts object has no statistics of compute_temporal",
                 fix="pass a new Counts() to compute_temporal, or call measure_temporal",
             )
         found = self._read_observed()

@@ -211,13 +211,13 @@ def _require_new(child: DataFrame, names: list[str], rolename: str | None, where
             "E307",
             f"role {rolename} used twice",
             where=where,
-            why=f"the child has {', '.join(clashes)} already",
+            why=f"the child already has {', '.join(clashes)}",
             fix="give this role another name",
         )
     if clashes:
         raise WaterclockError(
             "E308",
-            f"the child has {', '.join(clashes)} already",
+            f"the child already has {', '.join(clashes)}",
             where=where,
             fix="pass a rolename, or select the attributes: parent.select(…)",
         )

@@ -71,9 +71,9 @@ def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> FrameSta
     if found["bad"]:
         raise WaterclockError(
             "E309",
-            f"{found['bad']} of {found['versions']} versions overlap an earlier one, or are not a period",
+            f"{found['bad']} of {found['versions']} versions overlap an earlier one, or do not end after they start",
             where="measure_temporal",
-            why=f"for example those of the key {found['example']}",
+            why=f"the key {found['example']} is an example",
             fix="make valid periods from raw rows with compute_temporal",
         )
     return FrameStatistics(

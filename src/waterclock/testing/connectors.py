@@ -7,8 +7,8 @@ empty system for each test, which implements the suite's protocol. Suites that r
         @pytest.fixture
         def system(self, tmp_path): return MySystem(tmp_path)
 
-Waterclock's own connectors run these suites as well (tests/integration/connectors). The other modules of
-`waterclock.testing` contain the suites for logs, changes, sources that are sealed, and destinations.
+Waterclock's own connectors are tested by these suites, too (tests/integration/connectors). The other modules of
+`waterclock.testing` contain the suites for logs, row changes, sealed sources and destinations.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class ConnectorConformance(KeepsSecrets):
 
 
 class ArrivalConformance(KeepsSecrets):
-    """Tests of a collect BY ARRIVAL TIME of items: each is collected whole, once, and stays readable in the archive."""
+    """Tests of a collect BY ARRIVAL TIME of items, such as files: each is read whole and once, and stays readable."""
 
     def test_items_are_listed_oldest_first_in_utc(self, system: Arriving) -> None:
         for at in (2, 0, 1):
@@ -290,7 +290,7 @@ class WindowConformance(KeepsSecrets):
         assert [row["id"] for row in rows_of(read)] == ["a"]
         assert list(read.set_aside().values()) == [2]
 
-    def test_an_empty_window_has_columns_and_norows_of(self, spark: SparkSession, system: TimedSystem) -> None:
+    def test_an_empty_window_has_columns_and_no_rows(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._to_system_time(system, _DAY + 5 * _HOUR))])
         read = self._collect_windows(spark, system, hours(0, 1))
         assert rows_of(read) == []

@@ -1,4 +1,4 @@
-"""Requirements that all suites share: secrets stay hidden, wrong ones are reported, and reads are atomic."""
+"""Requirements that all suites share: secrets are not shown, wrong secrets are reported, and reads are atomic."""
 
 from __future__ import annotations
 
@@ -199,6 +199,6 @@ def _json(kept: Mapping[str, Any]) -> str:
 def _forms(secret: str) -> set[bytes]:
     raw = secret.encode()
     texts = {secret, quote(secret), quote(secret, safe=""), ascii(secret)[1:-1], json.dumps(secret)[1:-1], raw.hex()}
-    # in a longer encoded text, Base64 depends on the offset of the secret, and its ends on the neighbouring bytes
+    # within a longer text, the Base64 form of a secret depends on its offset, and its ends on the neighbouring bytes
     encoded = {base64.b64encode(b"\0" * before + raw)[before and 4 : -4] for before in range(3)}
     return {raw, *(text.encode() for text in texts), *(text for text in encoded if len(text) > 7)}

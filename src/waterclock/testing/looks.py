@@ -48,9 +48,9 @@ class LookConformance(KeepsSecrets):
         system.put(_rows(0, 1))
         marks = _marks(_look(spark, system, {}))
         for _ in range(2):
-            looked = _look(spark, system, marks)
-            assert looked.changed == {}
-            marks = _marks(looked)
+            scanned = _look(spark, system, marks)
+            assert scanned.changed == {}
+            marks = _marks(scanned)
 
     def test_the_window_of_a_row_that_came_is_told_with_why_and_once(
         self, spark: SparkSession, system: Revised
@@ -58,10 +58,10 @@ class LookConformance(KeepsSecrets):
         system.put(_rows(0, 1))
         marks = _marks(_look(spark, system, {}))
         system.put([("late", _DAY + 2 * _HALF + _HALF)])
-        looked = _look(spark, system, marks)
-        assert list(looked.changed) == [_HOURS[1].start]
-        assert all(looked.changed.values()), "a few words say why"
-        assert _look(spark, system, _marks(looked)).changed == {}
+        scanned = _look(spark, system, marks)
+        assert list(scanned.changed) == [_HOURS[1].start]
+        assert all(scanned.changed.values()), "a few words say why"
+        assert _look(spark, system, _marks(scanned)).changed == {}
 
     def test_the_window_of_a_row_that_was_changed_is_told(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0, 1, 2))
@@ -99,8 +99,8 @@ def _look(spark: SparkSession, system: Revised, marks: _Marks, setting: Setting 
     return collector.look(lambda: spark, system.unit, request, declared(("at", "STRING")), "UTC")
 
 
-def _marks(looked: ChangedWindows) -> _Marks:
+def _marks(scanned: ChangedWindows) -> _Marks:
     """Return the states that a scan recorded, after a round trip through JSON, as they are stored."""
-    of_all = json.loads(json.dumps(looked.of_all))
-    of_window = {start: json.loads(json.dumps(noted)) for start, noted in looked.of_window.items()}
+    of_all = json.loads(json.dumps(scanned.of_all))
+    of_window = {start: json.loads(json.dumps(mark)) for start, mark in scanned.of_window.items()}
     return {window.start: Mark(of_all, of_window.get(window.start)) for window in _HOURS}

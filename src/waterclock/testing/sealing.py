@@ -1,4 +1,4 @@
-"""A conformance suite for connectors whose writers assign arrival times, and whose windows a run seals."""
+"""A conformance suite for sources to which writers on this machine add, and whose windows a run seals."""
 
 from __future__ import annotations
 

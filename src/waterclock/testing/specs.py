@@ -37,7 +37,7 @@ class SpecCase:
     def check(self) -> None:
         """Run the scenario in the Spark session of the process, which is started on first use and reused.
 
-        Raises  AssertionError with the step that failed and how; ProjectErrors if the scenario cannot be run
+        Raises AssertionError with the step that failed and how; ProjectErrors if the scenario cannot be run.
         """
         with prepare_specs(self.project, [self.scenario], sessions=_sessions()) as at:
             outcome = run_all(at, [self.feature])
@@ -58,7 +58,7 @@ def spec_cases(
 ) -> list[SpecCase]:
     """Return the scenarios of a project that `waterclock.spec` would select. Files are read, and no Spark is started.
 
-    Raises ProjectErrors for a project with errors and for files that are not Gherkin; E360 if there are no scenarios.
+    Raises ProjectErrors if the project has errors or a file is not Gherkin, E360 if there are no scenarios.
     """
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     found = find_features(loaded.root, files, name=name, tags=tags)

@@ -1,1 +1,1 @@
-"""The project in a browser: pages with the results of `operations`, each also available as JSON."""
+"""Serves the web pages of a project: the results of `operations`, as HTML and as JSON."""

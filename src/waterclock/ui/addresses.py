@@ -31,9 +31,9 @@ from waterclock.ui.query_queue import Asker
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """A page: its name, which is also that of its template, its addresses, its menu entry, and the right it needs.
+    """A page: its name (also of its template), its addresses, its menu entry, and the right that it requires.
 
-    `tells` is the type of its JSON, `takes` the names of its query parameters. Both are described in /openapi.json.
+    `tells` is the type of its JSON, `takes` the names of its query parameters. /openapi.json describes both.
     """
 
     name: str
@@ -43,7 +43,7 @@ class PageRoute:
     tells: Any
     right: Right
     takes: tuple[str, ...] = ("t", "l")
-    is_of_ledger: bool = True  # depends only on flow, ledger and time, not on the runners
+    is_of_ledger: bool = True  # the content depends only on flow, ledger and time, so that it can be cached
     starts_spark: bool = False
 
 
@@ -52,7 +52,7 @@ _LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
 def pages(asker: Asker, sessions: Callable[[], list[Content]] = list) -> tuple[PageRoute, ...]:
-    """Return all pages. `asker` runs their queries, `sessions` returns the sessions of browsers."""
+    """Return the routes of all pages. `asker` runs queries, `sessions` returns the current sessions of browsers."""
     return (
         PageRoute("grid", ("/", "/grid"), grid, "Grid", answers.GridPage, Right.LOOK),
         PageRoute("today", ("/today",), today, "Today", answers.Today, Right.LOOK, ("t",)),

@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so that excess queries are rejected at once
-_NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
+_NOT_FOUND_CODES = {"E511", "E513", "E516", "E517", "E524"}
 
 
 def create_app(
     live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None
 ) -> GuardedApplication:
-    """Return the application of one project behind a guard. `asker` runs its queries, `people` send its requests."""
+    """Build the web application of a project, behind a guard. `asker` runs queries, `people` knows who may do what."""
     people = people or People(live)
     asker = asker or Asker()
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
@@ -71,19 +71,21 @@ def create_app(
 
     for at in pages(asker, partial(list_sessions, guard.sessions)):
         for path in at.paths:
-            twins: dict[str, Endpoint] = {".svg": partial(_svg, live)} if at.page is lineage else {}
+            twins: dict[str, Endpoint] = {".svg": partial(_respond_svg, live)} if at.page is lineage else {}
             twins |= {".json": partial(_json, people, at, queries)} if path != "/" else {}
             for suffix, twin in twins.items():
                 is_of_table = path.endswith("{table}")
-                answer = partial(_named_so, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
+                answer = (
+                    partial(_answer_table_with_suffix, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
+                )
                 add(f"{path}{suffix}", answer, at.right)
-            add(path, partial(_html, people, at, queries), at.right)
-    add("/query.csv", partial(_csv, people, asker, queries), Right.QUERY)
+            add(path, partial(_respond_html, people, at, queries), at.right)
+    add("/query.csv", partial(_respond_csv, people, asker, queries), Right.QUERY)
     add("/plan", partial(_decide, people), Right.RUN, Right.RELEASE, methods=["POST"])  # `decide` checks which of them
-    add("/quality", partial(_keep, people, store_note, "Quality"), Right.RUN, methods=["POST"])
-    add("/alerts", partial(_keep, people, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
+    add("/quality", partial(_store_form, people, store_note, "Quality"), Right.RUN, methods=["POST"])
+    add("/alerts", partial(_store_form, people, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
     add("/sessions", partial(_end_sessions, people, guard), Right.ADMINISTER, methods=["POST"])
-    add("/tables.json", partial(_tables, live), Right.LOOK)
+    add("/tables.json", partial(_respond_table_names, live), Right.LOOK)
     add("/openapi.json", _serve_openapi, Right.LOOK)
     add("/livez", _livez)
     add("/static/{name}", _static)
@@ -105,7 +107,7 @@ def _read_query(request: Request) -> PageQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Queries:
-    """Runs queries in threads that pages do not use. A query is stopped if its client disconnects."""
+    """Runs queries in separate threads, apart from pages. A query is stopped if its client disconnects."""
 
     threads: CapacityLimiter
 
@@ -133,32 +135,36 @@ def _name_of_reader(request: Request) -> str:
     return hashlib.sha256(credentials.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
-    _refuse_others(at, request)
-    asked, live = _read_query(request), people.live
+async def _respond_html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
+    _refuse_foreign_query(at, request)
+    parameters, live = _read_query(request), people.live
     if at.starts_spark:
-        await _record_query(people, asked, request)
-        return await queries.run(request, lambda reader: _render_page(live, at, asked.read_by(reader), request))
-    await _record_rows(people, at, asked, request)
-    return await run_in_threadpool(_render_page, live, at, asked, request)
+        await _record_query(people, parameters, request)
+        return await queries.run(request, lambda reader: _render_page(live, at, parameters.read_by(reader), request))
+    await _record_rows(people, at, parameters, request)
+    return await run_in_threadpool(_render_page, live, at, parameters, request)
 
 
 async def _json(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
-    _refuse_others(at, request)
-    asked, live = _read_query(request), people.live
+    _refuse_foreign_query(at, request)
+    parameters, live = _read_query(request), people.live
     if at.starts_spark:
-        await _record_query(people, asked, request)
+        await _record_query(people, parameters, request)
         return await queries.run(
             request,
-            lambda reader: _respond_json(live, request, lambda: _tell(live, at, live.load(), asked.read_by(reader))),
+            lambda reader: _respond_json(
+                live, request, lambda: _compute_content(live, at, live.load(), parameters.read_by(reader))
+            ),
         )
-    await _record_rows(people, at, asked, request)
-    return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.load(), asked))
+    await _record_rows(people, at, parameters, request)
+    return await run_in_threadpool(
+        _respond_json, live, request, lambda: _compute_content(live, at, live.load(), parameters)
+    )
 
 
-async def _record_query(people: People, asked: PageQuery, request: Request) -> None:
-    """Record a query before it runs. Where users are declared, a query that cannot be recorded does not run."""
-    sql = asked.values.get("q", "").strip()
+async def _record_query(people: People, parameters: PageQuery, request: Request) -> None:
+    """Record a query before it runs. If the project declares users, a query that cannot be recorded is refused."""
+    sql = parameters.values.get("q", "").strip()
     if not sql:
         return
     person, address, agent = person_of(request), address_of(request), agent_of(request)
@@ -173,14 +179,14 @@ async def _record_query(people: People, asked: PageQuery, request: Request) -> N
     await run_in_threadpool(record)
 
 
-async def _record_rows(people: People, at: PageRoute, asked: PageQuery, request: Request) -> None:
-    """Record a look at a page that shows rows of a table."""
+async def _record_rows(people: People, at: PageRoute, parameters: PageQuery, request: Request) -> None:
+    """Record that a person opens a page that shows rows of a table. Other pages are not recorded."""
     if at.name == "table":
         access = access_of(request, person_of(request), "see rows")
-        await people.count(replace(access, tables=(asked.values.get("table", "")[:200],)))
+        await people.count(replace(access, tables=(parameters.values.get("table", "")[:200],)))
 
 
-async def _named_so(
+async def _answer_table_with_suffix(
     live: LiveProject,
     at: PageRoute,
     request: Request,
@@ -189,42 +195,42 @@ async def _named_so(
     otherwise: Callable[[Request], Awaitable[Response]],
 ) -> Response:
     """Return the page of a table whose name ends with `suffix`, such as `a.json`, or else call `otherwise`."""
-    asked = _read_query(request)
-    name = asked.values["table"] + suffix
+    parameters = _read_query(request)
+    name = parameters.values["table"] + suffix
 
     def render_table() -> Response | None:
         try:
             is_table = name in live.load().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
-        return _render_page(live, at, PageQuery.of({**asked.values, "table": name}), request) if is_table else None
+        return _render_page(live, at, PageQuery.of({**parameters.values, "table": name}), request) if is_table else None
 
     return await run_in_threadpool(render_table) or await otherwise(request)
 
 
-async def _svg(live: LiveProject, request: Request) -> Response:
-    """Return only the drawing of the lineage, as a standalone file."""
-    asked = _read_query(request)
+async def _respond_svg(live: LiveProject, request: Request) -> Response:
+    """Return the drawing of the lineage as a standalone SVG file."""
+    parameters = _read_query(request)
 
     def render_svg() -> Response:
         try:
-            drawn = lineage(live.load(), asked)
+            drawing = lineage(live.load(), parameters)
         except WaterclockError as error:
-            return _page_of_errors(live, error, "Lineage", asked, request)
-        name = quote(f"{drawn['table'] or 'lineage'}.svg")
+            return _respond_with_errors(live, error, "Lineage", parameters, request)
+        name = quote(f"{drawing['table'] or 'lineage'}.svg")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
-        return Response(render("lineage.svg", content=drawn), media_type="image/svg+xml", headers=headers)
+        return Response(render("lineage.svg", content=drawing), media_type="image/svg+xml", headers=headers)
 
     return await run_in_threadpool(render_svg)
 
 
-def _render_page(live: LiveProject, at: PageRoute, asked: PageQuery, request: Request) -> Response:
+def _render_page(live: LiveProject, at: PageRoute, parameters: PageQuery, request: Request) -> Response:
     try:
         reading = live.load()
-        content = _tell(live, at, reading, asked)
+        content = _compute_content(live, at, reading, parameters)
     except WaterclockError as error:
-        return _page_of_errors(live, error, at.menu, asked, request)
-    answer = _tag_response(request, _page(reading, at.name, at.menu, content, asked, request))
+        return _respond_with_errors(live, error, at.menu, parameters, request)
+    answer = _tag_response(request, _render(reading, at.name, at.menu, content, parameters, request))
     if _is_part(request) and reading.ledger is not None:
         answer.headers["Waterclock-Now"] = now_words(reading)
         answer.headers["Waterclock-Runners"] = runners_words(
@@ -233,11 +239,11 @@ def _render_page(live: LiveProject, at: PageRoute, asked: PageQuery, request: Re
     return answer
 
 
-def _tell(live: LiveProject, at: PageRoute, reading: OpenedProject, asked: PageQuery) -> Content:
+def _compute_content(live: LiveProject, at: PageRoute, reading: OpenedProject, parameters: PageQuery) -> Content:
     if not at.is_of_ledger:
-        return at.page(reading, asked)
-    key = at.page, tuple(sorted(asked.values.items()))
-    return live.memory.get_or_compute(reading, key, partial(at.page, reading, asked))
+        return at.page(reading, parameters)
+    key = at.page, tuple(sorted(parameters.values.items()))
+    return live.memory.get_or_compute(reading, key, partial(at.page, reading, parameters))
 
 
 def _is_part(request: Request) -> bool:
@@ -245,14 +251,16 @@ def _is_part(request: Request) -> bool:
     return request.headers.get("hx-request") == "true" or "part" in request.query_params
 
 
-def _page(reading: OpenedProject, name: str, menu: str, content: Content, asked: PageQuery, request: Request) -> str:
+def _render(
+    reading: OpenedProject, name: str, menu: str, content: Content, parameters: PageQuery, request: Request
+) -> str:
     """Render a page, or only its part for a request from within the page."""
     is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
     person, may_name = person_of(request), _may_name(reading, person_of(request))
-    around = {} if is_part else {"shell": shell(reading, menu, asked, content.get("alive"), person=person)}
-    here = {"path": request.url.path, "query": _query(request)}
-    return render(template, content=content, asked=asked, person=person, may_name=may_name, **here, **around)
+    around = {} if is_part else {"shell": shell(reading, menu, parameters, content.get("alive"), person=person)}
+    here = {"path": request.url.path, "query": _query_string(request)}
+    return render(template, content=content, asked=parameters, person=person, may_name=may_name, **here, **around)
 
 
 def _may_name(at: OpenedProject, person: Person) -> bool:
@@ -260,24 +268,24 @@ def _may_name(at: OpenedProject, person: Person) -> bool:
     return person.sign_in is SignIn.OWNER and not at.project.access.has_people
 
 
-def _decider(at: OpenedProject, asked: PageQuery, request: Request) -> Person:
+def _deciding_person(at: OpenedProject, parameters: PageQuery, request: Request) -> Person:
     """Return the person who sends a decision, with the name to record in the ledger."""
     person = person_of(request)
-    name = " ".join(asked.values.get("who", "").split())[:80]
+    name = " ".join(parameters.values.get("who", "").split())[:80]
     return replace(person, name=name) if name and _may_name(at, person) else person
 
 
-def _query(request: Request) -> str:
+def _query_string(request: Request) -> str:
     """Return the request's query string with its question mark, or ""."""
     return f"?{request.url.query}" if request.url.query else ""
 
 
-def _respond_json(live: LiveProject, request: Request, tell: Callable[[], Content]) -> Response:
-    """Return the result of `tell` as JSON, or its errors."""
+def _respond_json(live: LiveProject, request: Request, compute: Callable[[], Content]) -> Response:
+    """Return the content that `compute` computes as JSON, or its errors."""
     try:
-        content = tell()
+        content = compute()
     except WaterclockError as error:
-        return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(live, error))
+        return _json_answer({"errors": [one.to_dict() for one in _list_errors(error)]}, _status_of(live, error))
     return _tag_response(request, json_text(content, indent=None), "application/json")
 
 
@@ -291,22 +299,22 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
     return Response(content, media_type=kind, headers=headers)
 
 
-async def _csv(people: People, asker: Asker, queries: _Queries, request: Request) -> Response:
-    _refuse_others(None, request)
-    asked, live = _read_query(request), people.live
-    await _record_query(people, asked, request)
+async def _respond_csv(people: People, asker: Asker, queries: _Queries, request: Request) -> Response:
+    _refuse_foreign_query(None, request)
+    parameters, live = _read_query(request), people.live
+    await _record_query(people, parameters, request)
 
     def rows(reader: Reader) -> Response:
         try:
-            text = build_csv(live.load(), asked.read_by(reader), asker)
+            text = build_csv(live.load(), parameters.read_by(reader), asker)
         except WaterclockError as error:
-            return _page_of_errors(live, error, "Query", asked, request)
+            return _respond_with_errors(live, error, "Query", parameters, request)
         return Response(text, media_type="text/csv")
 
     return await queries.run(request, rows)
 
 
-def _refuse_others(at: PageRoute | None, request: Request) -> None:
+def _refuse_foreign_query(at: PageRoute | None, request: Request) -> None:
     """Reject a query that another site makes the browser send, because it would use Spark's time."""
     if (at is None or at.starts_spark) and request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise HTTPException(HTTPStatus.FORBIDDEN)
@@ -314,7 +322,7 @@ def _refuse_others(at: PageRoute | None, request: Request) -> None:
 
 async def _decide(people: People, request: Request) -> Response:
     """Carry out the plan of the submitted form, if it is still the plan that was shown."""
-    values = await _form(request)
+    values = await _read_form(request)
     answer = await run_in_threadpool(_submit_plan, people.live, values, request)
     action = " ".join(values.get(key, "")[:200] for key in ("verb", "t", "l")).strip()
     await _record_change(people, request, action, answer)
@@ -330,7 +338,7 @@ async def _record_change(people: People, request: Request, action: str, answer: 
         await people.record(access)
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     """Return the fields of the form in a request."""
     try:
         body = await request.body()
@@ -341,55 +349,55 @@ async def _form(request: Request) -> dict[str, str]:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "the form cannot be read") from error
 
 
-async def _keep(
-    people: People, keep: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
+async def _store_form(
+    people: People, store: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    asked, live = PageQuery.of(await _form(request)), people.live
+    parameters, live = PageQuery.of(await _read_form(request)), people.live
 
     def store_form() -> Response:
         try:
             reading = live.load()
-            keep(reading, asked, _decider(reading, asked, request))
+            store(reading, parameters, _deciding_person(reading, parameters, request))
         except WaterclockError as error:
-            return _page_of_errors(live, error, page, asked, request)
-        return RedirectResponse(f"/{page.lower()}{asked.query_string}", HTTPStatus.SEE_OTHER)
+            return _respond_with_errors(live, error, page, parameters, request)
+        return RedirectResponse(f"/{page.lower()}{parameters.query_string}", HTTPStatus.SEE_OTHER)
 
     answer = await run_in_threadpool(store_form)
     what = {"Quality": "note", "Today": "acknowledge"}[page]
-    named = [asked.values.get(key, "")[:200] for key in ("table", "rule", "alert")]
+    named = [parameters.values.get(key, "")[:200] for key in ("table", "rule", "alert")]
     await _record_change(people, request, " ".join([what, *filter(None, named)]), answer)
     return answer
 
 
 def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
-    asked = PageQuery.of(values)
+    parameters = PageQuery.of(values)
     try:
         reading = live.load()
-        content, is_done = carry_out_plan(reading, asked, _decider(reading, asked, request))
+        content, is_done = carry_out_plan(reading, parameters, _deciding_person(reading, parameters, request))
         if is_done:
             reading = live.load()
     except WaterclockError as error:
-        return _page_of_errors(live, error, "Grid", asked, request)
+        return _respond_with_errors(live, error, "Grid", parameters, request)
     status = HTTPStatus.OK if is_done else HTTPStatus.CONFLICT
     if request.headers.get("hx-request") != "true" and is_done:
         return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-    return HTMLResponse(_page(reading, "plan", "Grid", content, asked, request), status)
+    return HTMLResponse(_render(reading, "plan", "Grid", content, parameters, request), status)
 
 
 async def _end_sessions(people: People, guard: Guard, request: Request) -> Response:
     """End the session whose number is in the form, or all sessions."""
-    said = (await _form(request)).get("session", "")
-    is_number = said.isascii() and said.isdecimal() and len(said) < 10
-    if not is_number and said != "all":
+    which = (await _read_form(request)).get("session", "")
+    is_number = which.isascii() and which.isdecimal() and len(which) < 10
+    if not is_number and which != "all":
         raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "session is a number or all")
-    ended = guard.sessions.revoke({int(said)} if is_number else None)
-    await people.record(access_of(request, person_of(request), f"end session {said}"))
+    ended = guard.sessions.revoke({int(which)} if is_number else None)
+    await people.record(access_of(request, person_of(request), f"end session {which}"))
     headers = {"Waterclock-Ended": str(ended)}
     return RedirectResponse("/access", HTTPStatus.SEE_OTHER, headers=headers)
 
 
-async def _tables(live: LiveProject, request: Request) -> Response:
+async def _respond_table_names(live: LiveProject, request: Request) -> Response:
     """Return the names of all tables, upstream first."""
     return await run_in_threadpool(_respond_json, live, request, lambda: {"tables": list(live.load().flow.order)})
 
@@ -415,7 +423,7 @@ async def _static(request: Request) -> Response:
     )
 
 
-def _flat(error: WaterclockError) -> list[WaterclockError]:
+def _list_errors(error: WaterclockError) -> list[WaterclockError]:
     return list(error.errors) if isinstance(error, ProjectErrors) else [error]
 
 
@@ -429,30 +437,32 @@ def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
         return HTTPStatus.SERVICE_UNAVAILABLE
     if error.transient:
         return HTTPStatus.SERVICE_UNAVAILABLE
-    return HTTPStatus.NOT_FOUND if error.code in _NOT_THERE else HTTPStatus.UNPROCESSABLE_ENTITY
+    return HTTPStatus.NOT_FOUND if error.code in _NOT_FOUND_CODES else HTTPStatus.UNPROCESSABLE_ENTITY
 
 
-def _page_of_errors(
-    live: LiveProject, error: WaterclockError, menu: str, asked: PageQuery, request: Request
+def _respond_with_errors(
+    live: LiveProject, error: WaterclockError, menu: str, parameters: PageQuery, request: Request
 ) -> Response:
     """Render a page that shows the errors of a request."""
     status = _status_of(live, error)
-    content = {"errors": [one.to_dict() for one in _flat(error)]}
-    return _answer_of_cards(live, content, status, menu, asked, request)
+    content = {"errors": [one.to_dict() for one in _list_errors(error)]}
+    return _render_errors(live, content, status, menu, parameters, request)
 
 
-def _answer_of_cards(
-    live: LiveProject, content: Content, status: HTTPStatus, menu: str, asked: PageQuery, request: Request
+def _render_errors(
+    live: LiveProject, content: Content, status: HTTPStatus, menu: str, parameters: PageQuery, request: Request
 ) -> Response:
     if _is_part(request):
         return HTMLResponse(render("_cards.html", content=content), status)
     person = person_of(request)
     try:
-        around = shell(live.load() if person.may(Right.LOOK) else None, menu, asked, person=person)
+        around = shell(live.load() if person.may(Right.LOOK) else None, menu, parameters, person=person)
     except WaterclockError:
-        around = shell(None, menu, asked, person=person)
+        around = shell(None, menu, parameters, person=person)
     is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE
-    return HTMLResponse(render("cards.html", content=content, shell=around, asked=asked, is_passing=is_passing), status)
+    return HTMLResponse(
+        render("cards.html", content=content, shell=around, asked=parameters, is_passing=is_passing), status
+    )
 
 
 async def _handle_http_error(people: People, request: Request, error: Exception) -> Response:
@@ -462,11 +472,11 @@ async def _handle_http_error(people: People, request: Request, error: Exception)
         path = f"{request.method} {request.url.path[:200]}"
         access = access_of(request, person_of(request), path)
         await people.count(replace(access, refusal=error.error.why))
-        return await run_in_threadpool(_card, live, error.error.to_dict(), HTTPStatus.FORBIDDEN, request)
+        return await run_in_threadpool(_respond_with_card, live, error.error.to_dict(), HTTPStatus.FORBIDDEN, request)
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
     what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase
     card = {"code": str(status.value), "what": what, "where": request.url.path, "why": None, "fix": None}
-    answer = await run_in_threadpool(_card, live, card, status, request)
+    answer = await run_in_threadpool(_respond_with_card, live, card, status, request)
     if isinstance(error, HTTPException) and error.headers:
         answer.headers.update(error.headers)  # with 405, the allowed methods
     return answer
@@ -483,14 +493,14 @@ async def _handle_defect(live: LiveProject, request: Request, error: Exception) 
         "why": type(error).__name__,
         "fix": "see this request in the log of `waterclock ui`, and report it",
     }
-    return await run_in_threadpool(_card, live, card, HTTPStatus.INTERNAL_SERVER_ERROR, request)
+    return await run_in_threadpool(_respond_with_card, live, card, HTTPStatus.INTERNAL_SERVER_ERROR, request)
 
 
-def _card(live: LiveProject, card: Mapping[str, Any], status: HTTPStatus, request: Request) -> Response:
+def _respond_with_card(live: LiveProject, card: Mapping[str, Any], status: HTTPStatus, request: Request) -> Response:
     content = {"errors": [{"excerpt": None, **card}]}
     if request.url.path.endswith(".json"):
         return _json_answer(content, status)
-    return _answer_of_cards(live, content, status, "", PageQuery(), request)
+    return _render_errors(live, content, status, "", PageQuery(), request)
 
 
 def _json_answer(content: Content, status: HTTPStatus) -> Response:

@@ -1,4 +1,4 @@
-"""Stores the sessions of browsers. A session is identified by a random cookie, of which only the digest is stored.
+"""Stores the sessions of browsers. A random cookie identifies a session; only the digest of the cookie is stored.
 
 Sessions are in the memory of the server and not in the ledger, so they work before the first run. A restart ends all of
 them. A session is valid only for the peer that began it (see `peers`), because a browser sends the cookie to all
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from waterclock.permissions.people import SignIn
 
-SECONDS = 7 * 24 * 3600  # without a request
+SECONDS = 7 * 24 * 3600  # without a request, after which a session ends
 LONGEST_SECONDS = 30 * 24 * 3600
 MOST = 1000
 
@@ -52,10 +52,10 @@ class Session:
 
 @dataclass(slots=True)
 class BrowserSessions:
-    """The current sessions.
+    """The current sessions of browsers.
 
-    A session ends a week after its last request, 30 days after its start, or if it is the least recently used of more
-    than MOST.
+    A session ends a week after its last request, or 30 days after its start. The least recently used one ends if there
+    are more than MOST.
     """
 
     clock: Callable[[], float] = time.monotonic

@@ -56,7 +56,7 @@ _UNAUTHORIZED = (
     "open a link that `waterclock ui --link` prints, sign in with a token at /sign-in, or send `Authorization: Bearer` "
     "with the token\n"
 )
-_UNKNOWN = "the ledger does not answer now, so that no token can be checked\n"
+_NO_LEDGER = "the ledger does not answer now, so that no token can be checked\n"
 _USED_LINK = "this link was used, or is older than an hour: `waterclock ui --link` prints another\n"
 _FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Sign in · Waterclock</title>
 <h1>Sign in</h1>{provider}<form method="post"><label for="token">Access token</label>
@@ -68,7 +68,9 @@ _PROVIDER = """<p><a href="/sign-in/start">Sign in at {host}</a></p>
 _SIGNED_OUT = """<p>You are signed out here. <a href="/sign-in/out">Sign out at {host}, too</a></p>
 """
 # on a redirect from another site's link, the browser would not send the strict cookie: this page reloads by itself
-_GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>\n'
+_CONTINUE_PAGE = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>\n'
+)
 
 
 def new_token() -> str:
@@ -102,22 +104,22 @@ class Guard:
         return f"waterclock_session_{self.place}" if self.place.isdecimal() else "waterclock_session"
 
     async def admit(self, request: Request, people: People) -> Response | Person:
-        """Return the person who sends an accepted request, or the response for any other request."""
+        """Return the person who sends a request, or the response to a sign-in or to a request that is refused."""
         if not self.hosts.allows(request.headers.get("host", "")):
-            said = "this host name is not served here: use the address that `waterclock ui` printed\n"
-            return PlainTextResponse(said, HTTPStatus.MISDIRECTED_REQUEST)
+            message = "this host name is not served here: use the address that `waterclock ui` printed\n"
+            return PlainTextResponse(message, HTTPStatus.MISDIRECTED_REQUEST)
         if request.method not in _SAFE and (refusal := _refuse_change(request)) is not None:
             return refusal
         try:
             return await self._identify(request, people)
         except WaterclockError:  # the session remains, and the next request looks it up again
-            return PlainTextResponse(_UNKNOWN, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
+            return PlainTextResponse(_NO_LEDGER, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
 
     async def _identify(self, request: Request, people: People) -> Response | Person:
         cookie = request.cookies.get(self.cookie, "")
         session = self.sessions.find(cookie, lambda: peer_of(request.scope))
         person = None if session is None else await people.find(session.credential)
-        if session is not None and person is None:  # its user or token has lost the access
+        if session is not None and person is None:  # the user or the token is no longer valid
             self.sessions.end(cookie)
         if request.method == "GET" and LINK in request.query_params:  # programs that preview a link send HEAD
             return await self._open_link(request, people, is_signed_in=person is not None)
@@ -137,7 +139,7 @@ class Guard:
         if self.links.accept(request.query_params[LINK]):
             await people.record(access_of(request, people.owner, "sign in with a link"))
             return self._start_session(request, Credential(), people.owner.name)
-        return await self._wrong(_USED_LINK)
+        return await self._refuse_token(_USED_LINK)
 
     async def _identify_bearer(self, request: Request, people: People) -> Response | Person:
         sent = bearer_of(request.headers.get("authorization", ""))
@@ -147,7 +149,7 @@ class Guard:
                 return RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
             return _unauthorized_response(_UNAUTHORIZED)
         found = self._credential_of(sent)
-        return (found and await people.find(found)) or await self._wrong(_UNAUTHORIZED)
+        return (found and await people.find(found)) or await self._refuse_token(_UNAUTHORIZED)
 
     async def _sign_out(self, request: Request, people: People, person: Person | None) -> Response:
         if person is not None:
@@ -171,7 +173,7 @@ class Guard:
         found = self._credential_of(sent)
         person = None if found is None else await people.find(found)
         if found is None or person is None:
-            return await self._wrong(_UNAUTHORIZED)
+            return await self._refuse_token(_UNAUTHORIZED)
         await people.record(access_of(request, person, "sign in with a token"))
         return self._start_session(request, found, person.name)
 
@@ -198,7 +200,7 @@ class Guard:
     def _start_session(self, request: Request, credential: Credential, who: str) -> Response:
         """Start a session and redirect the browser to the first page, never to a location from the request."""
         is_linked = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
-        answer = HTMLResponse(_GO_ON) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        answer = HTMLResponse(_CONTINUE_PAGE) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
         peer = peer_of(request.scope)
         value = self.sessions.begin(
             credential, who=who, address=address_of(request), agent=agent_of(request), peer=peer
@@ -207,14 +209,14 @@ class Guard:
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
-    async def _wrong(self, said: str) -> Response:
+    async def _refuse_token(self, message: str) -> Response:
         if await self.wrong.delay():
-            return _unauthorized_response(said)
+            return _unauthorized_response(message)
         return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"})
 
 
 class GuardedApplication:
-    """An application behind a guard. Every response has the security headers for browsers."""
+    """An ASGI application that passes only admitted requests on, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp, guard: Guard, people: People) -> None:
         self._app = app
@@ -222,12 +224,12 @@ class GuardedApplication:
         self._people = people
 
     def close(self) -> None:
-        """Write the accesses that are counted but not recorded yet."""
+        """Write the counted accesses that are not recorded yet. Call it before the server ends."""
         with suppress(WaterclockError):
             self._people.log.flush()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one ASGI request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -278,19 +280,19 @@ def _refuse_change(request: Request) -> Response | None:
         return PlainTextResponse(
             "the methods are GET and POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"}
         )
-    if not _is_own(request):
+    if not _is_from_own_page(request):
         return PlainTextResponse("only pages of this address may send this request\n", HTTPStatus.FORBIDDEN)
     is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
-    if is_chunked or not _is_small(request.headers.get("content-length", "")):
+    if is_chunked or not _is_small_length(request.headers.get("content-length", "")):
         return PlainTextResponse("the form is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return None
 
 
-def _unauthorized_response(said: str) -> Response:
-    return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
+def _unauthorized_response(message: str) -> Response:
+    return PlainTextResponse(message, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
-def _is_own(request: Request) -> bool:
+def _is_from_own_page(request: Request) -> bool:
     """Return whether the request comes from one of our pages, by its origin, which every browser sends with a POST."""
     origin = request.headers.get("origin")
     if origin is None:
@@ -302,7 +304,7 @@ def _is_own(request: Request) -> bool:
         return False
 
 
-def _is_small(length: str) -> bool:
+def _is_small_length(length: str) -> bool:
     return length.isascii() and length.isdecimal() and len(length) < 10 and int(length) <= MOST_BYTES
 
 

@@ -1,7 +1,7 @@
 """Assigns the nodes of a graph to layers and orders each layer, so that few lines between two layers cross.
 
-A node's layer is the length of the longest path to it. A line that crosses a layer has a point there. Sweeps by medians
-and swaps of neighbours alternate, and the best order found is used.
+A node's layer is the length of the longest path to it. A line that crosses a layer has a point in it. Sweeps that sort
+by medians alternate with swaps of neighbours; the best order found is used.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _SMALL = 150  # with at most this many boxes and points swaps are fast: they fol
 class Layered:
     """A graph whose vertices are numbers: first the nodes, then the points at which lines cross a layer.
 
-    All `edges` point right. `asked` has the original edges, of which one in each cycle points left. `ways` has the
-    points of each edge.
+    All `edges` point right. `asked` has the original edges, of which one in each cycle points left. `ways` maps each
+    edge to its points. `ups` and `downs` have the neighbours of each vertex in the adjacent layers.
     """
 
     names: Sequence[str]
@@ -43,8 +43,8 @@ class Layered:
         order = _upstream_first(len(names), pairs)
         rank = {node: number for number, node in enumerate(order)}
         forward = list(dict.fromkeys((a, b) if rank[a] < rank[b] else (b, a) for a, b in pairs))
-        made = cls(names, index, set(pairs), forward, _layers(order, forward))
-        made._join()
+        made = cls(names, index, set(pairs), forward, _assign_layers(order, forward))
+        made._connect_layers()
         return made
 
     @property
@@ -56,22 +56,22 @@ class Layered:
         """Return whether a vertex is a node, not a point at which a line passes a layer."""
         return vertex < len(self.names)
 
-    def _join(self) -> None:
+    def _connect_layers(self) -> None:
         """Connect adjacent layers. Lines from one source share the points at which they pass a layer."""
         points: dict[tuple[int, int], int] = {}
         segments: dict[tuple[int, int], None] = {}
         for source, target in self.edges:
-            way, last = [], source
+            crossed, last = [], source
             for layer in range(self.layers[source] + 1, self.layers[target]):
                 if (source, layer) not in points:
                     points[source, layer] = len(self.layers)
                     self.layers.append(layer)
                 point = points[source, layer]
                 segments[last, point] = None
-                way.append(point)
+                crossed.append(point)
                 last = point
             segments[last, target] = None
-            self.ways[source, target] = tuple(way)
+            self.ways[source, target] = tuple(crossed)
         self.ups = [[] for _ in self.layers]
         self.downs = [[] for _ in self.layers]
         for source, target in segments:
@@ -107,7 +107,7 @@ def _upstream_first(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return order
 
 
-def _layers(order: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]:
+def _assign_layers(order: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]:
     """Return each node's layer: after all its inputs. A node without inputs is next to its nearest reader."""
     ups: list[list[int]] = [[] for _ in order]
     downs: list[list[int]] = [[] for _ in order]
@@ -141,7 +141,7 @@ def _reduce_crossings(graph: Layered, rows: list[list[int]], *, is_down: bool) -
             break
         _sweep(graph, rows, is_down=is_down is (sweep % 2 == 0))
         if (sweep + 1) % swaps_each == 0:
-            _swap(graph, rows)
+            _swap_neighbours(graph, rows)
         count = crossings(graph, rows)
         if count < least:
             best, least = [list(row) for row in rows], count
@@ -170,12 +170,12 @@ def _sweep(graph: Layered, rows: list[list[int]], *, is_down: bool) -> None:
 
     Vertices without such neighbours keep their positions.
     """
-    place = _places(graph, rows)
-    beside = graph.ups if is_down else graph.downs
+    place = _positions(graph, rows)
+    neighbours = graph.ups if is_down else graph.downs
     for row in rows if is_down else reversed(rows):
         keys: dict[int, tuple[float, float]] = {}
         for vertex in row:
-            found = sorted(place[each] for each in beside[vertex])
+            found = sorted(place[each] for each in neighbours[vertex])
             if found:
                 half = len(found) // 2
                 median = found[half] if len(found) % 2 else (found[half - 1] + found[half]) / 2
@@ -186,7 +186,7 @@ def _sweep(graph: Layered, rows: list[list[int]], *, is_down: bool) -> None:
             place[vertex] = number
 
 
-def _places(graph: Layered, rows: Sequence[Sequence[int]]) -> list[int]:
+def _positions(graph: Layered, rows: Sequence[Sequence[int]]) -> list[int]:
     place = [0] * graph.size
     for row in rows:
         for number, vertex in enumerate(row):
@@ -194,9 +194,9 @@ def _places(graph: Layered, rows: Sequence[Sequence[int]]) -> list[int]:
     return place
 
 
-def _swap(graph: Layered, rows: list[list[int]]) -> None:
+def _swap_neighbours(graph: Layered, rows: list[list[int]]) -> None:
     """Swap adjacent vertices of a layer if that reduces the crossings, until no swap does."""
-    place = _places(graph, rows)
+    place = _positions(graph, rows)
     for _ in range(_SWAPS):
         has_moved = False
         near = [
@@ -206,8 +206,11 @@ def _swap(graph: Layered, rows: list[list[int]]) -> None:
         for row in rows:
             for number in range(len(row) - 1):
                 upper, lower = row[number], row[number + 1]
-                now = sum(_pair(a, b) for a, b in zip(near[upper], near[lower], strict=True))
-                if now and sum(_pair(b, a) for a, b in zip(near[upper], near[lower], strict=True)) < now:
+                now = sum(_count_pair_crossings(a, b) for a, b in zip(near[upper], near[lower], strict=True))
+                if (
+                    now
+                    and sum(_count_pair_crossings(b, a) for a, b in zip(near[upper], near[lower], strict=True)) < now
+                ):
                     row[number], row[number + 1] = lower, upper
                     place[upper], place[lower] = number + 1, number
                     has_moved = True
@@ -220,14 +223,14 @@ def _swap(graph: Layered, rows: list[list[int]]) -> None:
             return
 
 
-def _pair(upper: Sequence[int], lower: Sequence[int]) -> int:
+def _count_pair_crossings(upper: Sequence[int], lower: Sequence[int]) -> int:
     """Count the crossings of the lines of two adjacent vertices, from the sorted positions of the lines' other ends."""
     return sum(len(upper) - bisect_right(upper, end) for end in lower) if upper else 0
 
 
 def crossings(graph: Layered, rows: Sequence[Sequence[int]]) -> int:
     """Count the crossings of lines between adjacent layers."""
-    place = _places(graph, rows)
+    place = _positions(graph, rows)
     total = 0
     for row in rows:
         seen: list[int] = []

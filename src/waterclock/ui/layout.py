@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from waterclock.ui.layered import Layered, crossings, order_layers
 
 _PASSES = 12
-_STRAIGHT = 8.0  # the weight of straightness of a line through layers, relative to a line between two boxes
+_STRAIGHTNESS = 8.0  # the weight of a line between two points in layers, relative to a line from or to a box
 _PORT = 7.0  # the distance between lines where they enter a box
 
 
@@ -94,9 +94,9 @@ def lay_out(
 
 def _place_vertices(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes) -> list[float]:
     """Return the vertical middle of each vertex: near its neighbours, without overlap."""
-    apart = [list(_apart(graph, row, sizes)) for row in rows]
+    distances = [list(_minimum_distances(graph, row, sizes)) for row in rows]
     middles = [0.0] * graph.size
-    for row, gaps in zip(rows, apart, strict=True):
+    for row, gaps in zip(rows, distances, strict=True):
         at = 0.0
         for vertex, gap in zip(row, gaps, strict=True):
             at += gap
@@ -104,17 +104,17 @@ def _place_vertices(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes)
     sides = (graph.ups,), (graph.downs,)
     for number in range(_PASSES + 1):
         is_last = number == _PASSES
-        beside = (graph.ups, graph.downs) if is_last else sides[number % 2]
+        neighbours = (graph.ups, graph.downs) if is_last else sides[number % 2]
         steps = range(len(rows)) if number % 2 == 0 else reversed(range(len(rows)))
         for layer in steps:
             row = rows[layer]
-            wanted = [_find_preferred_position(graph, vertex, beside, middles) for vertex in row]
-            for vertex, middle in zip(row, spread_positions(wanted, apart[layer]), strict=True):
+            wanted = [_find_preferred_position(graph, vertex, neighbours, middles) for vertex in row]
+            for vertex, middle in zip(row, spread_positions(wanted, distances[layer]), strict=True):
                 middles[vertex] = middle
     return middles
 
 
-def _apart(graph: Layered, row: Sequence[int], sizes: Sizes) -> Iterator[float]:
+def _minimum_distances(graph: Layered, row: Sequence[int], sizes: Sizes) -> Iterator[float]:
     """Yield the minimum distance of each vertex of a layer to the one above it, from middle to middle."""
     above: int | None = None
     for vertex in row:
@@ -132,26 +132,26 @@ def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
 
 
 def _find_preferred_position(
-    graph: Layered, vertex: int, beside: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
+    graph: Layered, vertex: int, neighbours: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
     """Return the preferred position of a vertex, the weighted mean of its neighbours, and the sum of the weights."""
     total = weight = 0.0
-    for side in beside:
+    for side in neighbours:
         for other in side[vertex]:
-            share = _STRAIGHT if not graph.is_node(vertex) and not graph.is_node(other) else 1.0
+            share = _STRAIGHTNESS if not graph.is_node(vertex) and not graph.is_node(other) else 1.0
             total += share * middles[other]
             weight += share
     return (total / weight, weight) if weight else (middles[vertex], 0.1)
 
 
-def spread_positions(wanted: Sequence[tuple[float, float]], apart: Sequence[float]) -> list[float]:
+def spread_positions(wanted: Sequence[tuple[float, float]], distances: Sequence[float]) -> list[float]:
     """Return the positions nearest to the preferred ones, by the sum of squares, that keep the order and the distances.
 
-    `wanted` has the position and weight of each, `apart` the minimum distance of each to the one before it.
+    `wanted` has the position and weight of each, `distances` the minimum distance of each to the one before it.
     """
-    blocks: list[tuple[float, float, int]] = []  # mean, weight and count of adjacent ones
+    blocks: list[tuple[float, float, int]] = []  # mean, weight and number of the positions in each block
     offset, offsets = 0.0, []
-    for (place, weight), gap in zip(wanted, apart, strict=True):
+    for (place, weight), gap in zip(wanted, distances, strict=True):
         offset += gap
         offsets.append(offset)
         mean, count = place - offset, 1
@@ -171,35 +171,35 @@ def _build_layout(graph: Layered, rows: Sequence[Sequence[int]], middles: Sequen
     boxes = {
         name: Box(
             graph.layers[number],
-            _layer_x(graph.layers[number], sizes),
+            _layer_left(graph.layers[number], sizes),
             round(tops[number] + up),
             sizes.width,
             graph.heights.get(number, sizes.height),
         )
         for number, name in enumerate(graph.names)
     }
-    lines = tuple(_lines(graph, boxes, [round(middle + up, 1) for middle in middles], sizes))
+    lines = tuple(_build_lines(graph, boxes, [round(middle + up, 1) for middle in middles], sizes))
     ends = [each.y + each.height for each in boxes.values()]
     ends += [y for line in lines for _, y in line.points]
-    width = _layer_x(len(rows) - 1, sizes) + sizes.width if rows else 0.0
+    width = _layer_left(len(rows) - 1, sizes) + sizes.width if rows else 0.0
     return Layout(boxes, lines, width + sizes.margin, max(ends, default=0.0) + sizes.margin, crossings(graph, rows))
 
 
-def _layer_x(layer: int, sizes: Sizes) -> float:
+def _layer_left(layer: int, sizes: Sizes) -> float:
     return sizes.margin + layer * (sizes.width + sizes.across)
 
 
-def _lines(graph: Layered, boxes: Mapping[str, Box], middles: Sequence[float], sizes: Sizes) -> Iterator[Line]:
+def _build_lines(graph: Layered, boxes: Mapping[str, Box], middles: Sequence[float], sizes: Sizes) -> Iterator[Line]:
     into: dict[int, list[tuple[float, int]]] = {}
     for source, target in graph.edges:
-        way = graph.ways[source, target]
-        into.setdefault(target, []).append((middles[way[-1] if way else source], source))
-    ports = {(source, target): shift for target, each in into.items() for source, shift in _ports(each)}
+        crossed = graph.ways[source, target]
+        into.setdefault(target, []).append((middles[crossed[-1] if crossed else source], source))
+    ports = {(source, target): shift for target, each in into.items() for source, shift in _entry_offsets(each)}
     for source, target in graph.edges:
         start, end = boxes[graph.names[source]], boxes[graph.names[target]]
         points = [(start.x + start.width, start.y + start.height / 2)]
         for point in graph.ways[source, target]:
-            left = _layer_x(graph.layers[point], sizes)
+            left = _layer_left(graph.layers[point], sizes)
             points += [(left, middles[point]), (left + sizes.width, middles[point])]
         room = end.height / 2 - 6
         shift = max(-room, min(room, ports[source, target]))
@@ -210,7 +210,7 @@ def _lines(graph: Layered, boxes: Mapping[str, Box], middles: Sequence[float], s
             yield Line(graph.names[target], graph.names[source], tuple(reversed(points)))
 
 
-def _ports(each: Sequence[tuple[float, int]]) -> Iterator[tuple[int, float]]:
+def _entry_offsets(each: Sequence[tuple[float, int]]) -> Iterator[tuple[int, float]]:
     """Yield the vertical offset at which each line enters a box, in the order of the lines' sources."""
     for number, (_, source) in enumerate(sorted(each)):
         yield source, (number - (len(each) - 1) / 2) * _PORT

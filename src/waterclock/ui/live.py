@@ -1,4 +1,4 @@
-"""A project that stays open for the pages: its flow from the current files, and its current ledger."""
+"""Keeps a project open for the pages, and loads it again when its files or its ledger change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECONDS_TO_CLOSE = 3
 
 @dataclass(slots=True)
 class LiveProject:
-    """One project that many threads read repeatedly. `now` is the instant to plan for, None the ledger's clock."""
+    """A project that many threads read repeatedly. `now`: the instant to plan for, or None for the ledger's clock."""
 
     folder: Path
     env: str | None = None
@@ -41,14 +41,14 @@ class LiveProject:
     _ledger: Ledger | None = None
     _file: tuple[int, int] | None = None
     _had_ledger: bool = False
-    _said_of: Project | None = None
+    _renames_applied_to: Project | None = None
     _snapshot: LedgerSnapshot | None = None
-    _left: Left = field(default_factory=dict)
+    _abandoned: Left = field(default_factory=dict)
 
     def load(self) -> OpenedProject:
-        """Return the project as it is now. Cost: file times, and one query. Raises  ProjectErrors, E421 to E423."""
+        """Return the current project. Raises ProjectErrors; E421 to E423. Cost: reading file times, and one query."""
         with self._lock:
-            project, planner = self._current()
+            project, planner = self._load_current()
             ledger = self._open_ledger(project)
             snapshot = LedgerSnapshot() if ledger is None else self._current_snapshot(ledger, project)
             if linked_tables(project.flow):
@@ -56,15 +56,15 @@ class LiveProject:
             return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def project(self) -> Project:
-        """Return the project as its files declare it now, without its ledger. Raises  ProjectErrors with all errors."""
+        """Return the project as its files declare it now, without its ledger. Raises ProjectErrors with all errors."""
         with self._lock:
-            return self._current()[0]
+            return self._load_current()[0]
 
     def ledger(self) -> Ledger | None:
-        """Return the ledger, also while the project has errors. None before the first run. Raises  E421 to E423."""
+        """Return the ledger, even while the project has errors; None before the first run. Raises E421 to E423."""
         with self._lock:
             try:
-                project: Project | None = self._current()[0]
+                project: Project | None = self._load_current()[0]
             except (WaterclockError, OSError):
                 project = self._project
             return None if project is None else self._open_ledger(project)
@@ -73,25 +73,25 @@ class LiveProject:
         """Close the ledger. If a read does not end within seconds, the ledger stays open until the process ends."""
         if self._lock.acquire(timeout=_SECONDS_TO_CLOSE):
             try:
-                self._forget()
+                self._close_ledger()
             finally:
                 self._lock.release()
 
-    def _current(self) -> tuple[Project, Planner]:
+    def _load_current(self) -> tuple[Project, Planner]:
         if self._project is None or self._planner is None or stamps_of(self._project) != self._stamps:
             old = self._project
             project = open_project(self.folder, self.env)
             if old is not None and ledger_url(old) != ledger_url(project):
-                self._forget()
+                self._close_ledger()
             self._project, self._planner = project, Planner(project.flow)
             self._stamps, self._snapshot = stamps_of(project), None
         return self._project, self._planner
 
     def _open_ledger(self, project: Project) -> Ledger | None:
         url = ledger_url(project)
-        file = _file_of(url)
+        file = _file_identity(url)
         if self._ledger is not None and file != self._file:
-            self._forget()  # an open file would still be read after another file has replaced it
+            self._close_ledger()  # an open file would still be read after another file has replaced it
         if self._ledger is None:
             self._file, self._ledger = file, open_ledger(project)
             if self._ledger is None and self._had_ledger:
@@ -113,27 +113,29 @@ class LiveProject:
                 "answers",
                 transient=True,
             )
-        if self._ledger is not None and self._said_of is not project:  # a changed flow may rename other tables
+        if (
+            self._ledger is not None and self._renames_applied_to is not project
+        ):  # a changed flow may rename other tables
             self._ledger.declared.apply_pending_renames(project.flow)
-            self._said_of = project
+            self._renames_applied_to = project
         return self._ledger
 
     def _current_snapshot(self, ledger: Ledger, project: Project) -> LedgerSnapshot:
         if self._snapshot is None or self._snapshot.sequence != ledger.sequence():
-            self._snapshot, self._left = ledger.reads.snapshot(project.flow), {}
+            self._snapshot, self._abandoned = ledger.reads.snapshot(project.flow), {}
         left = describe_abandoned_claims(ledger, self._snapshot)
-        if left != self._left:  # an expired lease or an ended process writes nothing to the ledger
-            self._snapshot, self._left = mark_abandoned_claims(self._snapshot, left), left
+        if left != self._abandoned:  # an expired lease or an ended process writes nothing to the ledger
+            self._snapshot, self._abandoned = mark_abandoned_claims(self._snapshot, left), left
         return self._snapshot
 
-    def _forget(self) -> None:
+    def _close_ledger(self) -> None:
         if self._ledger is not None:
             self._ledger.close()
         self._ledger = self._snapshot = None
 
 
-def _file_of(url: str) -> tuple[int, int] | None:
-    """Return the identity of a ledger's file, to detect a replacement. None for a server or a missing file."""
+def _file_identity(url: str) -> tuple[int, int] | None:
+    """Return device and inode of a ledger's file, to detect a replacement; None for a server or a missing file."""
     if not url.startswith("sqlite:"):
         return None
     try:

@@ -21,8 +21,8 @@ _EARLY = 60_000  # milliseconds by which another process's clock may be ahead of
 
 def make_code(token: str, place: str, clock: Callable[[], float] = time.time) -> str:
     """Return the code of a new link to the server at `place`: its port, or its socket's path."""
-    said = f"{int(clock() * 1000)}-{secrets.token_hex(16)}"
-    return f"{said}-{_signature(token, place, said)}"
+    signed = f"{int(clock() * 1000)}-{secrets.token_hex(16)}"
+    return f"{signed}-{_signature(token, place, signed)}"
 
 
 @dataclass(slots=True)
@@ -43,12 +43,12 @@ class OneTimeLinks:
         return make_code(self.token, self.place, self.clock)
 
     def accept(self, code: str) -> bool:
-        """Return whether a code opens the pages. Each code is accepted once."""
+        """Return whether a code is valid. Each code is accepted once."""
         found = _CODE.fullmatch(code)
         if found is None:
             return False
-        said = f"{found['made']}-{found['number']}"
-        if not hmac.compare_digest(found["signature"], _signature(self.token, self.place, said)):
+        signed = f"{found['made']}-{found['number']}"
+        if not hmac.compare_digest(found["signature"], _signature(self.token, self.place, signed)):
             return False
         now, made = int(self.clock() * 1000), int(found["made"])
         if not max(self._started, now - SECONDS * 1000) <= made <= now + _EARLY:
@@ -60,5 +60,5 @@ class OneTimeLinks:
         return True
 
 
-def _signature(token: str, place: str, said: str) -> str:
-    return hmac.new(token.encode(), f"waterclock ui link\n{place}\n{said}".encode(), hashlib.sha256).hexdigest()
+def _signature(token: str, place: str, signed: str) -> str:
+    return hmac.new(token.encode(), f"waterclock ui link\n{place}\n{signed}".encode(), hashlib.sha256).hexdigest()

@@ -90,19 +90,19 @@ def describe_api() -> Described:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Waterclock", "version": str(JSON_VERSION), "description": answers.__doc__},
-        "paths": dict(sorted((paths | _others(lineage.paths, lineage.takes)).items())),
+        "paths": dict(sorted((paths | _describe_other_routes(lineage.paths, lineage.takes)).items())),
         "components": {"schemas": parts},
     }
 
 
 def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
     """Return the JSON schema of each type in `tells`, and the schemas of the types that they share."""
-    asked = [(index, "serialization", TypeAdapter(each)) for index, each in enumerate(tells)]
-    made, parts = TypeAdapter.json_schemas(asked, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    adapters = [(index, "serialization", TypeAdapter(each)) for index, each in enumerate(tells)]
+    made, parts = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     return [made[index, "serialization"] for index in range(len(tells))], parts["$defs"]
 
 
-def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
+def _describe_other_routes(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
     """Describe the responses that are not JSON: drawings, CSV rows, liveness, and the forms."""
     wrong = _describe_responses(_WRONG, _HTML)
     form = wrong | _describe_responses(_NO_FORM, _HTML)
@@ -122,14 +122,14 @@ def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
                 "/livez", (), _describe_responses({HTTPStatus.OK: "the server is running"}, _PLAIN)
             )
         },
-        "/plan": {"post": _form(("verb", "t", "digest"), ("l", "who", "why"), form | plan)},
-        "/alerts": {"post": _form(("alert", "why"), ("who", "t"), form)},
-        "/sessions": {"post": _form(("session",), (), form)},
-        "/quality": {"post": _form(("table", "rule"), ("text", "who", "t"), form)},
+        "/plan": {"post": _describe_form(("verb", "t", "digest"), ("l", "who", "why"), form | plan)},
+        "/alerts": {"post": _describe_form(("alert", "why"), ("who", "t"), form)},
+        "/sessions": {"post": _describe_form(("session",), (), form)},
+        "/quality": {"post": _describe_form(("table", "rule"), ("text", "who", "t"), form)},
     }
 
 
-def _form(needed: Sequence[str], others: Sequence[str], answers: Described) -> Described:
+def _describe_form(needed: Sequence[str], others: Sequence[str], answers: Described) -> Described:
     """Describe a form that writes to the ledger. Only a page of the same address may send it."""
     fields = {name: PARAMETERS[name][1] | {"description": PARAMETERS[name][0]} for name in (*needed, *others)}
     form = {"type": "object", "properties": fields, "required": list(needed)}
@@ -161,7 +161,7 @@ def _describe_request(path: str, takes: Iterable[str], answers: Described) -> De
 
 
 def _describe_answer(schema: Described, parts: Described) -> Described:
-    """Describe an answer with the docstring of its type."""
+    """Describe a JSON response by the docstring of its type."""
     named = [each["$ref"].rpartition("/")[2] for each in schema.get("anyOf", [schema])]
     words = " ".join(parts[name]["description"] for name in named)
     same = {"description": "unchanged since the answer whose ETag is in `If-None-Match`"}

@@ -1,4 +1,4 @@
-"""Caches the contents of pages while neither the project's files nor its ledger change, for many readers."""
+"""Caches the contents of pages until the project's files or its ledger change."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ class PageCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._told: OrderedDict[Hashable, Content] = OrderedDict()
+        self._contents: OrderedDict[Hashable, Content] = OrderedDict()
         self._state: _State | None = None
 
-    def get_or_compute(self, at: OpenedProject, key: Hashable, tell: Callable[[], Content]) -> Content:
-        """Return the result of `tell`, or the cached one for the same state and key."""
+    def get_or_compute(self, at: OpenedProject, key: Hashable, compute: Callable[[], Content]) -> Content:
+        """Return the cached content for this state and key, or else compute it with `compute`."""
         state = at.planner, at.snapshot, at.now.replace(second=0, microsecond=0)
         with self._lock:
-            if not self._is_of(state):
-                self._told.clear()
+            if not self._is_current(state):
+                self._contents.clear()
                 self._state = state
-            elif key in self._told:
-                self._told.move_to_end(key)
-                return self._told[key]
-        content = tell()
+            elif key in self._contents:
+                self._contents.move_to_end(key)
+                return self._contents[key]
+        content = compute()
         with self._lock:
-            if self._is_of(state):
-                self._told[key] = content
-                if len(self._told) > _MOST:
-                    self._told.popitem(last=False)
+            if self._is_current(state):
+                self._contents[key] = content
+                if len(self._contents) > _MOST:
+                    self._contents.popitem(last=False)
         return content
 
-    def _is_of(self, state: _State) -> bool:
-        """Return whether this is the cached state. Planner and snapshot are new objects for another state."""
+    def _is_current(self, state: _State) -> bool:
+        """Return whether the cache is for this state. A changed project has other planner and snapshot objects."""
         if self._state is None:
             return False
         (planner, snapshot, minute), (known, seen, then) = state, self._state

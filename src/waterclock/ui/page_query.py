@@ -1,4 +1,4 @@
-"""The parameters of a page's address: tables and labels in the syntax of the command line, and the page's own."""
+"""Reads the query parameters of pages (tables and labels in the syntax of the command line), and builds addresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PageQuery:
     reader: Reader | None = None
 
     def read_by(self, reader: Reader) -> PageQuery:
-        """Return a copy with the client that waits for the answer."""
+        """Return a copy with the client that waits for the response."""
         return replace(self, reader=reader)
 
     @classmethod
@@ -44,7 +44,7 @@ class PageQuery:
         return f"?{urlencode(kept)}" if kept else ""
 
     def tables(self, at: OpenedProject) -> tuple[tuple[Table, ...], Mapping[str, Labels]]:
-        """Return the selected tables, upstream first, and the labels by table. Raises  as `selection.select`."""
+        """Return the selected tables, upstream first, and the labels by table. Raises E510 to E514 if invalid."""
         found, labels = select_tables(at.flow, [self.selection] if self.selection else None, self.labels or None)
         return tuple(at.flow.tables[name] for name in found.tables), labels
 
@@ -69,19 +69,19 @@ def quarantine_address(name: str, rule: str) -> str:
     """Return the address of a query for the quarantined rows of a table that broke a rule, newest first."""
     quoted = ".".join(part if part.isidentifier() else f"`{part}`" for part in f"{name}_quarantine".split("."))
     text = rule.replace("\\", "\\\\").replace("'", "\\'")
-    asks = f"SELECT timelabel, row, broken FROM {quoted} WHERE array_contains(broken, '{text}')"
-    return f"/query?{urlencode({'q': f'{asks} ORDER BY timelabel DESC'})}"
+    query = f"SELECT timelabel, row, broken FROM {quoted} WHERE array_contains(broken, '{text}')"
+    return f"/query?{urlencode({'q': f'{query} ORDER BY timelabel DESC'})}"
 
 
-_KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
+_LINEAGE_PARAMETERS = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
-def lineage_address(table: str | None, asked: PageQuery, *, suffix: str = "", **changed: str) -> str:
+def lineage_address(table: str | None, parameters: PageQuery, *, suffix: str = "", **changed: str) -> str:
     """Return the address of a table's lineage, or of the lineage of all tables if `table` is None.
 
     The current parameters are kept, except those in `changed`.
     """
-    values = {key: asked.values.get(key, "") for key in _KEPT_BY_LINEAGE} | changed
+    values = {key: parameters.values.get(key, "") for key in _LINEAGE_PARAMETERS} | changed
     kept = {key: value for key, value in values.items() if value}
     path = "/lineage" if table is None else f"/lineage/{quote(table, safe='')}"
     return f"{path}{suffix}{f'?{urlencode(kept)}' if kept else ''}"

@@ -1,7 +1,7 @@
 """Identifies who is at the other end of a connection: a user of this machine, or the address of another machine.
 
-Browsers send a session's cookie to every port of a host. So a server that another user runs at another port of this
-machine can get it, and send it to the pages from a process of its own.
+Browsers send a session's cookie to every port of a host. So a server of another user at another port of this machine
+may receive the cookie, and send it to the pages. The peer shows that such a request is not the browser's.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class KnowsPeers:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one ASGI request."""
         scope[_CONNECTION] = (scope.get("client"), scope.get("server"))
         await self._app(scope, receive, send)
 
 
 def peer_of(scope: Scope) -> str:
-    """Return the user of a local process that sent a request, or the address of another machine.
+    """Return `user ID` for a request of a process on this machine, or else the address of the client.
 
-    It is empty for a Unix socket. On other systems than Linux, it is always an address.
+    The result is empty for a Unix socket. On systems other than Linux, it is always an address.
     Cost: up to two reads of the list of the machine's connections, some milliseconds for 10,000 of them
     """
     client, server = scope.get(_CONNECTION) or (None, None)
@@ -64,14 +64,14 @@ def _find_user(own: tuple[_Address, int], other: tuple[_Address, int]) -> int | 
         except OSError:
             continue
         is_long = path.name.endswith("6")
-        ends = f" {_listed(*own, is_long=is_long)} {_listed(*other, is_long=is_long)} {_ESTABLISHED} "
+        ends = f" {_format_endpoint(*own, is_long=is_long)} {_format_endpoint(*other, is_long=is_long)} {_ESTABLISHED} "
         at = text.find(ends)
         if at >= 0:
             return int(text[at + len(ends) :].split(maxsplit=4)[3])
     return None
 
 
-def _listed(address: _Address, port: Any, *, is_long: bool) -> str:
+def _format_endpoint(address: _Address, port: Any, *, is_long: bool) -> str:
     """Format one end of a connection as in /proc/net/tcp: each 32 bits of the address in the machine's byte order."""
     packed = address.packed
     if is_long and len(packed) == 4:

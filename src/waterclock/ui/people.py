@@ -22,14 +22,14 @@ from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live import LiveProject
 from waterclock.ui.oidc.provider import Provider
 
-_HOLD_GRANTS = {"/query"}
-"""Pages that show only what is granted. All others are closed to people who do not see all tables."""
-_WITHOUT_TABLES = {"/openapi"}
+_PAGES_WITH_GRANTS = {"/query"}
+"""Pages that show only granted rows. All other pages are closed to people who do not see all tables."""
+_PAGES_WITHOUT_TABLES = {"/openapi"}
 
 
 @dataclass(slots=True)
 class People:
-    """The people of a project: its owner, who started the pages, and its declared users with their current rights."""
+    """The people of a project: its owner, who started the server, and its declared users with their current rights."""
 
     live: LiveProject
     log: AccessLog = field(init=False)
@@ -65,14 +65,14 @@ class People:
         return self._rules
 
     def find_requirement(self, path: str) -> Callable[[Person], None] | None:
-        """Return the check of a page that needs a right: whether its person sees all that it shows. None for none."""
+        """Return the check that a person may see all that a page shows, or None if the page shows no tables."""
         page = path.partition(".")[0]
-        if page in _WITHOUT_TABLES:
+        if page in _PAGES_WITHOUT_TABLES:
             return None
-        return self.require_declarations if page in _HOLD_GRANTS else self.require_all_tables
+        return self.require_declarations if page in _PAGES_WITH_GRANTS else self.require_all_tables
 
     def require_declarations(self, person: Person) -> None:
-        """Raise E946 as `require_all_tables` while the project has errors: these quote its declarations."""
+        """While the project has errors, raise E946 as `require_all_tables` does: errors quote the declarations."""
         if not self._has_errors():
             return
         self.require_all_tables(person)
@@ -91,15 +91,15 @@ class People:
             return
         raise WaterclockError(
             "E946",
-            f"{person.name} does not see all tables, which this page could show",
-            why="it could show rows, statistics or error messages that are not granted"
+            f"this page is only for users who may read all tables, and {person.name} may not",
+            why="it could show rows, statistics or error messages of tables that are not granted"
             if self._flow is not None
             else "the project has errors, so it is not known which tables are granted",
-            fix="open /query; or ask an administrator for a GRANT of all tables",
+            fix="use the page of queries, /query; or ask an administrator for a GRANT of all tables",
         )
 
     def provider(self) -> Provider | None:
-        """Return the provider at which people sign in, as it is declared now; None if there is none."""
+        """Return the identity provider as it is declared now, or None if none is declared."""
         settings = self.rules().oidc
         if settings is None:
             return None
@@ -119,9 +119,9 @@ class People:
         return Secrets.of(self._secrets).read(name)
 
     async def find(self, credential: Credential) -> Person | None:
-        """Return the person with a credential; None if its token has ended, or its user is not declared any more.
+        """Return the person with a credential; None if the token is no longer valid or the user no longer declared.
 
-        Raises  E415 to E425 where the ledger does not answer: then it is not known whether a token is valid
+        Raises E415 to E425 if the ledger does not answer, so that a token cannot be checked.
         """
         if credential.sign_in is SignIn.OWNER:
             return self.owner

@@ -1,4 +1,4 @@
-"""Runs the queries of the pages: one at a time, each with a time limit, and a short queue."""
+"""Runs the queries of the pages one at a time, each with a time limit. The others wait in a short queue."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 SECONDS = "WATERCLOCK_UI_QUERY_SECONDS"
 _SECONDS = 60.0
 MOST_WAITING = 8
-_MOST_OF_ONE = 3  # waiting or running queries of one reader
+_MOST_OF_ONE_READER = 3  # waiting or running queries of one reader
 _SECONDS_TO_CANCEL = 5.0
-_AGAIN = 0.5
-_LOOK = 0.1  # how long it may take to detect that a reader has disconnected
+_CANCEL_INTERVAL = 0.5
+_CHECK_SECONDS = 0.1  # seconds between two checks whether the reader has disconnected
 _SECONDS_TO_START = 180.0  # for the start of Spark, which the first query waits for
 
 
 def seconds_of_environment() -> float:
-    """Return the time limit of a query: WATERCLOCK_UI_QUERY_SECONDS, or else 60. Raises  E906 for an invalid one."""
-    said = os.environ.get(SECONDS)
-    if not said:
+    """Return the time limit of a query: WATERCLOCK_UI_QUERY_SECONDS, or else 60. Raises E906 for an invalid one."""
+    value = os.environ.get(SECONDS)
+    if not value:
         return _SECONDS
-    if not said.isdecimal() or not 1 <= int(said) <= 86_400:
-        raise WaterclockError("E906", f"{SECONDS}={said} is not a number of seconds from 1 to 86400", fix="write 300")
-    return float(said)
+    if not value.isdecimal() or not 1 <= int(value) <= 86_400:
+        raise WaterclockError("E906", f"{SECONDS}={value} is not a number of seconds from 1 to 86400", fix="write 300")
+    return float(value)
 
 
 @dataclass(slots=True, eq=False)
 class _Query:
-    """One query that waits for its turn or runs."""
+    """A query in the queue: it waits for its turn, or runs."""
 
     reader: Reader
     has_begun: bool = False
@@ -63,14 +63,18 @@ class Asker:
     def ask(
         self, project: Project, sql: str, limit: int, *, as_of: str | None, reader: Reader | None = None
     ) -> AnsweredQuestion:
-        """Run a query in its turn, for at most `limit` rows. Raises  as `query`, E701 to E704, E731 (stopped), E732."""
+        """Run a query in its turn, and return at most `limit` rows.
+
+        Raises the errors of the query, E701 to E704 if Spark does not start, E731 if the query is stopped, E732 if too
+        many queries wait.
+        """
         query = self._enqueue(reader or Reader())
-        query.reader.on_leaving(self._wake)
+        query.reader.on_leaving(self._notify_waiting)
         is_stopping = False
         try:
             self._wait_for_turn(query)
             process = self._running_process()
-            found = self._answer(process, query, QueryRequest(project, sql, limit, as_of, query.reader.person))
+            found = self._wait_for_answer(process, query, QueryRequest(project, sql, limit, as_of, query.reader.person))
             if found is None:
                 # a stopped query returns no answer, even a late one; the next query waits until this one has ended
                 is_stopping = True
@@ -88,10 +92,10 @@ class Asker:
     def _enqueue(self, reader: Reader) -> _Query:
         with self._changed:
             of_reader = sum(each.reader.name == reader.name for each in self._queries)
-            if reader.name and of_reader >= _MOST_OF_ONE:
-                raise _busy(f"{of_reader} of your queries run or wait already")
+            if reader.name and of_reader >= _MOST_OF_ONE_READER:
+                raise _too_many_queries_error(f"{of_reader} of your queries run or wait already")
             if self._is_closed or len(self._queries) > MOST_WAITING:
-                raise _busy("other queries run or wait already")
+                raise _too_many_queries_error("other queries run or wait already")
             query = _Query(reader)
             self._queries.append(query)
             return query
@@ -105,10 +109,10 @@ class Asker:
                 if self._queries[0] is query:
                     return
                 if not self._changed.wait(end - time.monotonic()) and time.monotonic() >= end:
-                    raise _busy(f"the queries before this one took {self.seconds:g} seconds")
+                    raise _too_many_queries_error(f"the queries before this one took {self.seconds:g} seconds")
 
     def _running_process(self) -> QueryProcess:
-        """Return the process that runs queries. Only the query whose turn it is may call this."""
+        """Return the process that runs queries, and start it if needed. Only the query at the head may call this."""
         if self._process is not None and self._process.has_ended:
             self._process.kill()  # its child processes and its connection
             self._process = None
@@ -116,18 +120,18 @@ class Asker:
             self._process = self.start()
         return self._process
 
-    def _answer(self, process: QueryProcess, query: _Query, request: QueryRequest) -> AnsweredQuestion | None:
-        """Return a query's answer, or None if its time is over or its reader has left."""
+    def _wait_for_answer(self, process: QueryProcess, query: _Query, request: QueryRequest) -> AnsweredQuestion | None:
+        """Return a query's answer, or None if its time limit is reached or its reader has left."""
         try:
             process.ask(request)
             end = time.monotonic() + _SECONDS_TO_START
             while time.monotonic() < end and not query.reader.has_left and not self._is_closed:
-                said = process.answer(_LOOK)
-                if said == BEGUN:
+                message = process.answer(_CHECK_SECONDS)
+                if message == BEGUN:
                     query.has_begun = True
                     end = time.monotonic() + self.seconds
-                elif isinstance(said, AnsweredQuestion):
-                    return said
+                elif isinstance(message, AnsweredQuestion):
+                    return message
         except WaterclockError:
             if process.has_ended:
                 self._process = None
@@ -135,12 +139,12 @@ class Asker:
         return None
 
     def _stop(self, process: QueryProcess, query: _Query) -> None:
-        """Cancel a query repeatedly until it ends, since new stages may start after a cancel, or kill the process."""
+        """Cancel a query until it ends, as Spark may start new stages after a cancel. Otherwise kill the process."""
         end, is_over = time.monotonic() + _SECONDS_TO_CANCEL, False
         try:
             while time.monotonic() < end and not is_over:
                 process.cancel()
-                is_over = isinstance(process.answer(_AGAIN), AnsweredQuestion)
+                is_over = isinstance(process.answer(_CANCEL_INTERVAL), AnsweredQuestion)
         except Exception:  # noqa: BLE001 - any error of the cancelled query
             is_over = not process.has_ended
         if not is_over:
@@ -148,7 +152,7 @@ class Asker:
             self._process = None
         self._remove(query)
 
-    def _wake(self) -> None:
+    def _notify_waiting(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
@@ -163,7 +167,7 @@ class Asker:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._queries, _SECONDS_TO_CANCEL + 2 * _AGAIN)
+            self._changed.wait_for(lambda: not self._queries, _SECONDS_TO_CANCEL + 2 * _CANCEL_INTERVAL)
             process, self._process = self._process, None
         if process is not None:
             process.close()
@@ -190,5 +194,5 @@ def _spark_start_error() -> WaterclockError:
     )
 
 
-def _busy(why: str) -> WaterclockError:
+def _too_many_queries_error(why: str) -> WaterclockError:
     return WaterclockError("E732", "too many queries at once", why=why, fix="run it again in a minute", transient=True)

@@ -1,4 +1,4 @@
-"""The client that waits for the answer to a query, and may disconnect before it arrives."""
+"""Represents the client that waits for the answer to a query, and may disconnect before it arrives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reader:
         self._wake: Callable[[], None] | None = None
 
     def leave(self) -> None:
-        """Stop the query; its answer is not needed any more."""
+        """Mark the client as gone, and stop its query, as no client needs the answer."""
         self.has_left = True
         if self._wake is not None:
             self._wake()

@@ -26,7 +26,7 @@ GLYPHS = {
 
 @cache
 def environment() -> Environment:
-    """Return the template environment with its filters and globals."""
+    """Return the Jinja environment of the templates, with its filters and globals."""
     made = Environment(
         loader=PackageLoader("waterclock.ui"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -48,7 +48,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def can(person: Person, verb: str) -> bool:
-    """Return whether a person may take an action."""
+    """Return whether a person has the right for an action on batches."""
     return person.may(right_of(Verb(verb)))
 
 

@@ -57,7 +57,7 @@ def _no_password() -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """The address of running pages, and the guard that controls access to them."""
+    """The address of a running server of pages, and the guard that controls access to it."""
 
     host: str
     port: int
@@ -66,7 +66,7 @@ class RunningServer:
 
     @property
     def address(self) -> str:
-        """The address of the first page, for users who have the token or a session."""
+        """The address of the first page. It requires a token or a session."""
         return address_at(self.host, self.port, is_tls=self.certificate is not None)
 
     def new_link(self) -> str:
@@ -109,8 +109,8 @@ def serve_pages(
 
     Headers about the client are trusted from the proxies that the project names, and from no others. They are read
     once, at the start.
-    Raises  E909 where the address cannot be bound, E923 for a short token, E944 for an unusable certificate, E945 and
-    E225 if people could not sign in at the declared provider
+    Raises E909 if the address cannot be bound, E923 for a short token, E944 for an unusable certificate, E945 or E225
+    if the declared identity provider cannot be used.
     """
     token = token_of_environment(TOKEN) or new_token()
     if certificate is not None:
@@ -132,7 +132,7 @@ def serve_pages(
     behind_proxies: Any = ProxyHeadersMiddleware(app, proxies) if proxies else app
     config = uvicorn.Config(
         KnowsPeers(behind_proxies),
-        proxy_headers=False,  # they replace the address of the peer, too
+        proxy_headers=False,  # uvicorn would replace the address of the peer, too
         log_level="warning",
         access_log=False,
         server_header=False,

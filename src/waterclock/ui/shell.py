@@ -1,4 +1,4 @@
-"""The frame around every page: the menu, the current entry, and whether runners are active."""
+"""Builds the frame around every page: the menu with its current entry, and the number of active runners."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MENU = (
 
 
 def shell(
-    at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None, *, person: Person
+    at: OpenedProject | None, menu: str, parameters: PageQuery, runners: int | None = None, *, person: Person
 ) -> Content:
     """Build the frame's content; `at` is None for an unreadable project. Cost: up to two queries of the ledger."""
     if runners is None:
         runners = 0 if at is None else len(alive(at))
     return {
         "menu": [
-            {"name": name, "address": f"{address}{asked.query_string}", "is_here": name == menu}
+            {"name": name, "address": f"{address}{parameters.query_string}", "is_here": name == menu}
             for name, address, right in MENU
             if person.may(right)
         ],
@@ -49,7 +49,7 @@ def shell(
 
 
 def now_words(at: OpenedProject | None) -> str:
-    """Format the instant of a page's content in the project's zone."""
+    """Format the instant for which a page was computed, in the project's zone."""
     now, zone = (datetime.now(UTC), "UTC") if at is None else (at.now, at.zone)
     return f"{now.astimezone(nominal_zone(zone)):%Y-%m-%d %H:%M:%S}"
 

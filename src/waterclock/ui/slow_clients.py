@@ -1,7 +1,7 @@
-"""Ends connections of slow clients, and the longest-waiting one if there are too many.
+"""Ends the connections of slow clients. If there are too many connections, it ends the longest-waiting one.
 
-uvicorn limits only how long a connection may rest between two requests. If it limits the number of connections, it
-rejects the next one. Here the connection that has waited longest for its client ends instead.
+uvicorn itself only limits the idle time between two requests. If it limits the number of connections, it rejects new
+ones. Here the connection that has waited longest for its client is ended instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST = 200  # connections
 _IS_SENDING = frozenset({h11.IDLE, h11.SEND_BODY})
 
 
-class _Bounded(H11Protocol):
+class _LimitedConnection(H11Protocol):
     """A connection whose requests must arrive, and whose responses must be read, within some seconds.
 
     If there are `most` connections, the next one replaces the oldest that waits for its client. It is chosen from those
@@ -26,8 +26,8 @@ class _Bounded(H11Protocol):
 
     seconds = SECONDS
     most = MOST
-    new: dict[_Bounded, None]
-    resting: dict[_Bounded, None]
+    new: dict[_LimitedConnection, None]
+    resting: dict[_LimitedConnection, None]
     _request: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
 
@@ -49,26 +49,26 @@ class _Bounded(H11Protocol):
             self._request = self.loop.call_later(self.seconds, self.transport.abort)
         super().data_received(data)
         if self.conn.their_state not in _IS_SENDING:
-            _end(self._request)
+            _cancel_timer(self._request)
             self._request = None
-            self._is_busy()
+            self._mark_busy()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Mark the connection as waiting for the next request."""
         super().on_response_complete()
         if not self.transport.is_closing() and self.cycle.response_complete:
             self.resting[self] = None
 
-    def _is_busy(self) -> None:
+    def _mark_busy(self) -> None:
         self.new.pop(self, None)
         self.resting.pop(self, None)
 
     def pause_writing(self) -> None:
-        """Wait for the client to read the response."""
+        """Start the time limit for the client to read more of the response."""
         super().pause_writing()
-        self._watch(self.transport.get_write_buffer_size())
+        self._check_later(self.transport.get_write_buffer_size())
 
-    def _watch(self, left: int) -> None:
+    def _check_later(self, left: int) -> None:
         self._answer = self.loop.call_later(self.seconds, self._check_progress, left)
 
     def _check_progress(self, left: int) -> None:
@@ -77,22 +77,22 @@ class _Bounded(H11Protocol):
         if now >= left:
             self.transport.abort()
         else:
-            self._watch(now)
+            self._check_later(now)
 
     def resume_writing(self) -> None:
-        """Continue writing."""
-        _end(self._answer)
+        """Continue writing, and end the time limit."""
+        _cancel_timer(self._answer)
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection."""
-        self._is_busy()
-        _end(self._request)
-        _end(self._answer)
+        """Remove the connection, and end its time limits."""
+        self._mark_busy()
+        _cancel_timer(self._request)
+        _cancel_timer(self._answer)
         super().connection_lost(exc)
 
 
-def _end(timer: asyncio.TimerHandle | None) -> None:
+def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
 
@@ -104,4 +104,4 @@ def build_limited_protocol(seconds: float, most: int = MOST) -> type[asyncio.Pro
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     bounds = {"seconds": seconds, "most": min(most, max(files // 2, 1)), "new": {}, "resting": {}}
-    return type("Bounded", (_Bounded,), bounds)
+    return type("Bounded", (_LimitedConnection,), bounds)

@@ -1,4 +1,4 @@
-"""The styles of a drawing's parts: CSS classes within a page, and attributes in a standalone file."""
+"""Defines the styles of the parts of an SVG drawing: CSS classes within a page, attributes in a standalone file."""
 
 from __future__ import annotations
 

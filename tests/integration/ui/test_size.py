@@ -113,7 +113,7 @@ def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
     axis = TimeAxis.over(by, (stocks.FIRST, stocks.FIRST + timedelta(days=90)))
     drawn = [TimelineBar(name, tuple(pieces(axis, n))) for n, name in enumerate(at.flow.order)]
     fresh = {name: Freshness(axis.columns[-1], 1, 0, None, State.FAILED) for name in at.flow.order}
-    rows = [grid._row(at, ribbon, fresh[ribbon.table], is_root=False) for ribbon in drawn]
+    rows = [grid._describe_table(at, ribbon, fresh[ribbon.table], is_root=False) for ribbon in drawn]
     told = page_of(axis, rows)
     assert len(gzip.compress(told.encode(), 9)) <= 100_000  # as it is sent
 
@@ -153,7 +153,7 @@ def pieces(axis: TimeAxis, number: int) -> list[BarPiece]:
 def page_of(axis: TimeAxis, rows: list[dict[str, object]]) -> str:
     told = {
         "title": [], "more": [], "counts": {"failed": 4 * len(rows)}, "tables": len(rows), "cell": 15,
-        "columns": list(grid._columns(axis)),
+        "columns": list(grid._describe_columns(axis)),
         "took": [], "are_closed": True, "leads_into_columns": True,
         "layers": [{"schema": "raw", "tables": len(rows), "fresh": 0, "rows": rows}],
     }  # fmt: skip

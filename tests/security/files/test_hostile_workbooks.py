@@ -462,14 +462,14 @@ from waterclock.connectors.files import sheet_rows
 def stick(*_):
     while True:
         pass
-sheet_rows._messages = stick
+sheet_rows._read_messages = stick
 sheet_rows.main()
 """
 
 
 def test_reading_a_workbook_may_take_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workbook_process, "_MOST_SECONDS", 1)
-    monkeypatch.setattr(workbook_process, "_START", STUCK)
+    monkeypatch.setattr(workbook_process, "_PROCESS_CODE", STUCK)
     with pytest.raises(WaterclockError) as caught:
         columns_of(workbook(HEAD), parse_read_options({}), ())
     assert (caught.value.code, caught.value.why) == ("E882", "reading it takes more than 1 seconds")

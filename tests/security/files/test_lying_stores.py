@@ -162,7 +162,7 @@ def test_a_wrong_response_is_no_end_of_file(
     lying: LyingStore, monkeypatch: pytest.MonkeyPatch, answer: Answer, code: str, *, is_whole: bool
 ) -> None:
     lying.answer = answer
-    monkeypatch.setattr(object_files, "_PART", 1 << 20)
+    monkeypatch.setattr(object_files, "_PART_BYTES", 1 << 20)
     with open_object(lying.store, "k", len(DATA)) as file, pytest.raises(WaterclockError, match=code):
         _ = (file.read(10), file.read()) if is_whole else list(iter(lambda: file.read(700_000), b""))
 

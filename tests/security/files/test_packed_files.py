@@ -74,7 +74,7 @@ def test_a_header_has_a_bound(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_multiline", [False, True])
 def test_a_document_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_multiline: bool) -> None:
-    monkeypatch.setattr(file_schemas, "_LONGEST", 4 * MIB)
+    monkeypatch.setattr(file_schemas, "_MOST_CHARACTERS", 4 * MIB)
     path = pack(tmp_path / "a.json.gz", b'{"a":"', b'"}', 5)
     with pytest.raises(WaterclockError) as caught:
         file_schemas.shapes_of([path], parse_read_options({"multiline": str(is_multiline)}), Columns(is_open=True))

@@ -120,7 +120,7 @@ def test_a_query_of_the_pages_is_run_for_its_person(pages: Pages, monkeypatch: p
         raise RuntimeError("enough")
 
     monkeypatch.setattr(Asker, "_running_process", lambda _: None)
-    monkeypatch.setattr(Asker, "_answer", answer)
+    monkeypatch.setattr(Asker, "_wait_for_answer", answer)
     WHO[0] = ANNA
     for path in ("/query", "/query.json", "/query.csv"):
         with pytest.raises(RuntimeError, match="enough"):

@@ -118,13 +118,13 @@ def test_no_value_leads_out_of_its_step_on_any_server() -> None:
 def test_a_published_value_stays_in_its_step(value: str) -> None:
     row: Any = SimpleNamespace(values={"id": value}, text="")
     with pytest.raises(OutsideApiError):
-        delivery._path("users/{id}/roles", "20261101000000", [row])
+        delivery._build_path("users/{id}/roles", "20261101000000", [row])
 
 
 @pytest.mark.parametrize("value", ["a", "a/b", "100%", "ü?", "{id}", "a.b", "...", "x;y"])
 def test_a_published_value_that_is_plain_is_sent(value: str) -> None:
     row: Any = SimpleNamespace(values={"id": value}, text="")
-    path = delivery._path("users/{id}/{timelabel}", "20261101000000", [row])
+    path = delivery._build_path("users/{id}/{timelabel}", "20261101000000", [row])
     assert path == f"users/{quote(value, safe='')}/20261101000000"
 
 

@@ -66,7 +66,7 @@ def test_the_second_sigterm_leaves_though_nobody_reads_what_is_said() -> None:
 def test_the_first_calls_stop_once_and_the_handlers_of_before_come_back() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     calls: list[str] = []
-    with stoppable(lambda: calls.append(threading.current_thread().name), told_to=io.StringIO()):
+    with stoppable(lambda: calls.append(threading.current_thread().name), output=io.StringIO()):
         signal.raise_signal(signal.SIGINT)
         wait_for(lambda: calls)
     assert calls == ["signals"]
@@ -77,7 +77,7 @@ def test_the_first_calls_stop_once_and_the_handlers_of_before_come_back() -> Non
 def test_the_second_leaves_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
-    with stoppable(lambda: None, told_to=io.StringIO()):
+    with stoppable(lambda: None, output=io.StringIO()):
         os.kill(os.getpid(), signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
         wait_for(lambda: left)
@@ -89,7 +89,7 @@ def test_beside_the_main_thread_nothing_is_heard() -> None:
     found: list[object] = []
 
     def work() -> None:
-        with stoppable(lambda: None, told_to=io.StringIO()):
+        with stoppable(lambda: None, output=io.StringIO()):
             found.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
@@ -101,7 +101,7 @@ def test_beside_the_main_thread_nothing_is_heard() -> None:
 def test_in_a_process_of_somebody_else_no_ctrl_c_leaves() -> None:
     heard: list[int] = []
     before = signal.getsignal(signal.SIGINT)  # Python's own, or PySpark's where a session is in the process
-    with stoppable(lambda: heard.append(1), told_to=io.StringIO(), is_own_process=False):
+    with stoppable(lambda: heard.append(1), output=io.StringIO(), is_own_process=False):
         for number in (1, 2, 3):
             os.kill(os.getpid(), signal.SIGINT)
             wait_for(lambda number=number: len(heard) == number)

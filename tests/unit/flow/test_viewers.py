@@ -156,11 +156,20 @@ def test_names_of_what_is_not_granted_are_unknown(shop: Project) -> None:
     assert "stg.both" not in anna.views
     assert anna.tables["raw.orders"].hidden_columns == ()
     adhoc_query("SELECT * FROM raw.orders JOIN stg.orders USING (id)", anna)
-    for name in ("marts.daily", "marts.daily_view", "stg.both", "waterclock.batches", "raw.orders_held"):
+    for name in ("marts.daily", "marts.daily_view", "stg.both", "raw.orders_held"):
         with pytest.raises(ProjectErrors) as raised:
             adhoc_query(f"SELECT * FROM {name}", anna)
         assert [error.code for error in raised.value.errors] == ["E213"]
         assert "daily" not in (raised.value.errors[0].fix or "").replace(name, "")
+
+
+def test_status_tables_are_not_granted(shop: Project) -> None:
+    """They exist in every project, so their names are no secret, and to declare them would not help."""
+    with pytest.raises(ProjectErrors) as raised:
+        adhoc_query("SELECT * FROM waterclock.batches", show_flow(shop.flow, person(shop, "anna")))
+    error = raised.value.errors[0]
+    assert (error.code, error.what) == ("E946", "waterclock.batches is not granted")
+    assert "administrator" in (error.fix or "")
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ STATEMENTS = {
     if isinstance(statement, (sa.Select, sa.CompoundSelect, sa.Update, sa.Delete))
 } | {
     "content.standing": content._select_covering_slices(2),
-    "states.newest_before": states._each_first(states._select_newest, 2),
-    "states.standing_at": states._each_first(states._select_covering_batch, 2),
+    "states.newest_before": states._select_first_rows(states._select_newest, 2),
+    "states.standing_at": states._select_first_rows(states._select_covering_batch, 2),
 }
 
 

@@ -1,1 +1,1 @@
-"""Carries out commands with planner, ledger and engine. The views print the results."""
+"""The actions of commands, which call planner, ledger and engine. The views print the results."""

@@ -31,12 +31,12 @@ _AGE = re.compile(r"(?P<count>[0-9]{1,5})(?P<unit>[dh])")
 def list_accesses(
     folder: Path, env: str | None, *, since: str | None, who: str | None, most: int, is_json: bool
 ) -> None:
-    """Print the newest accesses. Raises  E106 for an invalid instant."""
+    """Print the newest accesses. Raises E106 for an invalid instant."""
     project = open_project(folder, env)
     ledger, found = open_ledger(project), tuple[Access, ...]()
     if ledger is not None:
         with ledger:
-            start = None if since is None else _start(since, ledger.now(), zone_of(project.flow))
+            start = None if since is None else _parse_since(since, ledger.now(), zone_of(project.flow))
             found = ledger.access.list_accesses(since=start, who=who, most=most)
     if is_json:
         from waterclock.json_models.access import AccessesAnswer, AccessPart
@@ -56,7 +56,7 @@ def list_accesses(
 
 
 def record_query(project: Project, sql: str) -> None:
-    """Record a query before it runs, if the project declares users. Raises  E415 to E425 if that fails."""
+    """Record a query before it runs, if the project declares users. Raises E415 to E425 if that fails."""
     ledger = open_ledger(project) if project.access.has_people else None
     if ledger is not None:
         with ledger:
@@ -65,7 +65,7 @@ def record_query(project: Project, sql: str) -> None:
 
 
 def find_declared_user(project: Project, name: str) -> Person:
-    """Return a user of the project file, to see what they see. Raises  E941 for an unknown name."""
+    """Return a user of the project file, for a command that runs as this user. Raises E941 for an unknown name."""
     person = project.access.person(name, SignIn.COMMAND)
     if person is None:
         users = project.access.users
@@ -78,7 +78,7 @@ def find_declared_user(project: Project, name: str) -> Person:
     return person
 
 
-def _start(since: str, now: datetime, zone: str) -> datetime:
+def _parse_since(since: str, now: datetime, zone: str) -> datetime:
     age = _AGE.fullmatch(since)
     if age is None:
         return parse_instant(since, zone)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from waterclock.flow.alerts import Target
 
 _LONG = 10  # the number of an alert has fewer digits
-_WORDS = (
+_TEST_TEXT = (
     "This is a test of `waterclock alerts test`. Failed and held batches, warnings and silent sources are "
     "reported here."
 )
@@ -54,17 +54,17 @@ def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
-    """Send a test message to each selected target. Return 1 if one was not reached. Raises  E914, E915, E918."""
+    """Send a test message to each selected target. Return 1 if one was not reached. Raises E914, E915, E918."""
     project = open_project(folder, env)
     targets, secrets = _select_targets(project, names), Secrets.of(project.secrets)
-    see_targets(project, targets)
+    require_usable_targets(project, targets)
     body = {
         "title": f"[{project.name}] test",
-        "text": _WORDS,
+        "text": _TEST_TEXT,
         "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         "project": project.name,
         "env": project.env,
-        "alerts": [test_alert(_WORDS, datetime.now(UTC))],
+        "alerts": [test_alert(_TEST_TEXT, datetime.now(UTC))],
     }
     tried = []
     for target in targets:
@@ -82,17 +82,17 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
 
 
 def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
-    """Acknowledge alerts, so that their messages are not repeated. Raises  E412, E457, E458, E903, E918."""
+    """Acknowledge alerts, so that their messages are not repeated. Raises E412, E457, E458, E903, E918."""
     need_reason_of_acknowledging(why)
-    meant = [_number(text) for text in dict.fromkeys(numbers)]
-    if not meant:
+    wanted = [_parse_number(text) for text in dict.fromkeys(numbers)]
+    if not wanted:
         raise WaterclockError("E918", "no alert is named", fix="`waterclock alerts` lists their numbers")
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:
         raise nothing_ran()
     with ledger:
-        done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in meant]
+        done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in wanted]
     if is_json:
         from waterclock.json_models.alerts import AcknowledgedAnswer
 
@@ -105,7 +105,7 @@ def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], wh
 def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     """Check again for open problems and send pending messages. Return 1 if a message could not be delivered.
 
-    Raises  E412 where nothing ran yet, E918 where this environment sends no alerts, E914 and E915 as `check_target`
+    Raises E412 if nothing ran yet, E918 if this environment sends no alerts, E914 and E915 as `check_target`.
     """
     with open_read_only(folder, env, None) as at:
         project = at.project
@@ -113,7 +113,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
             raise no_alerts_error(project)
         if at.ledger is None:
             raise nothing_ran()
-        see_targets(project, tuple(project.alerts.targets.values()))
+        require_usable_targets(project, tuple(project.alerts.targets.values()))
         found = check_alerts(project, at.ledger, lambda: at.snapshot, at.now, RunFindings())
         waiting = len(at.ledger.alerts.outgoing_messages())
     if is_json:
@@ -123,8 +123,8 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     return ExitCode.of_failure(found.sent.lost)
 
 
-def see_targets(project: Project, targets: Sequence[Target]) -> None:
-    """Raise the errors of all targets that cannot be used: unresolved secrets, invalid addresses, missing packages."""
+def require_usable_targets(project: Project, targets: Sequence[Target]) -> None:
+    """Raise the errors of all unusable targets: unresolved secrets, invalid addresses, missing packages."""
     errors = target_errors(targets, Secrets.of(project.secrets))
     raise_all(errors)
 
@@ -167,7 +167,7 @@ def _select_targets(project: Project, names: Sequence[str]) -> tuple[Target, ...
     return tuple(targets[name] for name in dict.fromkeys(names)) or tuple(targets.values())
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) < _LONG:
         return int(text)
     raise WaterclockError(

@@ -28,7 +28,7 @@ from waterclock.selection import Labels
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """A planned backfill: the selected label ranges, the missing labels in them (`force`), and their plan."""
+    """A planned backfill: the selected ranges of labels, the missing labels in them (`force`), and their plan."""
 
     tables: tuple[str, ...]
     labels: Mapping[str, Labels]
@@ -47,28 +47,28 @@ def run_backfill(
     """Show the plan of a backfill, ask, and run it. Return the exit code."""
     to = console(stderr=is_json)
     with open_read_only(folder, env, now) as at:
-        asked = planned_backfill(at, *which)
+        backfill = planned_backfill(at, *which)
         project = at.project
-        if asked.count:
-            print_plan(to, asked.plan, at.flow, at.zone, {})
+        if backfill.count:
+            print_plan(to, backfill.plan, at.flow, at.zone, {})
             to.print()
-            to.print(Text(f"estimate: {cost_words(estimate(asked.plan, at.snapshot))}"))
-            kept = waiting_request_lines(at.snapshot, {batch.table for batch in asked.plan.batches}, at.zone)
+            to.print(Text(f"estimate: {cost_words(estimate(backfill.plan, at.snapshot))}"))
+            kept = waiting_request_lines(at.snapshot, {batch.table for batch in backfill.plan.batches}, at.zone)
             for line in kept:
                 to.print(Text(line), soft_wrap=True)
-            confirm(f"Make {count_words(asked.count, 'batch', 'batches')}?", yes=yes)
-            if at.ledger is not None and _waits_for_pause(asked.plan):
-                _keep(at.ledger, asked)
-    if not asked.count and not is_json:
+            confirm(f"Make {count_words(backfill.count, 'batch', 'batches')}?", yes=yes)
+            if at.ledger is not None and _waits_for_pause(backfill.plan):
+                _record_request(at.ledger, backfill)
+    if not backfill.count and not is_json:
         to.print("there are no missing batches")
         return ExitCode.DONE
     return carry_out(
         project,
         RunOptions(
             command="backfill",
-            only=asked.tables,
-            labels=asked.labels,
-            force=asked.force,
+            only=backfill.tables,
+            labels=backfill.labels,
+            force=backfill.force,
             now=now,
             is_json=is_json,
         ),
@@ -82,16 +82,16 @@ def _waits_for_pause(plan: Plan) -> bool:
     )
 
 
-def _keep(ledger: Ledger, asked: Backfill) -> None:
-    """Record the request in the ledger: a paused batch cannot run now, and a later run makes it once it is resumed."""
+def _record_request(ledger: Ledger, backfill: Backfill) -> None:
+    """Record the request in the ledger, for paused batches: a later run makes them once they are resumed."""
     known = {record.name for record in ledger.reads.tables()}
-    for name, labels in asked.force.items():
+    for name, labels in backfill.force.items():
         if labels and name in known:
             ledger.decisions.request_backfill(name, sorted(labels), who=RunSettings().who)
 
 
 def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill:
-    """Plan the missing labels in a range; for a snapshot source only the newest one. Raises  E513."""
+    """Plan the missing labels of a range; for a snapshot source only the newest. Raises E513 for an empty selection."""
     found, by_table = select_tables(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
     plan = at.planner.plan(
@@ -101,7 +101,7 @@ def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill
 
 
 def cost_words(cost: Estimate) -> str:
-    """Format an estimate: `3 min 20 s of work; not known for marts.delays, which never ran`."""
+    """Format an estimate, such as `3 min 20 s of work; not known for marts.delays, which never ran`."""
     known = f"{seconds_words(cost.seconds)} of work" if len(cost.unknown) < len(cost.tables) else ""
-    untold = f"not known for {', '.join(cost.unknown)}, which never ran" if cost.unknown else ""
-    return "; ".join(part for part in (known, untold) if part) or "no work"
+    unknown = f"not known for {', '.join(cost.unknown)}, which never ran" if cost.unknown else ""
+    return "; ".join(part for part in (known, unknown) if part) or "no work"

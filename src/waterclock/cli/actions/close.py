@@ -1,4 +1,4 @@
-"""Closes the books of a window by hand (`closed_by_hand()` in CLOSE WHEN), and records who closed it and why."""
+"""Closes a window by a user's request (`closed_by_hand()` in CLOSE WHEN), and records who closed it and why."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from waterclock.timelabel.label import label_of
 
 
 def close_window(folder: Path, env: str | None, which: str, why: str, now: str | None, *, is_json: bool) -> None:
-    """Close the books of a window at the newest tick with settled inputs. Raises  E266, E903; as `one_table`."""
+    """Close a window at the newest tick with settled inputs. Raises E266, E903, and the errors of `one_table`."""
     need_reason_of_closing(why)
     project = open_project(folder, env)
-    name, behind = one_table(project.flow, which)
+    name, labels = one_table(project.flow, which)
     table = project.flow.tables[name]
     require_closing_by_hand(table)
-    label = _label(table, which, behind)
+    label = _only_label(table, which, labels)
     with open_workplace(project) as work:
         at = now_of(now, project.flow, work.ledger)
         apply_flow(work, at)
@@ -46,8 +46,8 @@ def close_window(folder: Path, env: str | None, which: str, why: str, now: str |
     to.print("the next run makes it from the slices that arrived before that", soft_wrap=True)
 
 
-def _label(table: Table, which: str, labels: Labels | None) -> datetime:
-    """Return the only label in a range. Raises  E266 if there is none, or more than one."""
+def _only_label(table: Table, which: str, labels: Labels | None) -> datetime:
+    """Return the only label in a range. Raises E266 if the range has no label, or several."""
     low, high = (None, None) if labels is None else labels.bounds(table.cadence)
     if low is None or high is None:
         raise WaterclockError("E266", f"{which} names no window", fix=f"name the window: {table.name}@LABEL")

@@ -1,4 +1,4 @@
-"""Asks before a command changes something, unless --yes was given. Fails if stdin is not a terminal."""
+"""Asks for confirmation before a command changes data. The option --yes confirms in advance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask a question. Continue if the answer is yes, else exit with code 1. Raises  E902 if stdin is no terminal."""
+    """Ask a question. Exit with code 1 if the answer is not yes. Raises E902 if stdin is no terminal."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -19,12 +19,12 @@ from waterclock.timelabel.label import label_of
 def drop_windows(
     folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool
 ) -> None:
-    """Show the selected windows, ask, and drop them. Raises  E436 for windows that cannot be dropped, E903."""
+    """Show the selected windows, ask, and drop them. Raises E436 for a selection that cannot be dropped, E903."""
     need_reason(why)
     to = console(stderr=is_json)
     project = open_project(folder, env)
-    name, said = one_table(project.flow, which)
-    if said is None:
+    name, labels_given = one_table(project.flow, which)
+    if labels_given is None:
         raise WaterclockError(
             "E436",
             f"no labels of {name} are given",
@@ -34,7 +34,7 @@ def drop_windows(
         )
     table = project.flow.tables[name]
     with open_workplace(project) as work:
-        found = find_droppable_windows(work, table, said, now_of(now, project.flow, work.ledger))
+        found = find_droppable_windows(work, table, labels_given, now_of(now, project.flow, work.ledger))
         labels = [label_of(label) for label in found.labels]
         words = local_range(found.labels[0], found.labels[-1], table.cadence)
         what = f"{count_words(len(labels), 'label')} of {name} ({words}), {count_words(found.rows, 'row')}"

@@ -1,4 +1,4 @@
-"""HTTP servers for the event endpoint: uvicorn, or Granian on request, which takes half the CPU."""
+"""HTTP servers for the event endpoint: uvicorn, or on request Granian, which takes half the CPU time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _PATIENCE = 60.0  # seconds within which a request must arrive completely
 _SECONDS_TO_END = 30
 _BACKLOG = 1024
 _MOST_CONNECTIONS = 4000
-_SETTLES = 0.2
-_ASKED = "WATERCLOCK_RECEIVER_SERVER"
+_START_SECONDS = 0.2
+_SERVER_VARIABLE = "WATERCLOCK_RECEIVER_SERVER"
 
 
 def wait_until_reachable(address: tuple[str, int], is_over: Callable[[], bool]) -> None:
@@ -31,16 +31,16 @@ def wait_until_reachable(address: tuple[str, int], is_over: Callable[[], bool]) 
     while not is_over():
         with suppress(OSError), socket.create_connection(address, 1):
             # another process that shares the address may have accepted: Granian does not report when it listens
-            time.sleep(_SETTLES)
+            time.sleep(_START_SECONDS)
             return
-        time.sleep(_SETTLES / 10)
+        time.sleep(_START_SECONDS / 10)
 
 
 class EventServer(Protocol):
     """Serves an event endpoint at an address until it is stopped. Requests in flight are answered first.
 
-    `leaves_threads` is true if threads of the server outlive it, so that the process must exit without a shutdown of
-    the interpreter.
+    `leaves_threads` is true if threads of the server still run after its end. The process must then exit without a
+    shutdown of the interpreter.
     """
 
     leaves_threads: bool
@@ -50,31 +50,32 @@ class EventServer(Protocol):
         ...
 
     def stop(self) -> None:
-        """Accept no more connections. Called in the event loop of the server."""
+        """Accept no more connections. Must be called in the server's event loop."""
         ...
 
 
 def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
     """Return the server of an event endpoint. `address` is bound, and no server listens there yet.
 
-    Granian's embedded server is new, so it is used only on request.
-
-    Raises  E909 for a server that is not known, or not installed
+    Granian's embedded server is new, so it is used only on request. Raises E909 for a server that is unknown or not
+    installed.
     """
-    asked = os.environ.get(_ASKED, "uvicorn")
-    if asked == "granian" and find_spec("granian") is not None:
-        return _Granian(endpoint, address)
-    if asked != "uvicorn":
+    name = os.environ.get(_SERVER_VARIABLE, "uvicorn")
+    if name == "granian" and find_spec("granian") is not None:
+        return _GranianServer(endpoint, address)
+    if name != "uvicorn":
         raise WaterclockError(
             "E909",
-            f"{asked} cannot serve the endpoint",
-            why="it is not installed" if asked == "granian" else f"{_ASKED} is uvicorn or granian",
-            fix=install_extra("receiver") if asked == "granian" else f"unset {_ASKED}, or set it to one of these",
+            f"{name} cannot serve the endpoint",
+            why="it is not installed" if name == "granian" else f"{_SERVER_VARIABLE} is uvicorn or granian",
+            fix=install_extra("receiver")
+            if name == "granian"
+            else f"unset {_SERVER_VARIABLE}, or set it to one of these",
         )
-    return _Uvicorn(endpoint, address)
+    return _UvicornServer(endpoint, address)
 
 
-class _Uvicorn:
+class _UvicornServer:
     leaves_threads = False
 
     def __init__(self, endpoint: Endpoint, address: socket.socket) -> None:
@@ -106,7 +107,7 @@ class _Uvicorn:
         self._server.should_exit = True
 
 
-class _Granian:
+class _GranianServer:
     leaves_threads = True  # Rust threads: one that calls Python during its shutdown aborts the process
 
     def __init__(self, endpoint: Endpoint, address: socket.socket) -> None:

@@ -36,10 +36,8 @@ _SECONDS_TO_END = 3
 def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
     """Serve `/livez`, `/readyz` and `/metrics` from a separate thread, and yield the address.
 
-    The metrics, and the reasons why the run is not ready, contain names of tables and need the token from
-    WATERCLOCK_METRICS_TOKEN.
-
-    Raises  E909 where the address cannot be bound, E923 for a short token
+    The metrics, and the reasons why the run is not ready, contain names of tables. They require the token from
+    WATERCLOCK_METRICS_TOKEN. Raises E909 if the address cannot be bound, E923 for a short token.
     """
     import uvicorn
 
@@ -89,12 +87,12 @@ def _application(work: RunContext, host: str, token: str | None) -> Starlette:
         if sent is not None and not has_token and not await wrong.delay():
             return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS)
         if not has_token and not is_open:
-            said = (
+            message = (
                 f"a token is needed: Authorization: Bearer, with the value of {METRICS_TOKEN} in the environment "
                 "of the run\n"
             )
-            return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
-        status, text, kind = await _run_in_thread(partial(_answer_of, answer, work), threads)
+            return PlainTextResponse(message, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
+        status, text, kind = await _run_in_thread(partial(_answer_or_error, answer, work), threads)
         if not has_token:
             text = text if status == HTTPStatus.OK else "not ready\n"  # the reason names tables and the ledger's place
         return PlainTextResponse(text, status, media_type=kind)
@@ -119,7 +117,7 @@ async def _run_in_thread(answer: Callable[[], _Answer], threads: CapacityLimiter
     return await to_thread.run_sync(answer, limiter=threads)
 
 
-def _answer_of(answer: Callable[[RunContext], _Answer], work: RunContext) -> _Answer:
+def _answer_or_error(answer: Callable[[RunContext], _Answer], work: RunContext) -> _Answer:
     try:
         return answer(work)
     except WaterclockError as error:
@@ -129,12 +127,12 @@ def _answer_of(answer: Callable[[RunContext], _Answer], work: RunContext) -> _An
 _Answer = tuple[HTTPStatus, str, str]
 
 
-def _livez(_: RunContext) -> _Answer:
+def _answer_livez(_: RunContext) -> _Answer:
     """Report that the process lives. A monitor must not restart it because a dependency, even the ledger, is down."""
     return HTTPStatus.OK, "alive\n", _TEXT
 
 
-def _readyz(work: RunContext) -> _Answer:
+def _answer_readyz(work: RunContext) -> _Answer:
     """Report whether a batch can start now: the ledger answers, and this process's flow is the applied one."""
     if not work.ledger.answers():
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
@@ -144,7 +142,7 @@ def _readyz(work: RunContext) -> _Answer:
     return HTTPStatus.OK, "ready\n", _TEXT
 
 
-def _metrics(work: RunContext) -> _Answer:
+def _answer_metrics(work: RunContext) -> _Answer:
     """Return the project's metrics in Prometheus format. Cost: a snapshot of the ledger and a plan."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily, Metric
@@ -156,7 +154,7 @@ def _metrics(work: RunContext) -> _Answer:
     snapshot = add_links(work.ledger.reads.snapshot(flow), work.links.read_progress(work.ledger))
     plan = Planner(flow).plan(snapshot, now, PlanRequest(cap=work.settings.catch_up))
 
-    class Told:
+    class ProjectMetrics:
         def collect(self) -> Iterator[Metric]:
             for metric in metrics_of(flow, snapshot, plan, now):
                 family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
@@ -165,8 +163,12 @@ def _metrics(work: RunContext) -> _Answer:
                 yield family
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Told())
+    registry.register(ProjectMetrics())
     return HTTPStatus.OK, generate_latest(registry).decode(), CONTENT_TYPE_LATEST
 
 
-_ANSWERS: Mapping[str, Callable[[RunContext], _Answer]] = {"/livez": _livez, "/readyz": _readyz, "/metrics": _metrics}
+_ANSWERS: Mapping[str, Callable[[RunContext], _Answer]] = {
+    "/livez": _answer_livez,
+    "/readyz": _answer_readyz,
+    "/metrics": _answer_metrics,
+}

@@ -1,6 +1,6 @@
 """Creates the sample project of `init`: the database of a shop, files that arrive, and a flow that reads both.
 
-Its windows are the three days before today, so that the first run has work and the second has none.
+Its windows are the three days before today, so that the first run makes batches and the second finds none due.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def today() -> date:
 
 
 def start_project(folder: Path, day: date) -> tuple[Path, ...]:
-    """Write the sample project for the days before `day`. Return the relative paths. Raises  E901, E905."""
+    """Write the sample project for the days before `day`. Return the relative paths. Raises E901, E905."""
     texts = _texts(folder, day)
     data = Path("data") / "shop.sqlite"
     _check_folder(folder, (*texts, data))
@@ -142,7 +142,7 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
 
 
 def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
-    """Write a project without statements, with `day` as its START. Return the relative paths. Raises  E901, E905."""
+    """Write a project without statements, with `day` as its START. Return the relative paths. Raises E901, E905."""
     texts = {
         Path("waterclock.toml"): EMPTY_PROJECT_FILE.format(name=_name_of(folder), start=day),
         Path("flows/flow.dpl"): EMPTY_FLOW,
@@ -162,7 +162,7 @@ def next_commands(folder: Path, *commands: str) -> tuple[str, ...]:
 
 
 def _check_folder(folder: Path, files: Iterable[Path]) -> None:
-    """Raise an error if the folder cannot be a project's, or if one of the files exists already. Raises  E901."""
+    """Raise E901 if the folder cannot be a project's, or if one of the files exists already."""
     solid = next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None)
     if solid is not None:
         raise WaterclockError(

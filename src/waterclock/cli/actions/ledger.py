@@ -18,7 +18,7 @@ from waterclock.operations.opening import open_project
 
 
 def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:
-    """Write the ledger to the storage, and print the location. Raises  E419 where there is no ledger."""
+    """Write the ledger to the storage, and print the location. Raises E419 if there is no ledger."""
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:
@@ -38,7 +38,7 @@ def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) 
 
 
 def run_ledger_rebuild(folder: Path, env: str | None, export: str | None, *, force: bool, is_json: bool) -> None:
-    """Rebuild the ledger, and print the export and the commits it was made from. Raises  E417, E418."""
+    """Rebuild the ledger, and print the export and the commits it was made from. Raises E417, E418."""
     found = rebuild_ledger(open_project(folder, env), force=force, export=export)
     if is_json:
         from waterclock.json_models.upkeep import LedgerAnswer
@@ -63,7 +63,7 @@ def run_ledger_rebuild(folder: Path, env: str | None, export: str | None, *, for
 def run_move(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
     """Move the ledger to a URL or to the ledger URL of another environment, and print the setting to change.
 
-    Raises  E417 where a ledger is there already, E419 where there is none to move, E426 while batches run
+    Raises E417 if the target is a ledger already, E419 if there is no ledger to move, E426 while batches run.
     """
     project = open_project(folder, env)
     url = to if ":" in to else ledger_url(open_project(folder, to))

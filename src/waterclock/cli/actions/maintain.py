@@ -20,7 +20,7 @@ from waterclock.operations.opening import open_project, select_tables
 
 
 def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:
-    """Find files to join or remove, tidy them unless it is a dry run, and report. Return the exit code."""
+    """Find files to join or remove and, unless it is a dry run, do that. Print a report and return the exit code."""
     project = open_project(folder, env)
     chosen, _ = select_tables(project.flow, selection)
     known = open_ledger(project)
@@ -70,18 +70,23 @@ def _report_upkeep(
         to = console()
         if exported is not None and exported.name is not None:
             to.print(f"ledger exported: ledger/{exported.name} ({bytes_words(exported.bytes)})", soft_wrap=True)
-        for line in (*_slot_lines(at_sources, is_dry=is_dry), *_lines(found, at_sources, flow, is_dry=is_dry)):
+        for line in (
+            *_format_slots(at_sources, is_dry=is_dry),
+            *_format_upkeep(found, at_sources, flow, is_dry=is_dry),
+        ):
             to.print(line, soft_wrap=True)
     return ExitCode.of_failure(any(each.failed for each in found) or any(kept.failed for kept in at_sources))
 
 
-def _slot_lines(at_sources: Sequence[UnusedSlot], *, is_dry: bool) -> Iterator[str]:
+def _format_slots(at_sources: Sequence[UnusedSlot], *, is_dry: bool) -> Iterator[str]:
     for each in at_sources:
-        said = f"{each.connection} {'keeps' if is_dry or each.failed else 'kept'} {each.name} for {each.table}"
-        yield f"{said}, no longer needed{': ' + each.failed if each.failed else '' if is_dry else ': dropped'}"
+        text = f"{each.connection} {'keeps' if is_dry or each.failed else 'kept'} {each.name} for {each.table}"
+        yield f"{text}, no longer needed{': ' + each.failed if each.failed else '' if is_dry else ': dropped'}"
 
 
-def _lines(found: Sequence[Upkeep], at_sources: Sequence[UnusedSlot], flow: Flow, *, is_dry: bool) -> Iterator[str]:
+def _format_upkeep(
+    found: Sequence[Upkeep], at_sources: Sequence[UnusedSlot], flow: Flow, *, is_dry: bool
+) -> Iterator[str]:
     for each in found:
         if each.is_nothing:
             continue
@@ -90,7 +95,7 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[UnusedSlot], flow: Flow
             yield "  skipped: a batch, a rebuild or a reset is running"
         if each.dropped.count and each.drop_before is not None:
             before = local_label(each.drop_before, flow.tables[each.table].cadence)
-            yield f"  windows before {before} dropped (RETAIN): {_amount(each.dropped, 'file')}"
+            yield f"  windows before {before} dropped (RETAIN): {_format_amount(each.dropped, 'file')}"
         for amount, what in (
             (each.joined, "small files joined"),
             (each.unneeded, "files that no kept version needs"),
@@ -104,7 +109,7 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[UnusedSlot], flow: Flow
             yield f"  labels dropped behind the view (RETAIN): {len(each.labels)}"
         if each.manifests:
             yield f"  outdated symlink manifests: {each.manifests}"
-        yield from (f"  failed: {said}" for said in each.failed)
+        yield from (f"  failed: {error}" for error in each.failed)
     freed = sum(each.freed_bytes for each in found)
     if all(each.is_nothing for each in found):
         if at_sources:
@@ -116,5 +121,5 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[UnusedSlot], flow: Flow
         yield f"freed: {bytes_words(freed)}"
 
 
-def _amount(amount: CountAndBytes, noun: str) -> str:
+def _format_amount(amount: CountAndBytes, noun: str) -> str:
     return f"{count_words(amount.count, noun)}, {bytes_words(amount.bytes)}"

@@ -1,4 +1,4 @@
-"""Makes the missing and stale batches that a query as of a tick needs, after the user has confirmed them."""
+"""Makes the missing and stale batches that a query as of a tick reads, after the user has confirmed them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from waterclock.selection import Labels
 def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool) -> None:
     """Show the batches that a query needs and that are missing or stale, ask, and make them.
 
-    Everything is printed on stderr, because stdout contains only the answer. Exits with the run's code if a batch
-    failed.
+    Everything is printed on stderr, because stdout contains only the rows of the query. Exits with the run's code if a
+    batch failed.
     """
     with open_read_only(folder, env, None) as at:
         asked = _confirm_run(at, list_queried_tables(at.flow, sql), tick, yes=yes)
@@ -63,7 +63,7 @@ def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: 
 
 
 def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) -> Prerequisites:
-    """Find the batches to make. Raises  as `read_tick`, and E521 for a tick in the future or before a first window."""
+    """Find the batches to make. Raises the errors of `read_tick`, and E521 for a future tick or one before any data."""
     ticks = at.planner.ticks(at.snapshot, at.now)
     if at.ledger is not None:
         ticks, tables = add_view_tables(at.flow, at.ledger, ticks, tables)

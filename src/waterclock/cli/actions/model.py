@@ -1,4 +1,4 @@
-"""Draws the data model as text for a terminal, as DOT for Graphviz, or as a picture by Graphviz."""
+"""Draws the data model as text for a terminal, as DOT for Graphviz, or as an image by Graphviz."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PICTURES = {".svg": "svg", ".png": "png"}
 
 
 def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: Path | None, *, is_json: bool) -> None:
-    """Draw tables of a project: as text on a terminal, as DOT in a pipe, or into a file. Raises  E907, E908."""
+    """Draw tables of a project: as text on a terminal, as DOT in a pipe, or into a file. Raises E907, E908."""
     project = open_project(folder, env)
     found, _ = select_tables(project.flow, selection)
     known = columns_stored(project, found.tables)
     text = diagram(project.flow, known, found.tables)
     if out is not None:
-        _write(text, out)
+        _write_drawing(text, out)
     if is_json:
         from waterclock.json_models.tables import ModelAnswer
 
@@ -64,9 +64,9 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
 
 
 def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
-    """Print a diagram of the tables that FLAT joins to a table, as JSON if `is_json`, or write it to the file `out`.
+    """Draw the tables that FLAT joins to a table, in the formats of `draw_model`.
 
-    Raises  E237 where FLAT cannot read the table
+    Raises E237 if FLAT cannot read the table.
     """
     project = open_project(folder, env)
     name, _ = one_table(project.flow, text)
@@ -76,11 +76,11 @@ def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_
         raise errors[0] if len(errors) == 1 else ProjectErrors(errors)
     known = columns_stored(project, [read.table for read in flat.included_reads])
     if out is not None:
-        _write(flat_diagram(flat, project.flow, known), out)
+        _write_drawing(flat_diagram(flat, project.flow, known), out)
     if is_json:
         from waterclock.json_models.tables import FlatModelAnswer
 
-        parts = [_flat_table(each) for each in list_flat_parts(flat, project.flow, known)]
+        parts = [_build_flat_table(each) for each in list_flat_parts(flat, project.flow, known)]
         print_answer(FlatModelAnswer.build(flat=name, tables=parts, file=None if out is None else str(out)))
     elif out is None and is_read_by_people():
         print_flat_model(console(), name, list_flat_parts(flat, project.flow, known))
@@ -95,7 +95,7 @@ def is_read_by_people() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _flat_table(each: FlatPart) -> FlatTable:
+def _build_flat_table(each: FlatPart) -> FlatTable:
     from waterclock.json_models.tables import FlatTable
 
     return FlatTable.build(
@@ -107,7 +107,7 @@ def _flat_table(each: FlatPart) -> FlatTable:
     )
 
 
-def _write(text: str, out: Path) -> None:
+def _write_drawing(text: str, out: Path) -> None:
     suffix = out.suffix.lower()
     if suffix == ".dot":
         out.write_text(text, encoding="utf-8")

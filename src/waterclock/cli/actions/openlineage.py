@@ -35,10 +35,10 @@ def show_lineage_state(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
-    """Send the pending events. Return 1 if some did not arrive. Raises  E379 without a destination, E412."""
+    """Send the pending events. Return 1 if some did not arrive. Raises E379 without a destination, E412."""
     project = open_project(folder, env)
     if not project.openlineage.is_on:
-        raise _goes_nowhere(project)
+        raise _no_destination_error(project)
     if error := sink_error(project):
         raise error.at(project.openlineage.place)
     ledger = open_ledger(project)
@@ -56,7 +56,7 @@ def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) ->
     return ExitCode.of_failure(found.lost)
 
 
-def _goes_nowhere(project: Project) -> WaterclockError:
+def _no_destination_error(project: Project) -> WaterclockError:
     if not project.openlineage.is_declared:
         fix = 'write [openlineage] with url = "https://…/api/v1/lineage", or file = "lineage.jsonl"'
         return WaterclockError("E379", "there is no destination for lineage events", fix=fix)

@@ -22,7 +22,7 @@ from waterclock.operations.required_reasons import need_reason_of_pause
 def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
     """Pause the selected tables, or all if none are selected: no new batch is claimed. Works before the first run too.
 
-    Raises  E430 where all of it is paused already, E903 for an empty reason, E510 to E514 as `selection.select`
+    Raises E430 if all of these are paused already, E903 for an empty reason, E510 to E514 as `selection.select`.
     """
     need_reason_of_pause(why)
     project = open_project(folder, env)
@@ -54,7 +54,7 @@ def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why
 
 
 def resume_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
-    """Resume the selected tables, or end the pause of all. Raises  E430 if nothing is paused; as `selection.select`."""
+    """Resume the selected tables, or end the pause of all. Raises E430 if none is paused, and E510 to E514."""
     with open_read_only(folder, env, None) as at:
         names = select_paused_tables(at.flow, selection)
         if at.ledger is None:
@@ -76,8 +76,8 @@ def resume_tables(folder: Path, env: str | None, selection: list[str] | None, wh
     for line in paused_by_name(snapshot, still, zone):
         to.print(line, soft_wrap=True)
     if snapshot.paused is not None:
-        said = f"{snapshot.paused.words(zone)}; no batch of {names_words(old)} runs until `waterclock resume`"
-        to.print(said, soft_wrap=True)
+        text = f"{snapshot.paused.words(zone)}; no batch of {names_words(old)} runs until `waterclock resume`"
+        to.print(text, soft_wrap=True)
 
 
 def _count_running(snapshot: LedgerSnapshot, names: Collection[str]) -> int:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanDetails:
-    """A plan with its details: labels that need no batch, tables without a due window, deadlines and more."""
+    """A plan and its details to print: labels that need no batch, tables without a due window, deadlines and more."""
 
     plan: Plan
     flow: Flow
@@ -77,8 +77,8 @@ class PlanDetails:
         plan = self.plan
         counts = Counter(str(batch.status) for batch in plan.batches)
         fields = plan.to_dict()
-        for batch, told_batch in zip(plan.batches, fields["batches"], strict=True):
-            told_batch["local"] = local_label(batch.label, self.flow.tables[batch.table].cadence)
+        for batch, fields_of_batch in zip(plan.batches, fields["batches"], strict=True):
+            fields_of_batch["local"] = local_label(batch.label, self.flow.tables[batch.table].cadence)
         return PlanAnswer.build(
             env=self.env,
             summary={"due": len(plan.batches) + sum(plan.left_out.values())}
@@ -100,15 +100,15 @@ class PlanDetails:
 
 
 def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> PlanDetails:
-    """Plan the selection; without a label range, also count labels that are not needed. Raises  E318."""
+    """Plan the selection. Without a label range, also count labels that need no batch. Raises E318 for a bad rename."""
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)
     found, by_table = select_tables(at.flow, selection, labels)
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=found.tables, labels=by_table))
-    silent = {}
+    idle = {}
     if not by_table:
         counts = Counter(batch.table for batch in plan.batches) + Counter(plan.left_out)
-        silent = {
+        idle = {
             name: it
             for name, it in count_idle_labels(at.planner, at.snapshot, at.now, counts).items()
             if name in found.tables
@@ -118,7 +118,7 @@ def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str |
         at.flow,
         at.project.env,
         at.zone,
-        silent,
+        idle,
         find_pending_first_windows(at, found.tables),
         read_last_lookbacks(at, found.tables),
         deadlines(at, found.tables),

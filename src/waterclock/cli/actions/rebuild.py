@@ -1,4 +1,4 @@
-"""Finds the tables to rebuild and their changes, and starts the rebuild."""
+"""Finds the tables to rebuild and the changes of their declarations, asks, and rebuilds them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
-    """Show the changes, ask, rebuild the tables, upstream first, and apply the flow. Raises  as `plan_rebuild`."""
+    """Show the changes, ask, rebuild the tables, and apply the flow. Raises the errors of `plan_rebuild`."""
     project = open_project(folder, env)
     to = console(stderr=is_json)
     chosen, _ = select_tables(project.flow, selection)
@@ -33,7 +33,7 @@ def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: boo
         names = [name for name in chosen.tables if name in seen]
         changes = plan_rebuild(work, names)
         if names:
-            for line in _lines(changes):
+            for line in _format_changes(changes):
                 to.print(line, soft_wrap=True)
             confirm(f"Rebuild {count_words(len(names), 'table')} from the stage?", yes=yes)
         for name in names:
@@ -44,12 +44,12 @@ def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: boo
     if is_json:
         from waterclock.json_models.upkeep import RebuildAnswer
 
-        print_answer(RebuildAnswer.build(tables=[_rebuilt_table(each) for each in found], all=None))
+        print_answer(RebuildAnswer.build(tables=[_build_rebuilt_table(each) for each in found], all=None))
     elif not names:
         to.print("nothing to rebuild: none of these tables has batches")
 
 
-def _lines(changes: Mapping[str, Sequence[Difference]]) -> list[str]:
+def _format_changes(changes: Mapping[str, Sequence[Difference]]) -> list[str]:
     return [
         f"{name}: "
         + (
@@ -74,7 +74,7 @@ def _format_rebuilt_table(each: TableRebuildResult) -> list[str]:
     return lines
 
 
-def _rebuilt_table(each: TableRebuildResult) -> RebuiltTable:
+def _build_rebuilt_table(each: TableRebuildResult) -> RebuiltTable:
     from waterclock.json_models.upkeep import RebuiltTable
 
     return RebuiltTable.build(

@@ -26,37 +26,39 @@ from waterclock.operations.opening import open_project, zone_of
 
 
 def run_rebuild_all(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:
-    """Show the cost, ask, rebuild every table, and apply the flow. Raises  as `rebuild_all`."""
+    """Show the cost, ask, rebuild every table, and apply the flow. Raises the errors of `rebuild_all`."""
     project = open_project(folder, env)
     to = console(stderr=is_json)
     progress = Progress(project.flow, zone_of(project.flow), to, is_quiet=is_json and not to.is_terminal)
     with open_workplace(project, listener=progress) as work:
         now = work.real_now()
-        carried = finish_killed_rebuild(work)
-        if carried:
-            found = RebuildAllResult(carried, carried_on=True)
+        moved = finish_killed_rebuild(work)
+        if moved:
+            found = RebuildAllResult(moved, carried_on=True)
         else:
-            would = forecast_rebuild(work, now)
-            if not would.cost.batches and not would.cut.recut_collects:
+            forecast = forecast_rebuild(work, now)
+            if not forecast.cost.batches and not forecast.cut.recut_collects:
                 _report_rebuild(RebuildAllResult(()), is_json=is_json)
                 return
-            for line in _lines(project.storage, would):
+            for line in _format_forecast(project.storage, forecast):
                 to.print(Text(line), soft_wrap=True)
-            confirm(f"Rebuild {count_words(len(would.cost.tables), 'table')}, and block all runs until then?", yes=yes)
+            confirm(
+                f"Rebuild {count_words(len(forecast.cost.tables), 'table')}, and block all runs until then?", yes=yes
+            )
             with progress.display():
                 found = rebuild_all(work, now)
         apply_flow(work, now)
     _report_rebuild(found, is_json=is_json)
 
 
-def _lines(storage: str, would: RebuildForecast) -> list[str]:
+def _format_forecast(storage: str, forecast: RebuildForecast) -> list[str]:
     lines = [
         f"{name}: " + "; ".join(f"{what} {old or 'none'} → {new or 'none'}" for what, old, new in differs)
-        for name, differs in would.cut.differing.items()
+        for name, differs in forecast.cut.differing.items()
     ]
-    lines += [f"{name}: {count_words(cost.batches, 'batch', 'batches')}" for name, cost in would.cost.tables.items()]
+    lines += [f"{name}: {count_words(cost.batches, 'batch', 'batches')}" for name, cost in forecast.cost.tables.items()]
     room = "" if is_remote(storage) else f"; {bytes_words(shutil.disk_usage(storage).free)} are free"
-    lines.append(f"estimate: {cost_words(would.cost)}; the new tables need {bytes_words(would.bytes)}{room}")
+    lines.append(f"estimate: {cost_words(forecast.cost)}; the new tables need {bytes_words(forecast.bytes)}{room}")
     return lines
 
 

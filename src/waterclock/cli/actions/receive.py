@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) -> int:
-    """Receive events until stopped, and return the exit code. Raises  E870, E872 to E874, E909, E923."""
+    """Receive events until stopped, and return the exit code. Raises E870, E872 to E874, E909, E923."""
     project = open_project(folder, env)
     host, port = address_of(listen)
     endpoint = endpoint_of(project, is_open=host not in LOOPBACK)
@@ -49,10 +49,10 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     endpoint.hosts, endpoint.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
     address = bind_port(host, port, is_shared=True)
     stop = threading.Event()
-    served = _Served(endpoint, address, stop.set)
+    server = _ServerThread(endpoint, address, stop.set)
     to = console()
-    with stoppable(stop.set, told_to=to.file):
-        served.start()
+    with stoppable(stop.set, output=to.file):
+        server.start()
         shown_address = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
         if is_json:
             from waterclock.json_models.setup import ReceiveAnswer
@@ -66,19 +66,20 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
         stop.wait()
         code = ExitCode.FAILED  # if `end` raises
         try:
-            served.end()
+            server.end()
             code = ExitCode.DONE
         finally:
             senders.close()
-            if served.leaves_threads:
+            if server.leaves_threads:
                 atexit.register(end_at_once, code)
     return ExitCode.DONE
 
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
-    """Build the endpoint for the events of all streams. Raises  E870, E873, E874.
+    """Build the endpoint for the events of all streams.
 
-    `is_open` is true if other machines can reach it, so that every stream needs a token.
+    `is_open` is true if other machines can reach the endpoint: then each stream needs a token. Raises E870 without
+    streams, E873 for a missing token, E874 for a folder that cannot be written.
     """
     cadences = streams_of(project.flow)
     if not cadences:
@@ -95,7 +96,7 @@ def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
         options = {key: secrets.value_of(value) for key, value in connection.options.items()}
         needs_token = is_open and not options.get("token")
         if needs_token and not has_senders(project.access):
-            raise _no_token(connection)
+            raise _missing_token_error(connection)
         folder = _prepare_folder(folder_of(Setting(name, options, project.root, project.root)) / stream)
         headers = tuple(part.strip().lower() for part in str(options.get("headers") or "").split(",") if part.strip())
         token = str(options["token"]) if options.get("token") else None
@@ -116,8 +117,8 @@ def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
     return lambda at: min(cadence.next(at) for cadence in cadences)
 
 
-class _Served:
-    """Runs an event server in a separate thread. `on_end` is a callback for a server that ends by itself."""
+class _ServerThread:
+    """Runs an event server in a separate thread. `on_end` is called when the server has ended."""
 
     def __init__(self, endpoint: Endpoint, address: socket.socket, on_end: Callable[[], None]) -> None:
         self._endpoint = endpoint
@@ -132,7 +133,7 @@ class _Served:
 
     @property
     def leaves_threads(self) -> bool:
-        """Whether threads of the server outlive it."""
+        """Whether threads of the server still run after its end."""
         return self._server.leaves_threads
 
     def start(self) -> None:
@@ -142,7 +143,7 @@ class _Served:
         wait_until_reachable(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
-        """Stop accepting events, answer those received, close the files. Raises  E872 for a disk; a server's error."""
+        """Stop accepting events, answer those received, close the files. Raises E872 for a failed disk."""
         self._endpoint.is_ready = False
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended already
@@ -194,7 +195,7 @@ def _prepare_folder(folder: Path) -> Path:
         probe = folder / f".probe-{threading.get_native_id()}"
         probe.touch()
         probe.unlink()
-        for each in (folder, *folder.parents[:2]):  # new folders must survive a crash of the machine
+        for each in (folder, *folder.parents[:2]):  # so that new folders survive a crash of the machine
             sync_folder(each)
     except OSError as error:
         raise WaterclockError(
@@ -204,7 +205,7 @@ def _prepare_folder(folder: Path) -> Path:
     return folder
 
 
-def _no_token(connection: Connection) -> WaterclockError:
+def _missing_token_error(connection: Connection) -> WaterclockError:
     return WaterclockError(
         "E873",
         f"any client could send to {connection.name}",

@@ -24,7 +24,7 @@ def release_batches(
 ) -> int:
     """Release held batches, oldest first, up to the first that cannot be released. Return the exit code.
 
-    Raises  E440 where nothing is held, E756 where a held batch cannot be released any more, E903 for an empty reason
+    Raises E440 if no batch is held, E756 if a held batch cannot be released any more, E903 for an empty reason.
     """
     need_reason_of_release(why)
     to = console(stderr=is_json)

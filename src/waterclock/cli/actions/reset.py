@@ -1,4 +1,4 @@
-"""Shows the labels a reset removes and the tables that read them, asks, and starts the table over."""
+"""Resets a table: shows its labels and the tables that read them, asks, and starts the table over."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from waterclock.operations.opening import one_table, open_project
 
 
 def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
-    """Show a table's contents and readers, ask, and start it over with its late rows. Raises  as `prepare_reset`."""
+    """Show a table's labels and readers, ask, and reset it with its late rows. Raises the errors of `prepare_reset`."""
     project = open_project(folder, env)
     name, _ = one_table(project.flow, which)
     to = console(stderr=is_json)
     with open_workplace(project) as work:
         apply_flow(work, work.real_now())  # finds a renamed table under its new name
-        # the table of late rows first: if the command is killed in between, repeating it has the same result
+        # the table of late rows first: if the command is killed in between, it can be repeated
         late = [each for of in late_tables(work.flow, name) if (each := prepare_reset(work, of)) is not None]
         found = prepare_reset(work, name)
         for each in late if found is None else [found, *late]:
-            for line in _lines(each):
+            for line in _format_reset(each):
                 to.print(line, soft_wrap=True)
         if found is not None or late:
             confirm(f"Start {name} over?", yes=yes)
@@ -55,7 +55,7 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
         to.print(f"{name} is reset: `waterclock run` starts it over as declared now")
 
 
-def _lines(found: ResettableTable) -> Iterator[str]:
+def _format_reset(found: ResettableTable) -> Iterator[str]:
     name, kind = found.table.name, found.table.kind
     labels, rows = count_words(found.labels, "label"), count_words(found.rows, "row")
     if kind is Kind.PUBLISH:

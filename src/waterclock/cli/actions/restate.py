@@ -40,7 +40,7 @@ _MAKE_HELD = frozenset({"recompute", "recollect"})
 
 @dataclass(frozen=True, slots=True)
 class RestateCommand:
-    """A request to make batches again: command, verb, selection, reason, and the function that finds the labels."""
+    """A command that makes batches again: its name, verb, selection, reason, and the function that finds the labels."""
 
     command: str
     verb: str
@@ -71,7 +71,7 @@ def restate_batches(
             if is_json and is_run:
                 return carry_out(at.project, RunOptions(command=wish.command, only=(), now=now, is_json=True))
             if is_json:
-                _print_requested(wish, Ripple(), cost_of({}, at.snapshot))
+                _print_requested_json(wish, Ripple(), cost_of({}, at.snapshot))
             return ExitCode.DONE
         asking, snapshot = build_requests(at, at.ledger, wish.verb, found)
         ripple = at.planner.ripple(snapshot, at.now, found)
@@ -83,20 +83,20 @@ def restate_batches(
         count = count_words(sum(map(len, found.values())), "batch", "batches")
         confirm(f"{wish.word.capitalize()} {count}?", yes=yes)
         for (verb, name), labels in asking.items():
-            said = wish.word if wish.command == "replay" and verb == wish.verb else ""
+            command = wish.word if wish.command == "replay" and verb == wish.verb else ""
             at.ledger.decisions.request_restate(
                 name,
                 sorted(labels),
                 verb,
                 who=RunSettings().who,
                 why=wish.why,
-                said=said,
+                command=command,
                 is_retry=verb != FOLLOW,
             )
-        project, may_run = at.project, _add_late_rows(at, at.ledger, wish, found, ripple)
+        project, may_run = at.project, _find_windows_to_run(at, at.ledger, wish, found, ripple)
     if not is_run:
         if is_json:
-            _print_requested(wish, ripple, cost)
+            _print_requested_json(wish, ripple, cost)
         else:
             to.print("requested" if kept else f"requested; the next run makes {count} again")
         return ExitCode.DONE
@@ -106,16 +106,16 @@ def restate_batches(
     )
 
 
-def _print_requested(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> None:
+def _print_requested_json(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> None:
     from waterclock.json_models.runs import RippleAnswer
 
     print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
 
 
-def _add_late_rows(
+def _find_windows_to_run(
     at: OpenedProject, ledger: Ledger, wish: RestateCommand, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
-    """Return the windows that may run: those of `ripple`, late rows that they may take over, and readers of both."""
+    """Return the windows to run: those of `ripple`, the late rows that these may take over, and readers of both."""
     late = find_taken_late_rows(at, ledger, found) if wish.verb == "recompute" else {}
     if not late:
         return ripple.all
@@ -136,7 +136,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
     is_run: bool,
     is_json: bool,
 ) -> int:
-    """Make only the held batches of a selection again. Other batches can be requested once none is held."""
+    """Make the held batches of a selection again, and no others. These can be requested once none is held."""
     for name, labels in held.items():
         words = local_range(labels[0], labels[-1], at.flow.tables[name].cadence)
         to.print(Text(f"held: {count_words(len(labels), 'label')} of {name} ({words})"), soft_wrap=True)
@@ -159,7 +159,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
 
 
 def print_ripple(to: Console, at: OpenedProject, verb: str, ripple: Ripple, cost: Estimate) -> None:
-    """Print the batches to make again, the batches that may follow, and the maximum cost."""
+    """Print the batches to make again, the batches that may have to follow, and the maximum cost."""
     _print_part(to, at, f"{verb}: {_count(ripple.asked)}", ripple.asked)
     following = ripple.following
     if following:

@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from waterclock.engine.spark.session import Sessions
 
 
-_OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
+_COMMANDS_FOR_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
-    `is_beside` is true if the run makes batches for a query, and so prints to stderr. `listen` is the address of the
-    endpoints for health and metrics, `pages` that of the pages of `ui`. `is_logged` prints events as lines of JSON.
+    `is_beside` is true if the run makes batches for a query, so that it prints to stderr. `listen` is the address of
+    the endpoints for health and metrics, `pages` that of the web pages. `is_logged` prints events as lines of JSON.
     """
 
     command: str
@@ -75,7 +75,7 @@ def carry_out(project: Project, asked: RunOptions) -> int:
     with execute_run(project, asked, to) as ran:
         if asked.is_json:
             print_json(ran.to_json())
-        elif (log := _log_of(asked)) is not None:
+        elif (log := _build_json_log(asked)) is not None:
             log.on_run_finish(ran.outcome, round(ran.seconds, 3))
         else:
             ran.draw(to)
@@ -84,7 +84,7 @@ def carry_out(project: Project, asked: RunOptions) -> int:
     return ExitCode.of_failure(not ran.outcome.is_clean)
 
 
-def _log_of(asked: RunOptions) -> JsonLog | None:
+def _build_json_log(asked: RunOptions) -> JsonLog | None:
     return JsonLog(sys.stderr if asked.is_json else sys.stdout) if asked.is_logged else None
 
 
@@ -92,7 +92,7 @@ def _log_of(asked: RunOptions) -> JsonLog | None:
 def execute_run(
     project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None
 ) -> Iterator[RunReport]:
-    """Run the request, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
+    """Run batches, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
 
     If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
     """
@@ -103,41 +103,47 @@ def execute_run(
         to,
         is_quiet=(asked.is_json or asked.is_beside) and not to.is_terminal,
         is_stepping=asked.until is not None or asked.watch_seconds is not None,
-        log=_log_of(asked),
+        log=_build_json_log(asked),
     )
     settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
-    begun = time.perf_counter()
-    lasts = asked.watch_seconds is not None
-    with open_workplace(project, settings=settings, listener=progress, sessions=sessions, lasts=lasts) as work:
+    started = time.perf_counter()
+    is_watch = asked.watch_seconds is not None
+    with open_workplace(project, settings=settings, listener=progress, sessions=sessions, lasts=is_watch) as work:
         with progress.display():
             now = now_of(asked.now, project.flow, work.ledger)
             until = None if asked.until is None else now_of(asked.until, project.flow)
             _check_times(now, until, work.real_now())
-            _carry_on(work, progress)
+            _finish_table_moves(work, progress)
             apply_flow(work, now)
             stop = threading.Event()
-            runner = _runner(work, asked, stop)
+            runner = _build_runner(work, asked, stop)
             with (
-                Heartbeat(work, f"{asked.command} --watch" if lasts and asked.command == "run" else asked.command),
-                _lineage_sent(work),
-                _record_run(work, asked, now) as noted,
+                Heartbeat(work, f"{asked.command} --watch" if is_watch and asked.command == "run" else asked.command),
+                _send_lineage_at_end(work),
+                _record_run(work, asked, now) as outcomes,
                 nullcontext() if asked.listen is None else serve_health_endpoints(work, asked.listen),
-                nullcontext() if asked.pages is None else _pages(project, asked.pages, progress),
-                _stoppable(stop, progress, is_own_process=sessions is None),
+                nullcontext() if asked.pages is None else _serve_project_pages(project, asked.pages, progress),
+                _stop_on_signals(stop, progress, is_own_process=sessions is None),
             ):
                 try:
                     outcome = _drive_run(runner, work, progress, asked, now, until, stop)
                 except WaterclockError as error:  # for example, Spark does not start or the ledger is down
                     _alert_stopped_run(work, error, now)
                     raise
-                noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
+                outcomes.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
             beside = _count_unrequested(work, asked, outcome, now)
-        yield RunReport(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
+        yield RunReport(outcome, project.flow, now, until, time.perf_counter() - started, beside)
 
 
 def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
-    """Count the ready batches that were not requested, for the `nothing is due` line. Cost: a plan of all tables."""
-    if asked.command not in _OF_BATCHES or asked.only is None or asked.is_json or asked.is_beside or outcome.away:
+    """Count the ready batches that were not requested, to mention them in the output. Cost: a plan of all tables."""
+    if (
+        asked.command not in _COMMANDS_FOR_BATCHES
+        or asked.only is None
+        or asked.is_json
+        or asked.is_beside
+        or outcome.away
+    ):
         return 0
     known = {(each.table, each.label) for each in outcome.plan.batches} if outcome.plan else set()
     try:
@@ -147,8 +153,8 @@ def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome,
     return sum(each.status is Status.READY and (each.table, each.label) not in known for each in plan.batches)
 
 
-def _carry_on(work: RunContext, progress: Progress) -> None:
-    """Finish the table moves of a `rebuild --all` that was killed during them. Usually it costs one ledger query."""
+def _finish_table_moves(work: RunContext, progress: Progress) -> None:
+    """Finish the table moves of a `rebuild --all` that was killed during them. Otherwise it costs one ledger query."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
@@ -159,16 +165,16 @@ def _carry_on(work: RunContext, progress: Progress) -> None:
 
 
 def _finish_killed_rebuild(work: RunContext, progress: Progress) -> None:
-    """Finish a rebuild that was killed during a watch. The watch would otherwise wait for it forever."""
+    """Finish a rebuild that was killed while this run watches. The run would otherwise wait for it forever."""
     try:
-        _carry_on(work, progress)
+        _finish_table_moves(work, progress)
     except (WaterclockError, OSError) as raised:
-        said = raised.what if isinstance(raised, WaterclockError) else str(raised)
-        work.report_once(f"a killed `rebuild --all` cannot be finished: {said}")
+        message = raised.what if isinstance(raised, WaterclockError) else str(raised)
+        work.report_once(f"a killed `rebuild --all` cannot be finished: {message}")
 
 
 @contextmanager
-def _pages(project: Project, address: tuple[str, int], progress: Progress) -> Iterator[None]:
+def _serve_project_pages(project: Project, address: tuple[str, int], progress: Progress) -> Iterator[None]:
     """Serve the project's pages next to the run, and print their address."""
     from waterclock.cli.actions.ui_links import store_token
     from waterclock.engine.spark.confined_jvm import why_unconfined
@@ -218,10 +224,16 @@ def _drive_run(
             if not reloading.is_new():
                 return None
             progress.flow = work.flow
-            return _runner(work, asked, stop)
+            return _build_runner(work, asked, stop)
 
         return watch(
-            runner, work, progress, asked.watch_seconds, stop, reload_runner, looked=partial(_report_cycle, work, asked)
+            runner,
+            work,
+            progress,
+            asked.watch_seconds,
+            stop,
+            reload_runner,
+            on_cycle=partial(_report_cycle, work, asked),
         )
     outcome = runner.run_once(now) if until is None else runner.run_until(now, until)
     _report_cycle(work, asked, outcome)
@@ -251,8 +263,8 @@ def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> N
 
 
 @contextmanager
-def _lineage_sent(work: RunContext) -> Iterator[None]:
-    """Send lineage events after the run has ended, so that they include its end. A forced exit sends nothing."""
+def _send_lineage_at_end(work: RunContext) -> Iterator[None]:
+    """Send lineage events after the run has ended, so that its end is among them. A forced exit sends nothing."""
     try:
         yield
     except Exception:
@@ -276,13 +288,13 @@ def _alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) 
         alert_stopped_run(work, error, now)
 
 
-def _runner(work: RunContext, asked: RunOptions, stop: threading.Event) -> Runner:
+def _build_runner(work: RunContext, asked: RunOptions, stop: threading.Event) -> Runner:
     is_watch = asked.watch_seconds is not None
     return Runner(work, only=asked.only, labels=asked.labels, force=asked.force, waits=not is_watch, stop=stop)
 
 
 @contextmanager
-def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: bool) -> Iterator[None]:
+def _stop_on_signals(stop: threading.Event, progress: Progress, *, is_own_process: bool) -> Iterator[None]:
     """Stop the run at the first Ctrl-C once running batches have finished, and exit at the second."""
     again = "; Ctrl-C again exits at once" if is_own_process else ""
 
@@ -290,7 +302,7 @@ def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: boo
         stop.set()
         progress.note(f"stopping: running batches are finished{again}")
 
-    with stoppable(finish, told_to=progress.to.file, is_own_process=is_own_process):
+    with stoppable(finish, output=progress.to.file, is_own_process=is_own_process):
         yield
 
 

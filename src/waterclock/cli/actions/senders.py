@@ -23,13 +23,13 @@ _TO_ALL = frozenset({SendPermission.HERE, SendPermission.EVERYWHERE})
 
 
 def has_senders(rules: AccessRules) -> bool:
-    """Return whether a declared user may send events."""
+    """Return whether any declared user may send events."""
     return any(Right.SEND in user.rights for user in rules.users.values())
 
 
 @dataclass(slots=True)
 class Senders:
-    """Checks which tokens may send events, by the users that the project declared when the receiver started."""
+    """Checks which tokens may send events to a stream. Users are those declared when the receiver started."""
 
     project: Project
     log: AccessLog = field(init=False)
@@ -70,7 +70,7 @@ class Senders:
         return found
 
     def _count(self, access: Access) -> None:
-        """Count an access; equal ones within a minute become one record. Errors of the ledger do not stop events."""
+        """Count an access. Equal ones within a minute are recorded as one. Errors of the ledger do not stop events."""
         with suppress(WaterclockError):
             self.log.write(self.log.count(access))
 

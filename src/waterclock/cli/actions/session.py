@@ -41,8 +41,8 @@ class _SocketConnection(HTTPConnection):
 
 
 def list_sessions(listen: str, *, is_json: bool) -> None:
-    """Print the sessions. Raises  E909 where no pages of this user run."""
-    found = json.loads(_ask(running_pages(listen), "GET", "/access.json")[1])["sessions"]
+    """Print the sessions. Raises E909 if no pages of this user run."""
+    found = json.loads(_send_request(running_pages(listen), "GET", "/access.json")[1])["sessions"]
     if is_json:
         from waterclock.json_models.access import SessionPart, SessionsAnswer
 
@@ -59,9 +59,9 @@ def list_sessions(listen: str, *, is_json: bool) -> None:
 
 
 def revoke_sessions(listen: str, number: int | None, *, is_json: bool) -> None:
-    """End one session, or all. Raises  E909 where no pages of this user run."""
-    said = "all" if number is None else str(number)
-    headers, _ = _ask(running_pages(listen), "POST", "/sessions", session=said)
+    """End one session, or all. Raises E909 if no pages of this user run."""
+    value = "all" if number is None else str(number)
+    headers, _ = _send_request(running_pages(listen), "POST", "/sessions", session=value)
     ended = int(headers.get("waterclock-ended", 0))
     if is_json:
         from waterclock.json_models.access import RevokedSessionsAnswer
@@ -71,25 +71,25 @@ def revoke_sessions(listen: str, number: int | None, *, is_json: bool) -> None:
         console().print(f"ended: {ended} session{'' if ended == 1 else 's'}", soft_wrap=True)
 
 
-def _ask(pages: RunningPages, method: str, path: str, **form: str) -> tuple[dict[str, str], bytes]:
-    """Send a request to the pages as their owner, and return the response's headers and body. Raises  E909."""
+def _send_request(pages: RunningPages, method: str, path: str, **form: str) -> tuple[dict[str, str], bytes]:
+    """Send a request to the pages as their owner; return the response's headers and body. Raises E909 if that fails."""
     place, scheme = f"{_HOST}:{pages.port}", "https" if pages.certificate else "http"
     headers = {"Host": place, "Origin": f"{scheme}://{place}", "Authorization": f"Bearer {pages.token}"}
     if form:
         headers["Content-Type"] = "application/x-www-form-urlencoded"
     try:
-        with closing(_connection(pages)) as connection:
+        with closing(_open_connection(pages)) as connection:
             connection.request(method, path, urlencode(form) if form else None, headers)
             answer = connection.getresponse()
             body = answer.read(_MOST_BYTES)
     except (OSError, HTTPException) as error:
-        raise _unanswered(pages, str(error)) from error
+        raise _no_answer_error(pages, str(error)) from error
     if answer.status not in {200, 303}:
-        raise _unanswered(pages, body.decode(errors="replace").strip()[:200])
+        raise _no_answer_error(pages, body.decode(errors="replace").strip()[:200])
     return {name.lower(): value for name, value in answer.getheaders()}, body
 
 
-def _connection(pages: RunningPages) -> HTTPConnection:
+def _open_connection(pages: RunningPages) -> HTTPConnection:
     if pages.host.startswith(UNIX):
         return _SocketConnection(pages.host.removeprefix(UNIX))
     host = _HOST if pages.host in ALL_ADDRESSES else pages.host
@@ -101,7 +101,7 @@ def _connection(pages: RunningPages) -> HTTPConnection:
     return HTTPSConnection(host, pages.port, timeout=_SECONDS, context=context)
 
 
-def _unanswered(pages: RunningPages, why: str) -> WaterclockError:
+def _no_answer_error(pages: RunningPages, why: str) -> WaterclockError:
     where: Any = pages.host if pages.host.startswith(UNIX) else f"{pages.host}:{pages.port}"
     return WaterclockError(
         "E909", f"the pages at {where} do not answer", why=why, fix="check that `waterclock ui` runs there"

@@ -22,42 +22,44 @@ def skip_batches(
 ) -> None:
     """Show the selected batches, ask, and skip them. Done batches are skipped only if their slices are damaged.
 
-    Raises  E513 where no label is selected, E413 where one is done and not damaged, E903 for an empty reason
+    Raises E513 if no label is selected, E413 if one is done and not damaged, E903 for an empty reason.
     """
     need_reason(why)
     to = console(stderr=is_json)
     project = open_project(folder, env)
-    name, behind = one_table(project.flow, which[0])
+    name, labels = one_table(project.flow, which[0])
     table = project.flow.tables[name]
     with open_workplace(project) as work:
         at = now_of(now, project.flow, work.ledger)
         apply_flow(work, at)
         start = Planner(project.flow).starts(work.ledger.reads.snapshot(project.flow), at)[name]
-        low, high = (behind or parse_labels(which[1])).limit_to(table, start, table.cadence.last_due(at))
+        low, high = (labels or parse_labels(which[1])).limit_to(table, start, table.cadence.last_due(at))
         windows = list(table.cadence.windows(low, high))
         words = local_range(windows[0].start, windows[-1].start, table.cadence)
         lost = damaged_labels(work, table, [window.start for window in windows])
         rows = count_words(sum(piece.rows for piece in lost.values()), "row")
         if lost:
-            to.print(f"{_batches(len(lost))} of {name} done before and damaged; skipping loses {rows}", soft_wrap=True)
-        confirm(f"Skip {_batches(len(windows))} of {name} ({words})?", yes=yes)
-        rest = [window for window in windows if window.start not in lost]
-        again = skip(work.ledger, table, rest, who=work.settings.who, why=why) if rest else ()
+            to.print(
+                f"{_count_batches(len(lost))} of {name} done before and damaged; skipping loses {rows}", soft_wrap=True
+            )
+        confirm(f"Skip {_count_batches(len(windows))} of {name} ({words})?", yes=yes)
+        undamaged = [window for window in windows if window.start not in lost]
+        collected_again = skip(work.ledger, table, undamaged, who=work.settings.who, why=why) if undamaged else ()
         if lost:
             give_up(work, table, list(lost), why=why)
     if is_json:
         from waterclock.json_models.decisions import SkipAnswer
 
-        skipped = [window.start for window in rest]
+        skipped = [window.start for window in undamaged]
         print_answer(SkipAnswer.build(table=name, skipped=skipped, given_up=list(lost), why=why))
         return
-    to.print(f"skipped: {_batches(len(windows))} of {name} ({words}): {why}", soft_wrap=True)
-    if again:
-        words = local_range(min(again), max(again), table.cadence)
+    to.print(f"skipped: {_count_batches(len(windows))} of {name} ({words}): {why}", soft_wrap=True)
+    if collected_again:
+        words = local_range(min(collected_again), max(collected_again), table.cadence)
         to.print(f"the next run collects {words} again, for late rows within the skipped LOOKBACK", soft_wrap=True)
     if lost:
         to.print("the next run removes the damaged rows from the table, and its readers follow", soft_wrap=True)
 
 
-def _batches(count: int) -> str:
+def _count_batches(count: int) -> str:
     return count_words(count, "batch", "batches")

@@ -38,7 +38,7 @@ _STYLES = {"-": "fail", "+": "warn", "~": "fail"}
 
 @dataclass(frozen=True, slots=True)
 class SpecSelection:
-    """The selection of specifications to run, and the HTML file to write the results to."""
+    """Selects the specifications to run, by files, name and tags. `html` is the file to write the results to."""
 
     files: tuple[str, ...] = ()
     name: str | None = None
@@ -47,7 +47,7 @@ class SpecSelection:
 
 
 def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: bool) -> int:
-    """Run specifications, print the results, and return the exit code. Raises  ProjectErrors, E360 for none, E362."""
+    """Run specifications, print the results, and return the exit code. Raises ProjectErrors, E360 for none, E362."""
     project = open_project(folder, env)
     found = find_features(project.root, wanted.files, name=wanted.name, tags=wanted.tags)
     to = console(stderr=is_json)
@@ -55,20 +55,20 @@ def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: 
     with report.show_progress(), prepare_specs(project, found.scenarios, errors=found.errors) as at:
         outcome = run_all(at, found.features, report)
     if wanted.html is not None:
-        _write(outcome, wanted.html)
+        _write_page(outcome, wanted.html)
     if is_json:
         from waterclock.json_models.setup import SpecAnswer
 
         page = None if wanted.html is None else str(wanted.html)
         print_answer(SpecAnswer.build(**outcome.to_dict(), page=page))
     else:
-        _print_sum(to, outcome, wanted.html)
+        _print_summary(to, outcome, wanted.html)
     if outcome.was_stopped:
         return ExitCode.INTERRUPTED
     return ExitCode.of_failure(not outcome.is_passed)
 
 
-def _write(outcome: SpecOutcome, page: Path) -> None:
+def _write_page(outcome: SpecOutcome, page: Path) -> None:
     try:
         page.write_text(outcome.html(), encoding="utf-8")
     except OSError as error:
@@ -82,7 +82,7 @@ def _write(outcome: SpecOutcome, page: Path) -> None:
 
 
 class SpecReport(ScenarioListener):
-    """Prints scenarios as they end. On a terminal it also shows the running one."""
+    """Prints the result of each scenario when it ends. On a terminal it also shows the running one."""
 
     def __init__(self, to: Console, count: int, *, is_quiet: bool) -> None:
         self._to = to
@@ -108,26 +108,26 @@ class SpecReport(ScenarioListener):
         if rule and (feature, rule) != self._under:
             self._to.print(Text(f"  {rule}"), soft_wrap=True)
         self._under = (feature, rule)
-        self._to.print(_line(outcome, self._to), soft_wrap=True)
+        self._to.print(_result_line(outcome, self._to), soft_wrap=True)
         if outcome.failed is not None:
-            for line in _details(outcome.failed):
+            for line in _failure_lines(outcome.failed):
                 self._to.print(line, soft_wrap=True)
 
     def is_stopping(self) -> bool:
-        """Whether Ctrl-C was pressed."""
+        """Return whether Ctrl-C was pressed."""
         return self._stop.is_set()
 
     @contextmanager
     def show_progress(self) -> Iterator[None]:
         """Show the running scenario on a terminal. The first Ctrl-C stops after it, the second at once."""
 
-        def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of signal handlers
+        def on_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of signal handlers
             if self._stop.is_set():
                 raise KeyboardInterrupt
             self._stop.set()
 
         is_main = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGINT, hear) if is_main else None
+        before = signal.signal(signal.SIGINT, on_interrupt) if is_main else None
         try:
             if self._is_quiet or not self._to.is_terminal:
                 yield
@@ -141,7 +141,7 @@ class SpecReport(ScenarioListener):
                 signal.signal(signal.SIGINT, before)
 
 
-def _line(outcome: ScenarioOutcome, to: Console) -> Text:
+def _result_line(outcome: ScenarioOutcome, to: Console) -> Text:
     is_passed = outcome.verdict is ScenarioVerdict.PASSED
     glyph = _PASSED[0 if has_glyphs(to) else 1] if is_passed else state_character(State.FAILED, to)
     style = "ok.loud" if is_passed else LOOKS[State.FAILED].style
@@ -150,7 +150,7 @@ def _line(outcome: ScenarioOutcome, to: Console) -> Text:
     return Text.assemble(indent, (f"{glyph} ", style), title, (f"  {seconds_words(outcome.seconds)}", "quiet"))
 
 
-def _details(failed: StepOutcome) -> Iterator[Text]:
+def _failure_lines(failed: StepOutcome) -> Iterator[Text]:
     """Yield the lines about a failed step: its text, then the differing rows, the error or the reason."""
     indent = "      "
     step = failed.step
@@ -168,7 +168,7 @@ def _details(failed: StepOutcome) -> Iterator[Text]:
         yield Text(indent + failed.said, style="fail")
 
 
-def _print_sum(to: Console, outcome: SpecOutcome, page: Path | None) -> None:
+def _print_summary(to: Console, outcome: SpecOutcome, page: Path | None) -> None:
     failed = len(outcome.failed)
     line = Text("\n")
     line.append(f"{len(outcome.passed)} passed", style="ok.loud" if outcome.passed else "")

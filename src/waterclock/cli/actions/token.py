@@ -30,7 +30,7 @@ from waterclock.timelabel.zone import parse_instant
 def create_token(
     folder: Path, env: str | None, name: str, user: str, *, may: str | None, until: str | None, is_json: bool
 ) -> None:
-    """Create a token and print it once. Raises  E942 if it cannot be created, E106 for an invalid end."""
+    """Create a token and print it once. Raises E942 if it cannot be created, E106 for an invalid `until`."""
     project = open_project(folder, env)
     require_name(name)
     may, streams = streams_of_token(may, streams_of(project.flow))
@@ -49,7 +49,7 @@ def create_token(
         print_answer(NewTokenAnswer(token=value, created=TokenPart.model_validate(made)))
         return
     to = console(stderr=True)
-    to.print(f"token {name} for {user}: {_rights(made)}, until {_time(made.until)}", soft_wrap=True)
+    to.print(f"token {name} for {user}: {_format_rights(made)}, until {_format_time(made.until)}", soft_wrap=True)
     to.print("it is stored nowhere and not shown again", soft_wrap=True)
     print(value)  # noqa: T201 - without formatting, for scripts
 
@@ -71,13 +71,13 @@ def list_tokens(folder: Path, env: str | None, *, is_json: bool) -> None:
         return
     table = Table("token", "user", "rights", "created", "ends", box=None)
     for each in found:
-        created = f"{_time(each.created_at)} by {each.created_by}"
-        table.add_row(each.name, each.user, _rights(each), created, _end(each, now))
+        created = f"{_format_time(each.created_at)} by {each.created_by}"
+        table.add_row(each.name, each.user, _format_rights(each), created, _format_end(each, now))
     console().print(table)
 
 
 def revoke_token(folder: Path, env: str | None, name: str, *, is_json: bool) -> None:
-    """End a token. Raises  E412 before the first run, E943 for an unknown token."""
+    """End a token. Raises E412 before the first run, E943 for an unknown token."""
     ledger, who = open_ledger(open_project(folder, env)), RunSettings().who
     if ledger is None:
         raise nothing_ran()
@@ -92,16 +92,16 @@ def revoke_token(folder: Path, env: str | None, name: str, *, is_json: bool) -> 
     console().print(f"revoked: {name}; servers refuse it within five seconds", soft_wrap=True)
 
 
-def _rights(token: AccessToken) -> str:
+def _format_rights(token: AccessToken) -> str:
     limited = (f"send to {stream}" for stream in token.streams)
     return ", ".join(sorted((*(each for each in token.rights if each != "send" or not token.streams), *limited)))
 
 
-def _time(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%MZ}"
 
 
-def _end(token: AccessToken, now: datetime) -> str:
+def _format_end(token: AccessToken, now: datetime) -> str:
     if token.revoked_at is not None:
-        return f"revoked {_time(token.revoked_at)} by {token.revoked_by}"
-    return f"{'ended ' if now >= token.until else ''}{_time(token.until)}"
+        return f"revoked {_format_time(token.revoked_at)} by {token.revoked_by}"
+    return f"{'ended ' if now >= token.until else ''}{_format_time(token.until)}"

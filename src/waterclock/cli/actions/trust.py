@@ -1,4 +1,4 @@
-"""Changes and lists the trusted folders: their projects run although other users can change them."""
+"""Changes and lists the trusted folders. Their projects run although other users can change their files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.permissions.project_trust import VARIABLE, distrust_folder, list
 
 
 def change_trust(folder: Path, *, is_trusted: bool, is_json: bool) -> None:
-    """Add a folder to the user's list of trusted folders, or remove it. Raises  E244 for no folder, E930."""
+    """Add a folder to the user's list of trusted folders, or remove it. Raises E244 if it does not exist, E930."""
     path = folder.resolve()
     if is_trusted and not path.is_dir():
         raise WaterclockError("E244", "there is no such folder", where=str(path), fix="name the project's folder")

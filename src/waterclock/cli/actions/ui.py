@@ -37,7 +37,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
     is_json: bool,
     tls: tuple[Path, Path] | None = None,
 ) -> int:
-    """Serve the pages, also of a project with errors, and return the exit code. Raises  E244, E909, E930, E944.
+    """Serve the pages, also of a project with errors, and return the exit code. Raises E244, E909, E930, E944.
 
     `tls` has the paths of a certificate and its private key, or is None for HTTP.
     """
@@ -47,7 +47,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
     if not (folder / FILE).is_file():
         open_project(folder, env)  # raises E244
     require_trusted_folder(folder.resolve())
-    _refuse_words(folder, env, now)
+    _check_arguments(folder, env, now)
     to = console()
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()
@@ -56,7 +56,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
             live, *address_of(listen, may_be_socket=True), certificate=None if tls is None else Certificate(*tls)
         ) as served,
         store_token(served) as has_kept,
-        stoppable(stop.set, told_to=to.file, is_own_process=True),
+        stoppable(stop.set, output=to.file, is_own_process=True),
         ExitStack() as opened,
     ):
         if is_json:
@@ -80,7 +80,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
 
 
 def missing_sandbox(live: LiveProject) -> str | None:
-    """Return a line that reports why queries of the pages run without a sandbox, or None if they run in one."""
+    """Return a message why queries of the pages run without a sandbox, or None if they run in one."""
     try:
         spark = live.project().spark
     except (WaterclockError, OSError):  # the pages show the errors of the project
@@ -89,8 +89,8 @@ def missing_sandbox(live: LiveProject) -> str | None:
     return None if why is None else f"queries run without a sandbox: {why}"
 
 
-def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:
-    """Raise an error for arguments that no page could use: E106 for an invalid instant, E243 for the environment."""
+def _check_arguments(folder: Path, env: str | None, now: str | None) -> None:
+    """Raise E106 for an invalid `now`, E243 for an invalid environment: no page could be shown with them."""
     if now is not None:
         parse_instant(now, "UTC")
     if env is None:

@@ -1,7 +1,7 @@
 """Creates one-time links to the pages: the first at the start, more by `waterclock ui --link`.
 
 The server stores its token in a file that only its user can read, and `ui --link` makes a link from it. For `--open`,
-the link is in such a file too, because every user can read the arguments of the browser's process.
+the link is in a file with the same protection, because every user can read the arguments of the browser's process.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _MOST_BYTES = 4096
 
 @contextmanager
 def store_token(served: RunningServer) -> Iterator[bool]:
-    """Keep a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
-    path = _file_of(place_of(served.host, served.port))
+    """Store a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
+    path = _token_file(place_of(served.host, served.port))
     certificate = "" if served.certificate is None else str(served.certificate.file.resolve())
-    said = {"host": served.host, "port": served.port, "token": served.guard.token, "certificate": certificate}
-    has_kept = _write_private(path, json.dumps(said))
+    fields = {"host": served.host, "port": served.port, "token": served.guard.token, "certificate": certificate}
+    has_kept = _write_private(path, json.dumps(fields))
     try:
         yield has_kept
     finally:
@@ -46,8 +46,8 @@ def store_token(served: RunningServer) -> Iterator[bool]:
 
 @contextmanager
 def store_page(served: RunningServer) -> Iterator[str | None]:
-    """Keep a page that leads a browser to a new link, for this user alone. Yield its address; None without a page."""
-    path = _file_of(place_of(served.host, served.port)).with_suffix(".html")
+    """Store a file that redirects a browser to a new link, readable for this user only. Yield its address, or None."""
+    path = _token_file(place_of(served.host, served.port)).with_suffix(".html")
     link = escape(served.new_link())
     has_kept = _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0;url={link}">\n')
     try:
@@ -63,7 +63,7 @@ def print_link(to: Console, served: RunningServer, *, has_kept: bool) -> None:
     if served.host.startswith(UNIX):
         to.print(f"the pages are served at the socket {place_of(served.host, served.port)}", soft_wrap=True)
     to.print(f"open the pages with {served.new_link()}", soft_wrap=True)
-    words = "" if place_of(served.host, served.port) == "8899" else f" --listen {_listen_of(served)}"
+    words = "" if place_of(served.host, served.port) == "8899" else f" --listen {_listen_option(served)}"
     if has_kept:
         to.print(f"this link works for one browser, within an hour; `waterclock ui --link{words}` prints another")
     else:
@@ -72,7 +72,7 @@ def print_link(to: Console, served: RunningServer, *, has_kept: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningPages:
-    """The address and token of pages that this user serves. `certificate` is its file's path, "" without HTTPS."""
+    """The address and token of pages that this user serves. `certificate` is the path of its file, "" without HTTPS."""
 
     host: str
     port: int
@@ -81,23 +81,25 @@ class RunningPages:
 
 
 def running_pages(listen: str) -> RunningPages:
-    """Return the pages of this user that run at an address. Raises  E909 where none run there."""
+    """Return the pages of this user that run at an address. Raises E909 if none run there."""
     host, port = address_of(listen, may_be_socket=True)
     place = place_of(host, port)
-    said = _read_private(_file_of(place))
-    token = str(said["token"]) if said else token_of_environment(TOKEN)
+    stored = _read_private(_token_file(place))
+    token = str(stored["token"]) if stored else token_of_environment(TOKEN)
     if token is None:
         raise WaterclockError(
             "E909",
             f"no pages of this user are served at {place}",
-            why=f"`waterclock ui` stores its token in {_file_of(place)} while it runs, and this file does not exist",
+            why=f"`waterclock ui` stores its token in {_token_file(place)} while it runs, and this file does not exist",
             fix="start `waterclock ui`, or name its address: waterclock ui --link --listen 8899",
         )
-    return RunningPages(str(said["host"]) if said else host, port, token, str(said["certificate"]) if said else "")
+    return RunningPages(
+        str(stored["host"]) if stored else host, port, token, str(stored["certificate"]) if stored else ""
+    )
 
 
 def print_another(listen: str) -> int:
-    """Print a new link to the server at an address, and return the exit code. Raises  E909 where no pages run there."""
+    """Print a new link to the server at an address, and return the exit code. Raises E909 if no pages run there."""
     pages = running_pages(listen)
     code = make_code(pages.token, place_of(*address_of(listen, may_be_socket=True)))
     # printed without formatting, for scripts
@@ -105,11 +107,11 @@ def print_another(listen: str) -> int:
     return ExitCode.DONE
 
 
-def _listen_of(served: RunningServer) -> str:
+def _listen_option(served: RunningServer) -> str:
     return served.host if served.host.startswith(UNIX) else str(served.port)
 
 
-def _file_of(place: str) -> Path:
+def _token_file(place: str) -> Path:
     """Return the file of a server's token: in the user's runtime folder, or else in the user's cache."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -144,8 +146,8 @@ def _read_private(path: Path) -> dict[str, object] | None:
         found = os.fstat(descriptor)
         if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077 or not _is_private(path.parent):
             return None
-        said = json.loads(file.read(_MOST_BYTES))
-    return said if isinstance(said, dict) else None
+        content = json.loads(file.read(_MOST_BYTES))
+    return content if isinstance(content, dict) else None
 
 
 def _is_private(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Writes the class archive that makes later starts of Spark faster."""
+"""Writes an archive of Java classes, which makes later starts of Spark faster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waterclock.engine.spark.class_archive import archive_file, write_archive
 def ensure_archive(*, is_json: bool) -> None:
     """Write the archive of Java classes for Spark's start, unless it exists, and print its path.
 
-    Raises  E701 to E703, E707
+    Raises E701 to E703 if Spark or Java cannot be used, E707.
     """
     path = archive_file()
     is_new = not path.is_file()

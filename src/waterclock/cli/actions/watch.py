@@ -30,23 +30,23 @@ def watch(
     progress: Progress,
     every: int,
     stop: threading.Event,
-    reloaded: Callable[[], Runner | None],
-    looked: Callable[[RunOutcome], None] = lambda _: None,
+    reload_runner: Callable[[], Runner | None],
+    on_cycle: Callable[[RunOutcome], None] = lambda _: None,
 ) -> RunOutcome:
-    """Run at every instant at which something becomes due, by the ledger's clock, and at least every `every` seconds.
+    """Run whenever a window becomes due, by the ledger's clock, and at least every `every` seconds, until stopped.
 
-    A run starts earlier if another process has written to the ledger. Before each run, `reloaded` returns the runner of
-    a changed flow, or None if it has not changed. `looked` receives the outcome of each run.
+    A run starts earlier if another process has written to the ledger. Before each run, `reload_runner` returns the
+    runner of a changed flow, or None if it has not changed. `on_cycle` is called with the outcome of each run.
     """
-    total, telling = RunOutcome(), _Telling(progress)
+    total, reporter = RunOutcome(), _WaitReporter(progress)
     while True:
-        runner = reloaded() or runner
+        runner = reload_runner() or runner
         outcome = runner.run_once(work.real_now())
         total.add(outcome)
-        looked(outcome)
+        on_cycle(outcome)
         if stop.is_set():
             return total
-        telling.tell(outcome)
+        reporter.report_waits(outcome)
         upcoming = outcome.plan.next_due if outcome.plan else None
         wait = timedelta(seconds=every)
         if upcoming is not None:
@@ -59,14 +59,14 @@ def watch(
 def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool:
     """Wait up to `seconds`, and return whether the run was stopped.
 
-    The wait ends early if another process wrote to the ledger or ended without finishing its claims.
+    The wait ends early if another process wrote to the ledger, or ended without finishing its claims.
     """
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
-    left = _find_abandoned_claims(work)
-    while (rest := end - time.monotonic()) > 0:
-        if stop.wait(min(rest, _LOOK_SECONDS)):
+    abandoned = _find_abandoned_claims(work)
+    while (remaining := end - time.monotonic()) > 0:
+        if stop.wait(min(remaining, _LOOK_SECONDS)):
             return True
-        if work.ledger.sequence() != seen or _find_abandoned_claims(work) - left:
+        if work.ledger.sequence() != seen or _find_abandoned_claims(work) - abandoned:
             return False
     return stop.is_set()
 
@@ -77,22 +77,22 @@ def _find_abandoned_claims(work: RunContext) -> set[int]:
 
 
 @dataclass(slots=True)
-class _Telling:
-    """Prints the reasons why a watching run waits: always in the status line, on a separate line only on a change.
+class _WaitReporter:
+    """Prints why a watching run waits: always in the status line, and on a separate line only after a change.
 
     The instant at which the next window is due changes with every window, and does not count as a change.
     """
 
     progress: Progress
-    _said: str = ""
+    _last_message: str = ""
 
-    def tell(self, outcome: RunOutcome) -> None:
+    def report_waits(self, outcome: RunOutcome) -> None:
         waits = [describe_source_wait(held, self.progress.flow) for held in outcome.held_back[:_MOST_HELD]]
         if more := len(outcome.held_back) - _MOST_HELD:
             waits += [f"and {more} more"] if more > 0 else []
         pauses = pause_lines(outcome.plan, self.progress.zone) if outcome.plan else []
-        said = "; ".join(["watching", *pauses, *waits])
-        if said != self._said or (self.progress.to.is_terminal and self.progress.log is None):
+        message = "; ".join(["watching", *pauses, *waits])
+        if message != self._last_message or (self.progress.to.is_terminal and self.progress.log is None):
             due = next_due_words(outcome.plan, self.progress.zone) if outcome.plan else ""
-            self.progress.note(f"{said}; {due}" if due else said)
-        self._said = said
+            self.progress.note(f"{message}; {due}" if due else message)
+        self._last_message = message

@@ -17,7 +17,7 @@ _MOST_NAMED = 5
 
 
 def run_withdraw(folder: Path, env: str | None, which: tuple[str, str | None], *, why: str, is_json: bool) -> None:
-    """Cancel requests, and print them. Raises  E428 where there is none, E510 to E514 as `selection.select`."""
+    """Cancel requests, and print them. Raises E428 if no request is selected, E510 to E514 as `selection.select`."""
     with open_read_only(folder, env, None) as at:
         proposal = propose(at, Verb.WITHDRAW, *which)
         if not proposal.count:

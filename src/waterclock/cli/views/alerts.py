@@ -43,7 +43,7 @@ class TestMessageResult:
 
 
 def print_alerts(to: Console, known: AlertList) -> None:
-    """Print the open alerts, the number of pending messages for each target, and the rules."""
+    """Print the open alerts, the number of pending messages for each target, and the rules that select targets."""
     words = words_of(known.project)
     for alert in known.alerts:
         _print_alert(to, words, alert, known.now)
@@ -62,7 +62,7 @@ def print_alerts(to: Console, known: AlertList) -> None:
 
 
 def words_of(project: Project) -> Words:
-    """Return the formatter for a project's alerts."""
+    """Return the formatter for the texts of a project's alerts."""
     return Words(project.name, project.env, project.flow)
 
 
@@ -93,8 +93,8 @@ def _print_rules(to: Console, project: Project) -> None:
     for rule in alerting.rules if alerting.is_on else ():
         tables = count_words(len(rule.tables), "table")
         quiet = "" if rule.quiet is None else ", except in quiet hours"
-        said = f"{', '.join(rule.targets)}: {rule.severity} and above, of {tables}{quiet} (rule {rule.name})"
-        to.print(Text(said, style="quiet"), soft_wrap=True)
+        text = f"{', '.join(rule.targets)}: {rule.severity} and above, of {tables}{quiet} (rule {rule.name})"
+        to.print(Text(text, style="quiet"), soft_wrap=True)
 
 
 def known_answer(known: AlertList) -> AlertsAnswer:
@@ -126,16 +126,16 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
 
 
 def print_tried(to: Console, tried: Sequence[TestMessageResult], *, is_on: bool, env: str) -> None:
-    """Print for each target whether the test message reached it."""
+    """Print for each target whether its test message arrived, and whether runs send alerts (`is_on`)."""
     for each in tried:
-        said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
-        to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
+        line = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
+        to.print(line.append(f"not reached: {each.error}", "fail") if each.error else line.append("sent", "ok"))
     if not is_on:
         to.print(Text(f"runs send no alerts here: set alerts = true below [env.{env}]"))
 
 
 def tried_answer(tried: Sequence[TestMessageResult]) -> AlertsTestAnswer:
-    """Return the results of a test, for scripts."""
+    """Build the JSON answer with the results of the test messages."""
     from waterclock.json_models.alerts import AlertsTestAnswer
 
     return AlertsTestAnswer.build(ok=not any(each.error for each in tried), targets=tried)

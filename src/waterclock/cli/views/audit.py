@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("label", "", "state", "rows", "took", "made", "by", "tries", "code")
 _TO_THE_RIGHT = frozenset({"rows", "took", "tries"})
-_LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # the order in which columns are omitted on a narrow terminal
+_LEAST_FIRST = (7, 8, 6, 4, 5, 1)  # the columns in the order in which a narrow terminal omits them
 _GAP = 2
 LOOKED, CHANGED = "looked", "changed"  # the keys written by `engine.collect.change_scans`
 _MOST_ITEMS = 3
@@ -83,8 +83,8 @@ def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
 
 def print_batches(to: Console, table: Table, listed: BatchList) -> None:
     """Print a table's batches, one per line, newest last. A narrow terminal shows the most important columns, uncut."""
-    lines = [_batch_cells(to, table, audit, listed.states.get(audit.cell.label)) for audit in listed.audits]
-    shown = _that_fit(to.width, lines)
+    lines = [_build_batch_cells(to, table, audit, listed.states.get(audit.cell.label)) for audit in listed.audits]
+    shown = _select_fitting_columns(to.width, lines)
     rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, _GAP, 0, 0))
     for at in shown:
         heading = _HEADINGS[at]
@@ -105,8 +105,8 @@ def _print_pauses(to: Console, pauses: Sequence[PauseEvent]) -> None:
         to.print(Text(f"  {one.at:%Y-%m-%d %H:%M:%SZ}  {what} by {one.who}{why}"), soft_wrap=True)
 
 
-def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
-    """Return the indexes of the columns to show. Less important ones are omitted until the others fit in `width`."""
+def _select_fitting_columns(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
+    """Return the indexes of the columns that fit in `width`. The least important ones are omitted first."""
     widths = [max(len(heading), *(len(cells[at]) for cells in lines)) for at, heading in enumerate(_HEADINGS)]
     shown = list(range(len(_HEADINGS)))
     for at in _LEAST_FIRST:
@@ -116,7 +116,7 @@ def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
     return shown
 
 
-def _batch_cells(to: Console, table: Table, audit: Audit, now: LabelState | None) -> list[str | Text]:
+def _build_batch_cells(to: Console, table: Table, audit: Audit, now: LabelState | None) -> list[str | Text]:
     state = _STATES.get(audit.cell.status or "", State.DUE)
     word = audit.cell.status or "due"
     if now is not None:
@@ -137,7 +137,7 @@ def _batch_cells(to: Console, table: Table, audit: Audit, now: LabelState | None
 
 
 def _describe_held_slice(found: AuditTarget) -> list[tuple[str, str]]:
-    """Describe the sealed and held slice: its size, its files and the counts of its rules."""
+    """Return names and texts about the sealed and held slice: its size, its files and the counts of its rules."""
     held = found.held
     if held is None:
         return []
@@ -150,7 +150,7 @@ def _describe_held_slice(found: AuditTarget) -> list[tuple[str, str]]:
 
 
 def _describe_revision(found: AuditTarget, table: Table) -> list[tuple[str, str]]:
-    """Describe the current revision and how it was made."""
+    """Return names and texts about the current revision and how it was made; empty if there is none."""
     current = found.audit.current
     if current is None or current.revision is None:
         return []
@@ -183,22 +183,22 @@ def _describe_revision(found: AuditTarget, table: Table) -> list[tuple[str, str]
 
 
 def _format_measures(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Format the warnings and counts of a batch's rules, and its measures."""
-    told_apart = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, INPUTS_FOUND}
+    """Return names and texts for the warnings and counts of a batch's rules, and for its measures."""
+    shown_separately = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, INPUTS_FOUND}
     pairs = [("warned", warning) for warning in warnings_of(measures)]
     for name, counts in measures.get(INPUTS_FOUND, {}).items():
         pairs += [
-            (f"of {name}" if key == "in" else "", f"{key} {_measure(value)}")
+            (f"of {name}" if key == "in" else "", f"{key} {_format_measure(value)}")
             for key, value in counts.items()
             if value or key == "in"
         ]
-    pairs += [(key, _measure(value)) for key, value in measures.items() if key not in told_apart and value]
+    pairs += [(key, _format_measure(value)) for key, value in measures.items() if key not in shown_separately and value]
     pairs += [(PASSED_OVER, str(rule)) for rule in measures.get(PASSED_OVER, ())]
     pairs += [("measured" if at == 0 else "", line) for at, line in enumerate(measured_lines(measures))]
     return pairs
 
 
-def _measure(value: object) -> str:
+def _format_measure(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return ", ".join(f"{name}: {of}" for name, of in value.items()) if isinstance(value, Mapping) else str(value)
@@ -212,11 +212,11 @@ def _print_inputs(to: Console, flow: Flow, inputs: Sequence[Input]) -> None:
     for is_whole in (True, False, True):
         rows.add_column(no_wrap=is_whole)
     for each in inputs:
-        rows.add_row(Text(each.read, style="name"), _span(flow, each), f"version {each.version}")
+        rows.add_row(Text(each.read, style="name"), _span_words(flow, each), f"version {each.version}")
     to.print(rows)
 
 
-def _span(flow: Flow, each: Input) -> str:
+def _span_words(flow: Flow, each: Input) -> str:
     if each.low >= each.high:
         return "nothing: it is before START"
     table = flow.tables.get(each.table)
@@ -261,16 +261,16 @@ def _format_removed_rows(measures: Mapping[str, Any]) -> str:
     """Format the rows that rules removed from a replaced revision, or "" if they removed none."""
     if not any(measures.get(key) for key in (QUARANTINED, "dropped")):
         return ""
-    return "; ".join(f"{key}: {_measure(measures[key])}" for key in _OF_SIEVE if measures.get(key))
+    return "; ".join(f"{key}: {_format_measure(measures[key])}" for key in _RULE_COUNTS if measures.get(key))
 
 
-_OF_SIEVE = ("in", QUARANTINED, "dropped", "broken")
-_TOLD_ELSEWHERE = frozenset({"claimed", "done", "failed", "lost", "held"})
+_RULE_COUNTS = ("in", QUARANTINED, "dropped", "broken")
+_PRINTED_ELSEWHERE = frozenset({"claimed", "done", "failed", "lost", "held"})
 
 
 def _print_events(to: Console, found: AuditTarget) -> None:
-    """Print decisions of users and other events of the batch. Attempts are printed elsewhere."""
-    others = [event for event in found.audit.events if event.kind not in _TOLD_ELSEWHERE]
+    """Print decisions of users and other events of the batch, except attempts, which are printed separately."""
+    others = [event for event in found.audit.events if event.kind not in _PRINTED_ELSEWHERE]
     if others:
         to.print(Text("\nevents", style="head"))
     for event in others:
@@ -316,13 +316,13 @@ def _is_current(attempt: Attempt | None, table: Table) -> bool:
 
 
 def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
-    """Format one source detail of a batch as pairs of name and text; a list of files or other items has a pair each."""
+    """Return names and texts for an entry of a batch's source notes. A list of items has a pair for each item."""
     if key == LOOKED:
         return [("looked" if at == 0 else "", line) for at, line in enumerate(lookback_lines(value))]
     if key == CHANGED:
         return [("restated", f"its source had changed: {value}")]
     if not isinstance(value, list | tuple) or not all(isinstance(item, dict) and "name" in item for item in value):
-        return [("source", f"{key}: {_short(value)}")]
+        return [("source", f"{key}: {_shorten(value)}")]
     shown = [("source", _item_words(item)) for item in value[:_MOST_ITEMS]]
     more = len(value) - _MOST_ITEMS
     return [*shown, ("", f"and {count_words(more, 'item')} more")] if more > 0 else shown
@@ -335,16 +335,16 @@ def _item_words(item: Mapping[str, Any]) -> str:
 
 
 def _range_words(kept: Mapping[str, Any]) -> str:
-    """Format the log positions that belong to a label, per partition, and those that the log had lost."""
+    """Format the log positions that a label owns, by partition, and those that the log no longer had."""
     spans = [f"{part}: {low} to {high}" for part, (low, high) in kept["parts"].items() if low != high]
     gone = [f"{part}: {low} to {high}" for part, (low, high) in kept.get("gone", {}).items()]
-    return f"{kept['of']}, {_short(spans) or 'nothing'}" + (f"; without {_short(gone)}" if gone else "")
+    return f"{kept['of']}, {_shorten(spans) or 'nothing'}" + (f"; without {_shorten(gone)}" if gone else "")
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if isinstance(value, list | tuple):
-        shown = ", ".join(_short(item) for item in value[:_MOST_ITEMS])
+        shown = ", ".join(_shorten(item) for item in value[:_MOST_ITEMS])
         return f"{shown}, and {len(value) - _MOST_ITEMS} more" if len(value) > _MOST_ITEMS else shown
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_short(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_shorten(item)}" for key, item in value.items())
     return str(value)

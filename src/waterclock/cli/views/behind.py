@@ -1,4 +1,4 @@
-"""Prints the older states that are behind: their inputs were restated since, and no batch needs them."""
+"""Prints older states that are behind: their inputs were restated since, and no batch needs the states."""
 
 from __future__ import annotations
 

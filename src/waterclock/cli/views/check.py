@@ -38,9 +38,9 @@ _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """The flow if there are no errors; otherwise all errors in the order of their places.
+    """The result of `check`: the flow if there are no errors, otherwise all errors in the order of their places.
 
-    A flow without errors can have `warnings`, sorted too. `is_refused` is true if every run would reject the whole
+    A flow without errors can have `warnings`, also sorted. `is_refused` is true if every run would reject the whole
     flow. Otherwise the errors affect single tables, or the alerts and lineage events of runs.
     """
 
@@ -61,7 +61,7 @@ class CheckOutcome:
             env=self.env,
             errors=self.errors,
             warnings=self.warnings,
-            tables=_kinds(self.flow),
+            tables=_count_kinds(self.flow),
             seconds=round(self.seconds, 3),
         ).to_json()
 
@@ -76,7 +76,7 @@ class CheckOutcome:
 def check_project(folder: Path, env: str | None, *, connect: bool = False) -> CheckOutcome:
     """Check a project, and return its errors instead of raising them.
 
-    A ledger on a server is read only with `connect`.
+    Without `connect`, a ledger on a server is not read.
     """
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
@@ -109,13 +109,15 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
         is_refused = any(error.code != _OF_A_TABLE for error in of_batches)
         return CheckOutcome(None, env, tuple(sort_errors(errors)), time.perf_counter() - begun, is_refused=is_refused)
     warnings = tuple(
-        sort_errors([*query_warnings(project.flow), *_warnings_of_units(project), *_warnings_of_modes(project)])
+        sort_errors(
+            [*query_warnings(project.flow), *_find_source_warnings(project), *_find_permission_warnings(project)]
+        )
     )
     return CheckOutcome(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
 
 def _is_refused(folder: Path, env: str | None) -> bool:
-    """Return whether runs reject the project too. Unlike `check`, they do not compare columns with the last run."""
+    """Return whether a run would reject the project too. Unlike `check`, a run does not compare columns."""
     try:
         open_project(folder, env)
     except WaterclockError:
@@ -137,7 +139,7 @@ def _find_ledger_errors(project: Project, *, connect: bool) -> list[WaterclockEr
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.operations.read_only_ledger import read_ledger
 
-    def ask(ledger: Ledger) -> list[WaterclockError]:
+    def find_errors(ledger: Ledger) -> list[WaterclockError]:
         try:
             ledger.declared.refuse_pending(project.flow)
         except WaterclockError as error:
@@ -145,7 +147,7 @@ def _find_ledger_errors(project: Project, *, connect: bool) -> list[WaterclockEr
         ledger.declared.apply_pending_renames(project.flow)  # a renamed table is compared under its new name
         return list(ledger.declared.refused_tables(project.flow).values())
 
-    return read_ledger(ledger_url(project), ask, connect=connect) or []
+    return read_ledger(ledger_url(project), find_errors, connect=connect) or []
 
 
 def _find_missing_drivers(project: Project) -> Iterator[WaterclockError]:
@@ -175,7 +177,7 @@ def _find_path_errors(project: Project) -> Iterator[WaterclockError]:
             yield error.at(str(unit.place))
 
 
-def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
+def _find_source_warnings(project: Project) -> Iterator[WaterclockError]:
     """Yield the connectors' warnings about collected sources. Cost: for files, a listing of their folders."""
     for unit, connection, known in _list_units(project):
         found = None if known.warning is None else known.warning(project.root, connection.options, unit)
@@ -183,8 +185,8 @@ def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
             yield WaterclockError(found.code, found.what, where=str(unit.place), why=found.why, fix=found.fix)
 
 
-def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
-    """Yield a warning for each folder or file with data of the project that other users of this machine can access."""
+def _find_permission_warnings(project: Project) -> Iterator[WaterclockError]:
+    """Yield a warning for each folder or file with project data that other users of this machine can access."""
     from waterclock.dpl.project import WORK
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.files.object_stores import is_remote
@@ -195,7 +197,7 @@ def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
     try:
         url = ledger_url(project)
     except WaterclockError:
-        url = ""  # its secret is missing, which is reported
+        url = ""  # its secret is missing: other checks report that
     if (file := url.removeprefix("sqlite:///")) != url:
         places += [Path(file), Path(f"{file}-wal")]
     for found in find_open_places(places):
@@ -210,7 +212,7 @@ def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
 
 
 def _list_units(project: Project) -> Iterator[tuple[Unit, Connection, Capabilities]]:
-    """Yield the tables and paths that are collected, but no queries, each with its connection and its capabilities."""
+    """Yield each table or path that is collected, with its connection and its capabilities. Queries are left out."""
     from waterclock.connectors.registry import capabilities
 
     known, connections = capabilities(), project.flow.connections
@@ -243,7 +245,7 @@ def _find_lineage_errors(project: Project) -> list[WaterclockError]:
 
 def sort_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
     """Sort errors by file, line and column, those without a place first."""
-    return sorted(errors, key=_place)
+    return sorted(errors, key=_place_key)
 
 
 def print_checked(to: Console, found: CheckOutcome) -> None:
@@ -259,7 +261,7 @@ def print_checked(to: Console, found: CheckOutcome) -> None:
     if found.warnings:
         show_errors(to, found.warnings)
         to.print()
-    kinds = _kinds(found.flow)
+    kinds = _count_kinds(found.flow)
     counts = ", ".join(count_words(count, *_NOUNS[kind]) for kind, count in kinds.items() if count)
     counted = f", {count_words(len(found.warnings), 'warning')}" if found.warnings else ""
     to.print(Text.assemble(("no errors", "ok.loud"), f"{counted}: {counts or 'no tables'} in env {found.env}"))
@@ -275,7 +277,7 @@ _NOUNS = {
 }
 
 
-def _kinds(flow: Flow | None) -> dict[str, int]:
+def _count_kinds(flow: Flow | None) -> dict[str, int]:
     if flow is None:
         return dict.fromkeys(_NOUNS, 0)
     from waterclock.dpl.resolve.connections import PROJECT
@@ -288,7 +290,7 @@ def _kinds(flow: Flow | None) -> dict[str, int]:
     }
 
 
-def _place(error: WaterclockError) -> tuple[str, int, int]:
+def _place_key(error: WaterclockError) -> tuple[str, int, int]:
     match = _PLACE.match(error.where or "")
     if match is None:
         return error.where or "", 0, 0

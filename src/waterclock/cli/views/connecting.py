@@ -1,4 +1,4 @@
-"""Prints the connections of an environment as each is tried."""
+"""Prints the connections of an environment when each was tried."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
-    """Print a line for each connection check as it ends, then all errors. Return all checks."""
+    """Print a line for each tried connection as its result arrives, then all errors. Return all results."""
     found: list[Probe] = []
     for probe in probes:
         found.append(probe)
-        to.print(_line(to, probe), soft_wrap=True)
+        to.print(_probe_line(to, probe), soft_wrap=True)
     errors = [probe.error for probe in found if probe.error is not None]
     if errors:
         to.print()
@@ -33,18 +33,18 @@ def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
     return found
 
 
-def _line(to: Console, probe: Probe) -> Text:
+def _probe_line(to: Console, probe: Probe) -> Text:
     if probe.error is not None:
         mark = (f"{state_character(State.FAILED, to)} ", LOOKS[State.FAILED].style)
-        said = (f"{probe.error.code} {probe.said}", "fail")
+        result = (f"{probe.error.code} {probe.said}", "fail")
     else:
         mark = ("✓ " if has_glyphs(to) else "+ ", "ok.loud")
-        said = (probe.said, "")
+        result = (probe.said, "")
     return Text.assemble(
         mark,
         (f"{probe.kind:<11} ", "quiet"),
         (probe.name, "name"),
         "  ",
-        said,
+        result,
         (f"  {seconds_words(probe.seconds)}", "quiet"),
     )

@@ -33,7 +33,7 @@ def report_defect(error: Exception) -> int:
 
 
 def _write_traceback(text: str) -> Path:
-    """Write the traceback below the project if there is one, or else to the temporary folder. Return the path."""
+    """Write the traceback to the project's log folder, or else to the temporary folder. Return the path."""
     name = f"defect-{datetime.now(UTC):%Y%m%dT%H%M%S}.txt"
     content = f"waterclock {__version__}\n\n{text}"
     project = folder_noted()

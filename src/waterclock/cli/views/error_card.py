@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def fail(error: WaterclockError) -> int:
-    """Print an error that ends a command, as JSON if the command line asked for it, and return the exit code."""
+    """Print an error that ends a command, as JSON for `--json`, and return the exit code."""
     from waterclock.cli.views.json import is_json, print_json
 
     if is_json():
@@ -31,7 +31,7 @@ def fail(error: WaterclockError) -> int:
 
 
 def usage_json(error: Any) -> int:
-    """Print a usage error as JSON, and return its exit code. `error` is Typer's."""
+    """Print a usage error of Typer as JSON, and return its exit code."""
     from waterclock.cli.views.json import print_json
 
     path = error.ctx.command_path if getattr(error, "ctx", None) else "waterclock"
@@ -42,7 +42,7 @@ def usage_json(error: Any) -> int:
 
 
 def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:
-    """Print errors as cards separated by blank lines. A ProjectErrors is printed as its single errors."""
+    """Print errors as cards separated by blank lines. A ProjectErrors is printed as one card for each of its errors."""
     is_first = True
     for error in flatten_errors(errors):
         if not is_first:
@@ -52,7 +52,7 @@ def show_errors(to: Console, errors: Iterable[WaterclockError]) -> None:
 
 
 def flatten_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
-    """Return the single errors, with each ProjectErrors expanded."""
+    """Return all errors, with each ProjectErrors replaced by the errors in it."""
     return [one for error in errors for one in (error.errors if isinstance(error, ProjectErrors) else (error,))]
 
 
@@ -79,7 +79,7 @@ def _is_carets(line: str) -> bool:
 
 
 def _crop_lines(lines: list[str], width: int | None) -> list[str]:
-    """Crop all lines equally around the carets if one is wider than the terminal, so that the carets stay in place."""
+    """Crop all lines equally if one is wider than the terminal, so that carets stay below the text that they mark."""
     room = 0 if width is None else width - 3
     at = min((line.index("^") for line in lines if _is_carets(line)), default=0)
     gutter = max((line.find("| ") + 2 for line in lines), default=0)

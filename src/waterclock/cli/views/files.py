@@ -1,4 +1,4 @@
-"""Prints the files of a table for other programs: plain lines, without colour or wrapping."""
+"""Prints the files of a table for other programs, as plain lines without colour or wrapping."""
 
 from __future__ import annotations
 

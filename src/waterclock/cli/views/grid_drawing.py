@@ -27,12 +27,12 @@ _ELLIPSIS = "…"
 
 
 def count_fitting_columns(width: int, names: list[str], cell: int) -> int:
-    """Return how many columns of `cell` characters fit next to the names on a line; at least one."""
+    """Return how many columns of `cell` characters fit on a line next to the names; at least one."""
     return max(1, (width - _name_width(names) - 1) // cell)
 
 
 def cell_width(grid: Grid) -> int:
-    """Return the width of a column: two digits of the header or the longest cell, and a blank."""
+    """Return the width of a column: that of the longest cell, at least two digits for the header, and a blank."""
     longest = max((len(_cell_text(cell, "■")) for row in grid.rows for cell in row.cells if cell), default=1)
     return max(2, longest) + 1
 
@@ -77,7 +77,7 @@ def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
     A name that is wider than its columns is shortened or left out. The last name may use the remaining width of the
     line.
     """
-    above, below = _heads(grid)
+    above, below = _header_parts(grid)
     begins = [at for at, names in enumerate(above) if at == 0 or names[0] != above[at - 1][0]]
     top = ""
     for at, until in pairwise([*begins, len(below)]):
@@ -89,8 +89,11 @@ def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
     return [Text(top.rstrip(), style="quiet"), Text(" " * left + numbers, style="quiet")]
 
 
-def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return two lists with an item per column: its possible names for the upper line, longest first; its number."""
+def _header_parts(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the parts of the header, with an item per column.
+
+    The first list has the possible names for the upper line, longest first, the second the numbers for the lower line.
+    """
     unit = grid.cadence.period.unit
     forms: tuple[str, ...]
     local = [start.astimezone(nominal_zone(grid.cadence.zone)) for start in grid.columns]
@@ -111,7 +114,7 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _GridRows:
-    """The rows of a grid, with a blank line between schemas. They are printed at once, to save 0.1 ms per line."""
+    """The rows of a grid, with a blank line between schemas. Printing them in one call saves 0.1 ms per line."""
 
     rows: tuple[GridRow, ...]
     left: int
@@ -126,15 +129,15 @@ class _GridRows:
             for row in rows:
                 key = id(row.cells)
                 if key not in drawn:
-                    drawn[key] = list(_cells(to, row, self.width))
+                    drawn[key] = list(_draw_cells(to, row, self.width))
                 name = row.table if len(row.table) <= self.left else row.table[: self.left - 1] + _ELLIPSIS
                 yield Segment(f"{name:<{self.left}}" if drawn[key] else name)
                 yield from drawn[key]
                 yield Segment.line()
 
 
-def _cells(to: Console, row: GridRow, width: int) -> Iterator[Segment]:
-    """Draw the cells of a row, adjacent cells of one state together. Nothing is drawn after the last cell."""
+def _draw_cells(to: Console, row: GridRow, width: int) -> Iterator[Segment]:
+    """Draw the cells of a row up to its last one. Adjacent cells of the same state are one segment."""
     newest = next((at for at, cell in enumerate(reversed(row.cells)) if cell), len(row.cells))
     for state, cells in groupby(row.cells[: len(row.cells) - newest], key=_state):
         glyph = state_character(state, to) if state else ""
@@ -178,5 +181,5 @@ def column_words(grid: Grid) -> str:
 
 
 def now_line(now: datetime, words: str) -> Text:
-    """Build the line above the grid: the description of its columns, and the current time."""
+    """Build the line above the grid: `words` that describe its columns, and the current time."""
     return Text(f"{words}; seen at {now:%Y-%m-%d %H:%MZ}", style="quiet")

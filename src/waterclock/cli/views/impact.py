@@ -32,7 +32,7 @@ _USES = {
 
 
 def impact_on(folder: Path, env: str | None, which: str) -> ColumnImpact:
-    """Find all tables that depend on `schema.table.column`. Raises  E378 without a column, E511, E517."""
+    """Find all tables that depend on `schema.table.column`. Raises E378 without a column, E511, E517."""
     project = open_project(folder, env)
     name, column = table_and_column(project.flow, which)
     if column is None:
@@ -59,7 +59,7 @@ def print_impact(impact: ColumnImpact) -> None:
     to.print(line)
     for each in impact.found:
         to.print()
-        _print_one(impact, each)
+        _print_impact_on_table(impact, each)
 
 
 def _format_dependents(impact: ColumnImpact) -> str:
@@ -69,9 +69,9 @@ def _format_dependents(impact: ColumnImpact) -> str:
     return f"{' and '.join(words)} depend on it" if len(impact.found) > 1 else f"{words[0]} depends on it"
 
 
-def _print_one(impact: ColumnImpact, each: Impact) -> None:
+def _print_impact_on_table(impact: ColumnImpact, each: Impact) -> None:
     to, table = console(), impact.flow.tables[each.table]
-    line = Text.assemble((each.table, "name"), (f"  {_kind(table)}", "quiet"))
+    line = Text.assemble((each.table, "name"), (f"  {_kind_words(table)}", "quiet"))
     if table.about.owner:
         line.append(f"  owner {table.about.owner}")
     to.print(line)
@@ -82,12 +82,12 @@ def _print_one(impact: ColumnImpact, each: Impact) -> None:
     for use in (word for word in _USES if word in each.uses):
         why = f": {'; '.join(sorted(each.why))}" if use == "may read" and each.why else ""
         to.print(Text(f"  {_USES[use]}{why}"))
-    came = sorted(each.through - {impact.column.rpartition(".")[0]})
-    if came:
-        to.print(Text(f"  through {', '.join(came)}", style="quiet"))
+    between = sorted(each.through - {impact.column.rpartition(".")[0]})
+    if between:
+        to.print(Text(f"  through {', '.join(between)}", style="quiet"))
 
 
-def _kind(table: Table) -> str:
+def _kind_words(table: Table) -> str:
     return f"{table.kind} to {table.destination}" if table.destination is not None else f"{table.kind}"
 
 

@@ -1,6 +1,6 @@
 """Prints answers for scripts: one JSON value on stdout, and nothing else there.
 
-Settings of the command line, --json and the project folder, are kept here for error handlers that need them.
+It also stores two options of the command line, --json and the project folder, for error handlers.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _folder = contextvars.ContextVar("waterclock_folder", default=Path())
 
 
 def want_json(*, value: bool) -> None:
-    """Record whether this command line asked for JSON. Its errors are then JSON too."""
+    """Store whether this command line has --json. If so, its errors are printed as JSON too."""
     _json.set(value)
 
 
 def is_json() -> bool:
-    """Return whether this command line asked for JSON."""
+    """Return whether this command line has --json."""
     return _json.get()
 
 
 def set_project_folder(folder: Path) -> None:
-    """Record the project folder of this command line."""
+    """Store the project folder of this command line."""
     _folder.set(folder)
 
 

@@ -18,8 +18,8 @@ class JsonLog:
     """Writes one line per event: `at`, `level`, `event`, and the details of the event.
 
     Batches of a table that run together are a group. Its events are `started` and `finished` (table, labels, claim,
-    rows, seconds, error), `warning`, and `elsewhere` if another runner makes it. `ended` is the end of the run, `said`
-    any other message.
+    rows, seconds, error), `warning`, and `elsewhere` if another runner makes the group. `ended` is the end of the run,
+    `said` any other message.
     """
 
     def __init__(self, to: TextIO) -> None:
@@ -28,36 +28,38 @@ class JsonLog:
 
     def on_group_start(self, group: Group) -> None:
         """Write that a group has started."""
-        self._tell("info", "started", **_about(group))
+        self._write_event("info", "started", **_describe_group(group))
 
     def on_group_finish(self, report: GroupReport) -> None:
         """Write the result of a group and its warnings."""
-        about = _about(report.group) | {"claim": report.claim, "seconds": round(report.seconds, 3)}
+        about = _describe_group(report.group) | {"claim": report.claim, "seconds": round(report.seconds, 3)}
         if report.error is None:
             steps = {name: round(seconds, 3) for name, seconds in report.timings.items()}
-            self._tell("info", "finished", **about, rows=report.rows, steps=steps)
+            self._write_event("info", "finished", **about, rows=report.rows, steps=steps)
         elif report.is_of_other_runner:
-            self._tell("info", "elsewhere", **about, said=report.error.what)
+            self._write_event("info", "elsewhere", **about, said=report.error.what)
         else:
-            self._tell("error", "finished", **about, error=report.error.to_dict())
+            self._write_event("error", "finished", **about, error=report.error.to_dict())
         for warning in report.warnings:
-            self._tell("warning", "warning", **_about(report.group), claim=report.claim, said=warning)
+            self._write_event("warning", "warning", **_describe_group(report.group), claim=report.claim, said=warning)
 
     def on_message(self, message: str) -> None:
         """Write a message."""
-        self._tell("info", "said", said=message)
+        self._write_event("info", "said", said=message)
 
     def on_run_finish(self, outcome: RunOutcome, seconds: float) -> None:
         """Write the result of the run."""
         level = "info" if outcome.is_clean else "error"
-        self._tell(level, "ended", done=outcome.done, failed=len(outcome.failed), rows=outcome.rows, seconds=seconds)
+        self._write_event(
+            level, "ended", done=outcome.done, failed=len(outcome.failed), rows=outcome.rows, seconds=seconds
+        )
 
-    def _tell(self, level: str, event: str, **about: Any) -> None:
+    def _write_event(self, level: str, event: str, **about: Any) -> None:
         line = json.dumps({"at": instant_text(datetime.now(UTC)), "level": level, "event": event, **about}, default=str)
-        with self._lock, suppress(OSError):  # if the reader closes the stream, the run goes on, as when it prints
+        with self._lock, suppress(OSError):  # if the reader closes the stream, the run continues
             self._to.write(line + "\n")
             self._to.flush()
 
 
-def _about(group: Group) -> dict[str, Any]:
+def _describe_group(group: Group) -> dict[str, Any]:
     return {"table": group.table, "labels": [batch.window.label for batch in group.batches]}

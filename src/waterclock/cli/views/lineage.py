@@ -31,7 +31,7 @@ _DIRECTIONS = ("made from", "went into")
 
 
 def lineage_of(folder: Path, env: str | None, which: str, depth: int | None) -> TableLineage | ColumnTrees:
-    """Return the lineage of `schema.table` or `schema.table.column`. Raises  E511, E517, with the nearest names."""
+    """Return the lineage of `schema.table` or `schema.table.column`. Raises E511, E517 for unknown names."""
     project = open_project(folder, env)
     name, column = table_and_column(project.flow, which)
     if column is None:
@@ -62,7 +62,7 @@ def print_lineage(found: TableLineage | ColumnTrees) -> None:
         count = len(reach.names())
         tree = Tree(Text(f"{heading} {count_words(count, 'table')}", style="head"), guide_style="quiet")
         for each in reach.beyond:
-            _grow(tree, found.flow, each)
+            _add_branch(tree, found.flow, each)
         to.print(tree)
 
 
@@ -71,7 +71,7 @@ def kind_words(table: Table) -> str:
     return f"{table.type} {table.kind}, {table.mode}, {table.cadence}"
 
 
-def _grow(tree: Tree, flow: Flow, reach: Reach) -> None:
+def _add_branch(tree: Tree, flow: Flow, reach: Reach) -> None:
     table = flow.tables[reach.table]
     line = Text(reach.table, style="name")
     if reach.how and reach.how != reach.table:
@@ -83,20 +83,20 @@ def _grow(tree: Tree, flow: Flow, reach: Reach) -> None:
         line.append("  (see above)", style="quiet")
     branch = tree.add(line)
     for each in reach.beyond:
-        _grow(branch, flow, each)
+        _add_branch(branch, flow, each)
 
 
 def _column_tree(branch: Branch, heading: str) -> Tree:
     tree = Tree(_column_line(branch, heading=heading), guide_style="quiet")
     for each in branch.beyond:
-        _grow_column(tree, each)
+        _add_column_branch(tree, each)
     return tree
 
 
-def _grow_column(tree: Tree, branch: Branch) -> None:
+def _add_column_branch(tree: Tree, branch: Branch) -> None:
     grown = tree.add(_column_line(branch))
     for each in branch.beyond:
-        _grow_column(grown, each)
+        _add_column_branch(grown, each)
 
 
 def _column_line(branch: Branch, *, heading: str = "") -> Text:

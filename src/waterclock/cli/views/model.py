@@ -26,7 +26,7 @@ def print_model(to: Console, flow: Flow, fields: Mapping[str, Sequence[Field]]) 
     for name, of_table in fields.items():
         table = flow.tables[name]
         to.print(Text.assemble((name, "name"), (f"  {kind_words(table)}", "quiet")), soft_wrap=True)
-        _print_rows(to, [(each.name, each.type, _mark(each)) for each in of_table], indent=2)
+        _print_rows(to, [(each.name, each.type, _key_words(each)) for each in of_table], indent=2)
         if not of_table:
             to.print(Text("  its columns are known after its first batch", style="quiet"), soft_wrap=True)
         to.print()
@@ -34,7 +34,7 @@ def print_model(to: Console, flow: Flow, fields: Mapping[str, Sequence[Field]]) 
 
 
 def print_flat_model(to: Console, name: str, found: Iterable[FlatPart]) -> None:
-    """Print the columns of a flat read: its own columns, and indented below them those of each parent."""
+    """Print the columns of a flat read: those of the table and, indented below them, those of each joined parent."""
     to.print(Text(f"FLAT({name})", style="name"))
     for each in found:
         indent = 2 * each.depth
@@ -42,7 +42,10 @@ def print_flat_model(to: Console, name: str, found: Iterable[FlatPart]) -> None:
             role = f" as {each.join.role}" if each.join.role else ""
             how = f"  by {', '.join(each.join.columns)}, {each.version_choice}"
             to.print(Text.assemble(" " * indent, (f"{each.table}{role}", "name"), (how, "quiet")), soft_wrap=True)
-        rows = [(said, field.type, _mark(field) if each.join is None else "") for said, field in each.columns]
+        rows = [
+            (name_shown, field.type, _key_words(field) if each.join is None else "")
+            for name_shown, field in each.columns
+        ]
         _print_rows(to, rows, indent=indent + 2)
         if each.is_open:
             to.print(Text(f"{' ' * (indent + 2)}and the other columns of {each.table}", style="quiet"), soft_wrap=True)
@@ -60,7 +63,7 @@ def _print_rows(to: Console, rows: Sequence[Row], *, indent: int) -> None:
         to.print(line, soft_wrap=True)
 
 
-def _mark(field: Field) -> str:
+def _key_words(field: Field) -> str:
     words = ["key"] if field.is_key else []
     if field.references:
         words.append(_reference_words(field.references))

@@ -8,7 +8,7 @@ from typing import IO
 
 
 def write_out(text: str) -> None:
-    """Write a text to stdout, at once. Without a stdout nothing is written."""
+    """Write a text to stdout and flush it. Without a stdout, nothing is written."""
     if sys.stdout is None:
         return
     try:

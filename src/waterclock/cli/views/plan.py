@@ -43,7 +43,7 @@ _NONE: Mapping[str, FirstWindow] = {}
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Adjacent labels of one table with the same state and the same kind of reason."""
+    """Adjacent labels of a table with the same state and the same kind of reason, printed as one line."""
 
     batches: tuple[Batch, ...]
 
@@ -54,7 +54,7 @@ class Stretch:
 
     @property
     def reason(self) -> str:
-        """The reason of the first batch. It is empty if the state alone explains it."""
+        """The reason of the first batch; empty if the state alone explains it."""
         reasons = dict.fromkeys(batch.reason for batch in self.batches)
         first = next(iter(reasons))
         if first in _PLAIN_REASONS:
@@ -63,18 +63,18 @@ class Stretch:
 
 
 def exit_code(plan: Plan) -> ExitCode:
-    """Return the exit code for a plan: 0 for no work, 10 for work, 11 if a batch needs a user."""
+    """Return the exit code of `plan`: 0 if no batch is due, 10 if one is due, 11 if one needs a user."""
     if plan.refused or any(batch.status in _IN_TROUBLE for batch in plan.batches):
         return ExitCode.IN_TROUBLE
     return ExitCode.DUE if plan.batches else ExitCode.DONE
 
 
 def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ...]]]:
-    """Yield each table, in the plan's order, with its labels grouped into stretches of equal state."""
+    """Yield each table, in the plan's order, with its labels grouped into stretches."""
     for name, of_table in groupby(batches, key=lambda batch: batch.table):
         alike: list[list[Batch]] = []
         for batch in of_table:
-            if alike and _are_alike(alike[-1][-1], batch):
+            if alike and _are_in_one_stretch(alike[-1][-1], batch):
                 alike[-1].append(batch)
             else:
                 alike.append([batch])
@@ -112,8 +112,8 @@ def print_plan(
 ) -> None:
     """Print a plan.
 
-    `quiet` has the numbers of labels that need no batch, `waiting` the first windows of tables without a due window,
-    and `waits` the oldest window of each table that waits for its source.
+    `quiet` has the numbers of labels that need no batch. `waiting` has the first windows of tables without a due
+    window, and `waits` the oldest window of each table that waits for its source.
     """
     summary = summary_words(plan, at_source=count_waiting(plan, waits))
     to.print(Text.assemble((summary, "head"), f"; {next_due_words(plan, zone)}"))
@@ -146,7 +146,7 @@ def print_plan(
 
 
 def print_waits(to: Console, waits: Iterable[SourceWait]) -> None:
-    """Print the oldest window of each table that waits for its source, as a run recorded it."""
+    """Print the oldest window of each table that waits for its source, as the last run recorded it."""
     for wait in waits:
         to.print(Text(wait.words(), style="quiet"), soft_wrap=True)
 
@@ -173,7 +173,7 @@ def print_renames(to: Console, renames: Mapping[str, str]) -> None:
 
 
 def print_lookbacks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print the result of the newest check of each source that reports changes."""
+    """Print the result of the last check of each source whose past windows are checked for changes."""
     for line in format_lookbacks(looks):
         to.print(Text(line, style="quiet"), soft_wrap=True)
 
@@ -200,11 +200,11 @@ def shared_in_plan(plan: Plan, flow: Flow) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _are_alike(one: Batch, other: Batch) -> bool:
-    return one.window.end == other.window.start and _kind(one) == _kind(other)
+def _are_in_one_stretch(one: Batch, other: Batch) -> bool:
+    return one.window.end == other.window.start and _stretch_key(one) == _stretch_key(other)
 
 
-def _kind(batch: Batch) -> tuple[object, ...]:
+def _stretch_key(batch: Batch) -> tuple[object, ...]:
     causes = tuple((cause.table, cause.status) for cause in batch.causes)
     return batch.status, batch.is_revision, batch.choice, causes or batch.reason
 
@@ -240,10 +240,12 @@ def _print_label_range(to: Console, run: Stretch, flow: Flow) -> None:
     if run.reason:
         to.print(_indent_text(to, run.reason))
     if first.status is Status.HELD:
-        ways = held_batch_commands(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
-        to.print(_indent_text(to, ways))
-    if way := skip_words(first, last):
-        to.print(_indent_text(to, way))
+        commands = held_batch_commands(
+            first.table, first.window.label, last.window.label, is_outdated=first.is_outdated
+        )
+        to.print(_indent_text(to, commands))
+    if command := skip_words(first, last):
+        to.print(_indent_text(to, command))
 
 
 def _indent_text(to: Console, text: str) -> Text:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _DONE_GLYPHS = ("✓", "+")
 _WIDEST_NAME = 32
-_NARROWEST_LABELS, _WIDEST_LABELS = 24, 41  # a day; the hours of two days with a count
-_OF_OTHERS = 30  # the other parts of a line: the glyph, rows, seconds, and space between
+_NARROWEST_LABELS, _WIDEST_LABELS = 24, 41  # fits a day; fits the hours of two days with a count
+_OF_OTHERS = 30  # width of the other parts of a line: glyph, rows, seconds and gaps
 
 
 @dataclass(slots=True)
-class _Work:
+class _RunningGroup:
     """A running group: its start and its current step."""
 
     group: Group
@@ -56,7 +56,7 @@ class Progress(Listener):
     is_quiet: bool = False
     is_stepping: bool = False
     log: JsonLog | None = None
-    _running: dict[tuple[str, datetime], _Work] = field(default_factory=dict)
+    _running: dict[tuple[str, datetime], _RunningGroup] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _screen: Screen = field(init=False)
     _now: datetime | None = None
@@ -74,7 +74,7 @@ class Progress(Listener):
 
     @contextmanager
     def display(self) -> Iterator[None]:
-        """Print messages within the block, and draw the running groups below them. The drawing is erased at the end."""
+        """Print messages within the block, and draw the running groups below them until the block ends."""
         with self._screen.display(is_drawn=self.to.is_terminal and not self.is_quiet and self.log is None):
             yield
 
@@ -95,7 +95,7 @@ class Progress(Listener):
             return
         with self._lock:
             self._print_tick()
-            self._running[_key(group)] = _Work(group, time.monotonic())
+            self._running[_group_key(group)] = _RunningGroup(group, time.monotonic())
             if self._note.startswith("watching"):
                 self._note = ""
 
@@ -104,7 +104,7 @@ class Progress(Listener):
         if self.log is not None:
             return
         with self._lock:
-            work = self._running.setdefault(_key(group), _Work(group, time.monotonic()))
+            work = self._running.setdefault(_group_key(group), _RunningGroup(group, time.monotonic()))
             work.group, work.step = group, name
 
     def on_group_finish(self, report: GroupReport) -> None:
@@ -113,7 +113,7 @@ class Progress(Listener):
             self.log.on_group_finish(report)
             return
         with self._lock:
-            self._running.pop(_key(report.group), None)
+            self._running.pop(_group_key(report.group), None)
             if report.error is None:
                 self._done += len(report.group.batches)
                 self._left = max(0, self._left - len(report.group.batches))
@@ -121,14 +121,14 @@ class Progress(Listener):
                 return
             lines = [self._earlier_line(report.earlier)] if report.earlier else []
             lines += [self._warning_line(warning) for warning in report.warnings]
-            self._say(self._finished_line(report), *lines)
+            self._print_lines(self._finished_line(report), *lines)
 
     def on_message(self, message: str) -> None:
         """Print a message for the user."""
         if self.log is not None:
             self.log.on_message(message)
             return
-        self._say(Text(f"  {printable_line(message)}", style="quiet"))
+        self._print_lines(Text(f"  {printable_line(message)}", style="quiet"))
 
     def note(self, message: str) -> None:
         """Show a message below the running groups, until the end of the run or the next message."""
@@ -151,10 +151,10 @@ class Progress(Listener):
             yield self._running_line(work, options.max_width)
         if works or note:
             yield Text(f"  {counts}", style="quiet", no_wrap=True, overflow="ellipsis")
-        if note:  # the note names the key to exit: it is shown uncut, however narrow the terminal is
+        if note:  # the note names the key to exit, so a narrow terminal does not cut it
             yield Text(f"  {note}", style="quiet")
 
-    def _say(self, *lines: Text) -> None:
+    def _print_lines(self, *lines: Text) -> None:
         if not self.is_quiet:
             self._screen.say(*lines)
 
@@ -163,10 +163,10 @@ class Progress(Listener):
             return
         text = f"{self._now.astimezone(nominal_zone(self.zone)):%A %-d %B %Y}"
         if text != self._shown:
-            self._say(Text(text, style="quiet"))
+            self._print_lines(Text(text, style="quiet"))
         self._shown = text
 
-    def _running_line(self, work: _Work, width: int) -> Text:
+    def _running_line(self, work: _RunningGroup, width: int) -> Text:
         spent = seconds_words(time.monotonic() - work.begun)
         look = LOOKS[State.RUNNING]
         line = Text.assemble(
@@ -215,5 +215,5 @@ class Progress(Listener):
         return text if count == 1 else f"{text} ({count})"
 
 
-def _key(group: Group) -> tuple[str, datetime]:
+def _group_key(group: Group) -> tuple[str, datetime]:
     return group.table, group.batches[0].label

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
 
 _GAP = 2
-_ENOUGH = 12  # letters needed to read a longer value that is folded over several lines
-_LOOKED_AT = 100  # rows from which the width of a column is computed
+_FOLDED_WIDTH = 12  # letters that a longer value needs on a line, if it is folded over several lines
+_MEASURED_ROWS = 100  # rows from which the width of a column is computed
 
 
 def text_of(sql: str) -> str:
-    """Return the query. Read it from stdin if it is `-`."""
+    """Return the query. If it is `-`, read it from stdin."""
     return sys.stdin.read() if sql == "-" else sql
 
 
 def print_missing_sandbox(project: Project) -> None:
-    """Print to stderr why the query runs without a sandbox, if it does."""
+    """If the query runs without a sandbox, print the reason to stderr."""
     why = why_unconfined(project.spark)
     if why is not None:
         console(stderr=True).print(Text(f"the query runs without a sandbox: {why}", style="quiet"), soft_wrap=True)
@@ -39,7 +39,7 @@ def print_answer(answered: AnsweredQuestion, to: Console | None = None) -> None:
     """Print rows as a table with numbers aligned right. Print one block per row if the table is too wide."""
     to = to or console()
     answer = answered.answer
-    if _fits(answer, to.width):
+    if _fits_width(answer, to.width):
         to.print(answer_table(answer))
     else:
         print_records(answer, to)
@@ -69,19 +69,19 @@ def print_records(answer: AnsweredQuery, to: Console) -> None:
             to.print(Text.assemble((f"  {name:<{width}}  ", "quiet"), value_text(value)), soft_wrap=True)
 
 
-def _fits(answer: AnsweredQuery, width: int) -> bool:
-    """Return whether the table fits in `width`. A long value needs room for 12 letters, because it can be folded."""
+def _fits_width(answer: AnsweredQuery, width: int) -> bool:
+    """Return whether the table fits in `width`. A long value needs at least 12 letters, because it can be folded."""
     needed = [
-        max(len(name), *(value_text(row[at]).cell_len for row in answer.rows[:_LOOKED_AT]))
+        max(len(name), *(value_text(row[at]).cell_len for row in answer.rows[:_MEASURED_ROWS]))
         if answer.rows
         else len(name)
         for at, (name, _) in enumerate(answer.columns)
     ]
-    return sum(min(each, _ENOUGH) + _GAP for each in needed) - _GAP <= width
+    return sum(min(each, _FOLDED_WIDTH) + _GAP for each in needed) - _GAP <= width
 
 
 def value_text(value: Any) -> Text:
-    """Return a value of Spark's formatted for people."""
+    """Format a value of a query's result for people."""
     if value is None:
         return Text("null", style="quiet")
     return Text(value_words(value))

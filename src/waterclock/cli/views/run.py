@@ -38,7 +38,7 @@ _MOST_PLACES = 5
 
 def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, seconds: float) -> None:
     """Print the result of a run: errors, the batches that they block, and a summary line."""
-    for alike in _alike(outcome.failed):
+    for alike in _group_failures(outcome.failed):
         to.print()
         show_errors(to, [error.at(place_of(report)) for report, error in alike[:1]])
         if len(alike) > 1:
@@ -46,9 +46,9 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
             rest = len(alike) - 1 - _MOST_PLACES
             more = f" and {rest} more" if rest > 0 else ""
             to.print(Text(f"and the same for {others}{more}"), soft_wrap=True)
-    if untold := [*outcome.unsettled, *([outcome.away] if outcome.away else [])]:
+    if run_errors := [*outcome.unsettled, *([outcome.away] if outcome.away else [])]:
         to.print()
-        show_errors(to, untold)
+        show_errors(to, run_errors)
     plan = outcome.plan or Plan(now=FOREVER)
     blocked = blockers(plan.batches)
     if blocked:
@@ -61,7 +61,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
     for held in outcome.held_back:
         to.print(Text(describe_source_wait(held, flow), style="quiet"), soft_wrap=True)
     print_pauses(to, plan, zone)
-    to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
+    to.print(_summary_line(outcome, plan, zone, seconds), soft_wrap=True)
     if any(batch.status is Status.FAILED for batch in plan.batches):
         to.print(
             Text("after the fix, `waterclock retry` makes the failed batches and those that they block", style="quiet")
@@ -112,19 +112,19 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
     ).to_json()
 
 
-def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
-    """Group the failures by table and error, ignoring labels and counts in the error's text."""
+def _group_failures(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
+    """Group the failures by table and error. Labels and counts in the error's text are ignored."""
     found: dict[tuple[str | None, ...], list[tuple[GroupReport, WaterclockError]]] = {}
     for report in failed:
         error = report.error
         if error is not None:
-            likenesses = tuple(part and common_reason(part) for part in (error.what, error.why))
-            found.setdefault((report.group.table, error.code, *likenesses), []).append((report, error))
+            reasons = tuple(part and common_reason(part) for part in (error.what, error.why))
+            found.setdefault((report.group.table, error.code, *reasons), []).append((report, error))
     return list(found.values())
 
 
 def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[str]:
-    """Format the blocking batches and how many batches they block: one line per table and reason."""
+    """Format the blocking batches and the number of batches that they block: one line per table and reason."""
     alike: dict[tuple[str, str], list[tuple[str, datetime, str, int]]] = {}
     for cause in blocked:
         alike.setdefault((cause[0], common_reason(cause[2])), []).append(cause)
@@ -159,7 +159,7 @@ def place_of(report: GroupReport) -> str:
     return f"{report.group.table}@{batches[0].window.label}{last}"
 
 
-def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
+def _summary_line(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
     line = Text()
     if outcome.done or outcome.failed:
         done = f"{count_words(outcome.done, 'batch', 'batches')} done"
@@ -187,14 +187,14 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
 
 
 def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
-    """Count the batches that wait only for their source, in the plan after a run."""
+    """Count the batches that still wait only for their source after a run."""
     since = {held.table: held.window.label for held in outcome.held_back}
     return sum(waits(batch, since) for batch in plan.batches)
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
+    """The result of a run and details to print. `beside` is the number of ready batches that were not requested."""
 
     outcome: RunOutcome
     flow: Flow

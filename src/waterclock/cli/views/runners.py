@@ -37,7 +37,7 @@ class RunnerList:
 
 
 def see_runners(project: Project) -> RunnerList | None:
-    """Read the runners from the ledger. Return None if there is no ledger yet."""
+    """Read the runners from the ledger; None if there is no ledger yet."""
     ledger = open_ledger(project)
     if ledger is None:
         return None

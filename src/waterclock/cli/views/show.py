@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """One table, its done and due batches, and some rows if requested."""
+    """The description of a table: its declaration, its done and due batches, and some rows if requested."""
 
     table: Table
     columns: tuple[ColumnDescription, ...]
@@ -98,7 +98,7 @@ class TableDescription:
 
 
 def describe_table(folder: Path, env: str | None, text: str, rows: int) -> TableDescription:
-    """Collect the description of one table. Starts Spark only if rows are requested and exist. Raises  E511, E515."""
+    """Collect the description of a table. Starts Spark only if rows are requested and exist. Raises E511, E515."""
     with open_read_only(folder, env, None) as at:
         name, _ = one_table(at.flow, text)
         found = _describe_table(at, at.flow.tables[name])
@@ -136,8 +136,8 @@ def print_described(found: TableDescription) -> None:
         to.print(Text(f"  {line}", style="quiet"), soft_wrap=True)
     if found.paused is not None:
         look = LOOKS[State.PAUSED]
-        said = found.paused.words(table.cadence.zone)
-        to.print(Text.assemble((f"  {state_character(State.PAUSED, to)} ", look.style), said), soft_wrap=True)
+        text = found.paused.words(table.cadence.zone)
+        to.print(Text.assemble((f"  {state_character(State.PAUSED, to)} ", look.style), text), soft_wrap=True)
     if found.left_out:
         to.print(Text(f"  and {count_words(found.left_out, 'label')} more, left for later runs", style="quiet"))
     to.print()

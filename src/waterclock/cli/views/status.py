@@ -136,13 +136,13 @@ def status_answer(seen: StatusInput) -> StatusAnswer:
 
 
 def _print_problems(to: Console, plan: Plan) -> None:
-    """Print the failed, held and expired batches with the number of batches they block: root causes only."""
+    """Print the failed, held and expired batches, which are root causes, and how many batches each blocks."""
     blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
-    troubled: dict[tuple[str, ...], list[Batch]] = {}
+    problems: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
         if batch.status in {Status.FAILED, Status.HELD, Status.EXPIRED}:
-            troubled.setdefault((batch.table, batch.status.value, common_reason(batch.reason)), []).append(batch)
-    for batch, *alike in list(troubled.values())[:_MOST_PROBLEMS]:
+            problems.setdefault((batch.table, batch.status.value, common_reason(batch.reason)), []).append(batch)
+    for batch, *alike in list(problems.values())[:_MOST_PROBLEMS]:
         state = State(batch.status.value)
         count = sum(blocks.get((each.table, each.label), 0) for each in (batch, *alike))
         tail = f" (blocks {count_words(count, 'batch', 'batches')})" if count else ""
@@ -160,18 +160,18 @@ def _print_problems(to: Console, plan: Plan) -> None:
             to.print(Text(f"  and the same for {shown}{more}", style="quiet"), soft_wrap=True)
         if batch.status is Status.HELD:
             last = max(each.window.label for each in (batch, *alike))
-            ways = held_batch_commands(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
-            to.print(Text(f"  {ways}", style="quiet"), soft_wrap=True)
-        if way := skip_words(batch):
-            to.print(Text(f"  {way}", style="quiet"), soft_wrap=True)
-    if rest := sum(map(len, list(troubled.values())[_MOST_PROBLEMS:])):
+            commands = held_batch_commands(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
+            to.print(Text(f"  {commands}", style="quiet"), soft_wrap=True)
+        if command := skip_words(batch):
+            to.print(Text(f"  {command}", style="quiet"), soft_wrap=True)
+    if rest := sum(map(len, list(problems.values())[_MOST_PROBLEMS:])):
         to.print(Text(f"  and {rest} more: waterclock plan", style="quiet"))
-    if troubled:
+    if problems:
         to.print()
 
 
 def print_partial(to: Console, plan: Plan) -> None:
-    """Print how many batches of each table are partial, and the missing inputs of the newest."""
+    """Print how many batches of each table are partial, and the missing inputs of the newest ones."""
     for name, of_table in plan.partial.items():
         newest = sorted(of_table, reverse=True)[:_MOST_LABELS]
         to.print(Text(f"{len(of_table)} partial of {name}, completed once the missing inputs arrive", style="quiet"))

@@ -1,4 +1,4 @@
-"""Collects the data of `status`: the grid, the plan of the same instant, and problems that need a user."""
+"""Collects the data of `status`: the grid, a plan of the same instant, and problems that need a user."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from waterclock.ledger.read.clock import ClockBack
 
 
-_WIDE = 80  # the number of columns to compute if no grid is drawn
+_DEFAULT_COLUMNS = 80  # the number of columns to compute if no grid is drawn
 
 
-_NARROWEST = 3  # the width of a cell without a count
+_NARROWEST_CELL = 3  # the width of a cell without a count
 
 
 @dataclass(frozen=True, slots=True)
 class StatusInput:
-    """The data of `status`: a grid, the plan of the same instant, and problems.
+    """The data of `status`: a grid, a plan of the same instant, and problems.
 
-    `is_asked` is true if the user selected the grid's span of labels; otherwise it is the newest that fits.
+    `is_asked` is true if the user selected the range of labels. Otherwise it is the newest one that fits.
     """
 
     grid: Grid
@@ -72,7 +72,7 @@ def collect_status_input(
 ) -> StatusInput:
     """Collect the data of `status` for the selected labels, or without labels for the newest that fit in `width`.
 
-    `by` is the period of a column. Without it, the period is long enough for all selected labels to fit.
+    `by` is the period that a column covers. Without it, the period is long enough for all selected labels to fit.
     """
     found, by_table = select_tables(at.flow, selection, labels)
     tables = [at.flow.tables[name] for name in found.tables]
@@ -80,7 +80,7 @@ def collect_status_input(
     cadence = column_cadence(tables, zone) if by is None else parse_columns(by, zone)
     span = span_of_labels(by_table.values(), cadence, tables, at.now)
     is_asked = span is not None
-    most = count_fitting_columns(width, list(found.tables), _NARROWEST)
+    most = count_fitting_columns(width, list(found.tables), _NARROWEST_CELL)
     if span is None:
         span = newest_span(tables, cadence, at.now, most)
         span = span_since_start(at, found.tables, cadence, span)
@@ -90,8 +90,8 @@ def collect_status_input(
 
 
 def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
-    """Collect how far tables are behind, besides their newest labels. Raises  E919 for selected labels or columns."""
-    seen = collect_status_input(at, selection, None, None, _WIDE, is_drawn=False)
+    """Collect the data of `status --lag`. Raises E919 for selected labels or columns, which it does not support."""
+    seen = collect_status_input(at, selection, None, None, _DEFAULT_COLUMNS, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:
         raise WaterclockError(
@@ -106,7 +106,7 @@ def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | No
 def _collect_span(
     at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
 ) -> StatusInput:
-    """Collect a whole span, with a period of the columns that is long enough for the grid to fit in `width`.
+    """Collect a whole span of labels. The period of a column is long enough for the grid to fit in `width`.
 
     `most` is the first estimate of the number of columns; counts in cells may reduce it.
     """
@@ -123,7 +123,9 @@ def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, i
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
     waits = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     looks, quiet = read_last_lookbacks(at, names), silent(at, names)
-    offline, came = list_offline_states(at, names), find_waiting_files(at, names)
+    offline, received = list_offline_states(at, names), find_waiting_files(at, names)
     clock = None if at.ledger is None else at.ledger.reads.measure_clock_lag()
     seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)
-    return replace(seen, offline=offline, received=came, held=list_held_logs(at, names), waits=source_waits(at, plan))
+    return replace(
+        seen, offline=offline, received=received, held=list_held_logs(at, names), waits=source_waits(at, plan)
+    )

@@ -1,4 +1,4 @@
-"""The display of each state on a terminal: a glyph, a word and a colour, on dark and on light backgrounds."""
+"""The display of states on a terminal: a glyph, a word and a colour for each, on dark and on light backgrounds."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from waterclock.cli.views.output import discard
 from waterclock.operations.states import State
 from waterclock.printable import printable
 
-_NAMED = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # two spaces, a name, two spaces or more
-WIDTH_OF_FILES = 120  # if the output has no known width: a pipe, a file, a log
+_NAME_VALUE = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # a name with two or more spaces on each side
+WIDTH_OF_FILES = 120  # for output without a known width: a pipe, a file, a log
 
 
 @dataclass(frozen=True, slots=True)
 class StatusStyle:
-    """A state's glyph, its plain character for terminals without such glyphs, and its style by name."""
+    """A state's glyph, the plain character for terminals that cannot show it, and the name of its style."""
 
     glyph: str
     plain: str
@@ -33,7 +33,7 @@ class StatusStyle:
 
     @property
     def word(self) -> str:
-        """The style of the state's word. The glyph of done batches is muted, but words must be readable."""
+        """The style of the state's word. It is readable even if the glyph is muted, as for done batches."""
         return "ok" if self.style == "ok.quiet" else self.style
 
 
@@ -56,7 +56,7 @@ LOOKS: Mapping[State, StatusStyle] = MappingProxyType(
     }
 )
 
-# docs/decisions/glyphs-of-states.md; "both" is for an unknown background: its contrast is 3:1 on white and on black
+# see docs/decisions/glyphs-of-states.md; "both" is for an unknown background, with contrast 3:1 on white and on black
 PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "light": {"ok": "#1f8a70", "warn": "#b87700", "fail": "#a3123a", "run": "#2f6fed", "idle": "#6f7b8b"},
@@ -65,15 +65,15 @@ PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
-# the grid is muted where all is well, or one red cell is hard to see: 55 % of the colour on its background, or 3:1
+# done cells are muted so that a red cell stands out: 55 % of the colour on the background, or contrast 3:1
 _QUIET_OK = MappingProxyType({"light": "#5aa18f", "dark": "#347666", "both": PALETTES["both"]["ok"]})
 
 
 def read_background() -> str:
-    """Return the background: WATERCLOCK_THEME, or else 'light' or 'dark' from COLORFGBG, or else 'both'."""
-    said = os.environ.get("WATERCLOCK_THEME", "").lower()
-    if said in PALETTES:
-        return said
+    """Return the background: WATERCLOCK_THEME if set, else 'light' or 'dark' by COLORFGBG, else 'both'."""
+    name = os.environ.get("WATERCLOCK_THEME", "").lower()
+    if name in PALETTES:
+        return name
     back = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     if back.isdigit():
         return "light" if int(back) in {7, 15} else "dark"
@@ -86,8 +86,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def make_console(stream: IO[str], *, width: int | None = None) -> Console:
-    """Build a console that writes to a stream in the theme of the terminal's background."""
-    made = _ByWords(
+    """Build a console that writes to a stream, in the theme for the terminal's background."""
+    made = _WrappingConsole(
         file=stream, theme=theme(read_background()), highlight=False, width=width, emoji=False, markup=False
     )
     if width is None and (not made.width or (not made.is_terminal and "COLUMNS" not in os.environ)):
@@ -111,19 +111,19 @@ def has_glyphs(of: Console) -> bool:
 
 
 def state_character(state: State, of: Console) -> str:
-    """Return the character of a state that the console can show."""
+    """Return the glyph of a state, or its plain character if the console cannot encode glyphs."""
     return LOOKS[state].glyph if has_glyphs(of) else LOOKS[state].plain
 
 
 def styled_state(state: State, of: Console) -> Text:
-    """Return the glyph of a state with its word, in its colour."""
+    """Return the glyph of a state and its word, in the colour of the state."""
     return Text(f"{state_character(state, of)} {state}", style=LOOKS[state].word)
 
 
-class _ByWords(Console):
-    """Wraps long lines between words and indents the continuation. Lines for scripts and long words are not wrapped.
+class _WrappingConsole(Console):
+    """A console that wraps long lines between words and indents the continuation, on terminals only.
 
-    All output passes through this console, so control characters are escaped here.
+    Long words are not wrapped. Control characters are escaped here, since all output passes through this console.
     """
 
     def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -146,8 +146,8 @@ class _ByWords(Console):
 
 
 def _indent_of(line: str) -> int:
-    """Return the indent of continuation lines: the value's column in a name-value line, or else two more spaces."""
-    named = _NAMED.match(line)
+    """Return the indent of continuation lines: the column of the value after a name, or else two more spaces."""
+    named = _NAME_VALUE.match(line)
     return named.end() if named else len(line) - len(line.lstrip(" ")) + 2
 
 

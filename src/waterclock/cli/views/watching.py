@@ -18,7 +18,7 @@ from waterclock.operations.states import State
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LOOK = {DeadlineState.MISSED: State.FAILED, DeadlineState.NEAR: State.WARNED, DeadlineState.LONG: State.WARNED}
+_STATES = {DeadlineState.MISSED: State.FAILED, DeadlineState.NEAR: State.WARNED, DeadlineState.LONG: State.WARNED}
 _VERBS = {
     DeadlineState.MISSED: "missed the deadline",
     DeadlineState.NEAR: "near the deadline",
@@ -28,16 +28,16 @@ _MOST = 10
 
 
 def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None:
-    """Print a line for the windows of each table in the same situation, or nothing if there are none."""
+    """Print a line for all windows of a table in the same situation. Print nothing if there are none."""
     groups = group_due_windows(deadlines.found)
     for alike in groups[:_MOST]:
         stand = alike[0].stand
-        said = situation_words(alike, deadlines.flow, remaining_time_words(alike[0]))
+        text = situation_words(alike, deadlines.flow, remaining_time_words(alike[0]))
         to.print(
             Text.assemble(
-                (f"{indent}{state_character(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
+                (f"{indent}{state_character(_STATES[stand], to)} ", LOOKS[_STATES[stand]].style),
                 (window_words(alike, deadlines.flow), "name"),
-                f" {_VERBS[stand]}: {said}",
+                f" {_VERBS[stand]}: {text}",
             ),
             soft_wrap=True,
         )
@@ -48,13 +48,13 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
 
 
 def print_offline(to: Console, stands: Sequence[OfflineTableStatus]) -> None:
-    """Print the tables that the next run measures offline, and those whose measuring failed."""
+    """Print the tables that the next run measures offline, and those whose last measurement failed."""
     for stand in stands:
-        if said := stand.trouble_words():
+        if text := stand.trouble_words():
             mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)
-            to.print(Text.assemble(mark, (stand.table.name, "name"), f": {said}"), soft_wrap=True)
-        if said := stand.due_words():
-            to.print(Text(said, style="quiet"), soft_wrap=True)
+            to.print(Text.assemble(mark, (stand.table.name, "name"), f": {text}"), soft_wrap=True)
+        if text := stand.due_words():
+            to.print(Text(text, style="quiet"), soft_wrap=True)
 
 
 def print_silences(to: Console, silences: Silent) -> None:
@@ -82,5 +82,5 @@ def print_retained_logs(to: Console, logs: Sequence[TableLog]) -> None:
         to.print(Text.assemble(mark, (log.table, "name"), f": {log_words(log)}; {log.fix()}"), soft_wrap=True)
     if (rest := len(troubled) - _MOST) > 0:
         to.print(Text(f"  and {rest} more: waterclock status --json", style="quiet"))
-    if said := calm_words(logs):
-        to.print(Text(said, style="quiet"), soft_wrap=True)
+    if text := calm_words(logs):
+        to.print(Text(text, style="quiet"), soft_wrap=True)

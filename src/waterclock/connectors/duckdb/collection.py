@@ -38,14 +38,14 @@ class DuckdbRequestedColumn(RequestedExpression[DuckdbColumn]):
     """A column to read, with its description in the database."""
 
     @property
-    def is_as_it_is(self) -> bool:
-        """Whether the declared type is also the column's default type, so that Python converts no value."""
-        return self.column.spark is not None and _kind(self.taken.type) == _kind(self.column.spark)
+    def has_default_type(self) -> bool:
+        """True if the type in the table is the column's default Spark type, so that Python converts no value."""
+        return self.column.spark is not None and _normal_type(self.taken.type) == _normal_type(self.column.spark)
 
     @property
     def is_text(self) -> bool:
-        """Whether the column is read as text, because it is declared STRING and has another type."""
-        return _kind(self.taken.type) == "string" and not self.is_as_it_is
+        """True if the column is read as text, because it is declared STRING and has another type."""
+        return _normal_type(self.taken.type) == "string" and not self.has_default_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def batches(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches of up to `BATCH_ROWS`, with labels if they are read by window.
 
-    Raises  E812 for type mismatches
+    Raises E812 for type mismatches.
     """
     for batch in connection.sql(extract.query(DIALECT)).to_arrow_reader(BATCH_ROWS):
         if came is not None:
@@ -73,21 +73,23 @@ def _build_batch(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatc
 
     columns = [batch.column(at) for at in range(len(extract.wanted))]
     if extract.by_window is None:
-        arrays = [_array(values, one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
+        arrays = [_convert_column(values, one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, [one.taken.name for one in extract.wanted])
     micros = batch.column(len(extract.wanted)).to_numpy(zero_copy_only=False).astype("int64")
     labels, kept = labels_of(instants_of_counts(micros, extract.by_window, extract.times), extract.by_window.windows)
-    arrays = [_array(values.filter(kept), one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
+    arrays = [
+        _convert_column(values.filter(kept), one, extract) for values, one in zip(columns, extract.wanted, strict=True)
+    ]
     names = [one.taken.name for one in extract.wanted]
     return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], [*names, TIMELABEL])
 
 
-def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract) -> pa.Array:
-    """Convert values to the column's type. Raises  E812 for a value that does not fit."""
+def _convert_column(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract) -> pa.Array:
+    """Convert values to the column's type. Raises E812 for a value that does not fit."""
     import pyarrow as pa
 
     try:
-        if not one.is_as_it_is:
+        if not one.has_default_type:
             return column(values.to_pylist(), one.taken.type, extract.times)
         if one.column.is_local:
             return instants_in(values.cast(pa.timestamp("us")), extract.times.zone)
@@ -103,7 +105,7 @@ def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract)
 
 
 def _require_calendar(days: pa.Array) -> pa.Array:
-    """Raise TypeMismatch for infinite dates, which Arrow has as numbers, and for those beyond the years 1 to 9999."""
+    """Return the dates. Raises TypeMismatch for an infinite date, or one outside of the years 1 to 9999."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -115,10 +117,10 @@ def _require_calendar(days: pa.Array) -> pa.Array:
     return days
 
 
-def _kind(type_name: str) -> str:
+def _normal_type(type_name: str) -> str:
     """Return the normal form of a Spark type, in which all spellings of a type are equal."""
-    said = type_name.strip().lower().replace(", ", ",")
-    return {"integer": "int", "long": "bigint", "timestamp_ltz": "timestamp", "real": "float"}.get(said, said)
+    name = type_name.strip().lower().replace(", ", ",")
+    return {"integer": "int", "long": "bigint", "timestamp_ltz": "timestamp", "real": "float"}.get(name, name)
 
 
 _READER = ServerReader(

@@ -34,7 +34,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
 }
 _PAUSE = 0.05
-_HELD = ("Could not set lock", "Conflicting lock", "different configuration", "already open")
+_IN_USE = ("Could not set lock", "Conflicting lock", "different configuration", "already open")
 _DAMAGED = ("not a valid DuckDB", "Corrupt", "checksum", "older version", "newer version")
 
 
@@ -70,7 +70,7 @@ class DuckdbDatabase:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                _undo(connection)
+                _roll_back(connection)
                 raise
 
     @contextmanager
@@ -96,7 +96,7 @@ class DuckdbDatabase:
 
         waiting = Retrying(
             retry=retry_if_exception_type((duckdb.IOException, duckdb.ConnectionException))
-            & retry_if_exception(_is_held),
+            & retry_if_exception(_is_file_in_use),
             wait=wait_fixed(_PAUSE),
             stop=stop_after_delay(self.timeout),
             reraise=True,
@@ -107,7 +107,7 @@ class DuckdbDatabase:
 
 
 def database_of(setting: Setting) -> DuckdbDatabase:
-    """Build the database of a connection. A relative path is below the project's folder. Raises  E803 without one."""
+    """Build the database of a connection. A relative path is below the project's folder. Raises E803 without a path."""
     path, timeout, may_create = file_of(setting, "duckdb")
     return DuckdbDatabase(path, timeout, may_create)
 
@@ -140,7 +140,7 @@ def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
 
 
 def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
-    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+    """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
     schema, _, name = unit.path.rpartition(".")
     row = first_of(
         connection,
@@ -156,7 +156,7 @@ def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockErr
     import duckdb
 
     text = " ".join(str(error).split())
-    if _is_held(error) or isinstance(error, duckdb.TransactionException):
+    if _is_file_in_use(error) or isinstance(error, duckdb.TransactionException):
         return lock_timeout_error(where, f"{path}: {text}", by="process")
     if isinstance(error, duckdb.IOException) and any(word in text for word in _DAMAGED):
         return damaged_database_file_error(path, where, text)
@@ -169,11 +169,11 @@ def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockErr
     return refused_statement_error(where, f"{path}: {text}")
 
 
-def _is_held(error: BaseException) -> bool:
-    return any(word in str(error) for word in _HELD)
+def _is_file_in_use(error: BaseException) -> bool:
+    return any(word in str(error) for word in _IN_USE)
 
 
-def _undo(connection: duckdb.DuckDBPyConnection) -> None:
+def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
     import duckdb
 
     try:

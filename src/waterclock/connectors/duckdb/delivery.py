@@ -1,10 +1,10 @@
 """Delivers sealed slices to a DuckDB database as Arrow tables, in one transaction, once per claim.
 
-`sql/database_delivery` describes the modes. Only one process can write to a file at a time. If two threads of it
-deliver the same claim, the primary key of the record of deliveries makes one of them fail.
+`sql/database_delivery` describes the modes. Only one process can write to a file at a time. If two threads of a process
+deliver the same claim, one of them fails at the primary key of the record of deliveries.
 
-`destination` creates or alters the table first. A value that the destination's type would round or truncate is refused:
-values are cast to that type and back, to compare them.
+`destination` creates or alters the table first. A value that the destination's type would round or truncate is refused.
+To find such values, each is cast to that type and back, and compared.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _CREATE = (
 )
 
 
-_There = Mapping[str, tuple[str, str]]
+_TableColumns = Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _There]):
+class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _TableColumns]):
     """Delivers to a DuckDB database file."""
 
     database: DuckdbDatabase
@@ -85,25 +85,25 @@ class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _T
 
     def _prepare_table(
         self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
-    ) -> _There:
+    ) -> _TableColumns:
         return prepare_table(connection, unit, delivery, is_ours=is_ours)
 
     def _deliver_rows(
-        self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: _There
+        self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: _TableColumns
     ) -> Delivered:
         table = table_of(unit)
         names = list(wanted_columns(delivery))
-        is_staged = delivery.mode is Mode.MERGE or any(True for _ in _other_types(delivery, there))
+        is_staged = delivery.mode is Mode.MERGE or any(True for _ in _columns_of_other_type(delivery, there))
         if is_staged:
-            _stage(connection, delivery, there)
-            _refuse_cut(connection, unit, delivery, there)
+            _stage_slice(connection, delivery, there)
+            _refuse_inexact_values(connection, unit, delivery, there)
         deleted = 0
         if delivery.is_by_label or delivery.mode is Mode.REPLACE:
             names_there = {name: spelt for name, (spelt, _) in there.items()}
-            deleted = _count(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, names_there))
+            deleted = _execute_update(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, names_there))
         spelt = [there[name.lower()][0] for name in names]
         if not is_staged:
-            rows = _put(connection, table, spelt, names, delivery, there)
+            rows = _write_rows(connection, table, spelt, names, delivery, there)
         else:
             if delivery.mode is Mode.MERGE:
                 _refuse_equal_keys(connection, unit, delivery, there)
@@ -147,22 +147,22 @@ def _refuse_equal_keys(
         raise equal_keys_error(unit, delivery, ", ".join(map(str, found)), keys, "no COLLATE")
 
 
-def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _There) -> None:
+def _stage_slice(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _TableColumns) -> None:
     """Write the slice to a temporary table, with the types that a new destination would have."""
     wanted = wanted_columns(delivery, there)
     listed = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in wanted.items())
     first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {GONE} BOOLEAN NOT NULL)")
     names = [*wanted, GONE]
-    _put(connection, f"temp.{_STAGED}", names, names, delivery, there)
+    _write_rows(connection, f"temp.{_STAGED}", names, names, delivery, there)
 
 
-def _put(
+def _write_rows(
     connection: duckdb.DuckDBPyConnection,
     table: str,
     into: Sequence[str],
     names: Sequence[str],
     delivery: Delivery,
-    there: _There,
+    there: _TableColumns,
 ) -> int:
     """Write the columns `names` of the slice to the columns `into` of a table. Return the number of rows."""
     import pyarrow as pa
@@ -171,13 +171,13 @@ def _put(
     listed, taken = (", ".join(map(quote_identifier, some)) for some in (into, names))
     for batch in _batches(delivery, there):
         connection.register(_SLICE, pa.Table.from_batches([batch]))
-        rows += _count(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM {_SLICE}")
+        rows += _execute_update(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM {_SLICE}")
         connection.unregister(_SLICE)
     return rows
 
 
-def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice with their labels and whether they are deleted. Nested values are JSON or lists."""
+def _batches(delivery: Delivery, there: _TableColumns) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice, with their labels if any, and a column `GONE` that is TRUE for deleted rows."""
     import pyarrow as pa
 
     names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)
@@ -195,8 +195,8 @@ def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
         columns = list(names)
         if delivery.is_by_label:
             own = pa.repeat(pa.scalar(delivery.label_text), batch.num_rows)
-            said = batch[delivery.label_column].cast(pa.string()) if delivery.label_column else None
-            arrays.append(own if said is None else said.fill_null(delivery.label_text))
+            row_labels = batch[delivery.label_column].cast(pa.string()) if delivery.label_column else None
+            arrays.append(own if row_labels is None else row_labels.fill_null(delivery.label_text))
             columns.append(TIMELABEL)
         gone = batch[delivery.deleted_column].fill_null(False) if delivery.deleted_column else None  # noqa: FBT003 - Arrow's
         arrays.append(pa.repeat(pa.scalar(value=False), batch.num_rows) if gone is None else gone)
@@ -210,12 +210,12 @@ def _to_json(values: pa.Array) -> pa.Array:
     return pa.array([None if value is None else plain_text(value) for value in plain], pa.string())
 
 
-def _refuse_cut(
+def _refuse_inexact_values(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
     """Raise E812 for the first value that a type of the destination would not store exactly."""
-    for name, kind, spelt, kept in _other_types(delivery, there):
-        if kept == "VARCHAR" or kept in _BITS:  # a text stores all; binary fractions were checked before
+    for name, kind, spelt, kept in _columns_of_other_type(delivery, there):
+        if kept == "VARCHAR" or kept in _BITS:  # a text stores every value; `_batches` has checked binary fractions
             continue
         value = quote_identifier(name)
         back = f"TRY_CAST(TRY_CAST({value} AS {kept}) AS {kind})"
@@ -231,7 +231,9 @@ def _refuse_cut(
             )
 
 
-def _other_types(delivery: Delivery, there: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str, str, str]]:
+def _columns_of_other_type(
+    delivery: Delivery, there: Mapping[str, tuple[str, str]]
+) -> Iterator[tuple[str, str, str, str]]:
     """Yield the columns whose type differs in the destination: name and type in the slice, then name and type there."""
     for name, kind in wanted_columns(delivery, there).items():
         spelt, kept = there[name.lower()]
@@ -239,7 +241,7 @@ def _other_types(delivery: Delivery, there: Mapping[str, tuple[str, str]]) -> It
             yield name, kind, spelt, kept
 
 
-def _count(connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()) -> int:
+def _execute_update(connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()) -> int:
     """Run a statement and return the number of rows that it changed."""
     row = first_of(connection, sql, values)
     return int(row[0]) if row else 0

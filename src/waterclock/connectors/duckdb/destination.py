@@ -57,7 +57,7 @@ def prepare_table(
 ) -> dict[str, tuple[str, str]]:
     """Create the destination, or add missing columns. Return its columns as `read_stored_columns` does.
 
-    Raises  E820 for a table with rows of other owners
+    Raises E820 for a table with rows of other owners.
     """
     session, wanted = session_in(connection), wanted_columns(delivery)
     known = read_stored_columns(connection, unit)

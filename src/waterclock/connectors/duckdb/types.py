@@ -46,7 +46,7 @@ class DuckdbColumn(ExpressionColumn):
 
     @property
     def is_local(self) -> bool:
-        """Whether the column's values are times without a zone."""
+        """True if the column's values are times without a zone."""
         return self.kind in _LOCAL
 
     @property
@@ -60,13 +60,13 @@ class DuckdbColumn(ExpressionColumn):
 
 
 def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[DuckdbColumn]:
-    """Return the columns of a table or query. Raises  E804 for a table that does not exist."""
+    """Return the columns of a table or query. Raises E804 for a table that does not exist."""
     require_table(connection, unit)
     relation = connection.sql(f"SELECT * FROM {source_of(unit)} LIMIT 0")
-    return [_column(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    return [_describe_column(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
-def _column(name: str, kind: Any) -> DuckdbColumn:
+def _describe_column(name: str, kind: Any) -> DuckdbColumn:
     sql, of = quote_identifier(name), str(kind).lower()
     text = f"CAST({sql} AS VARCHAR)"
     base = of.partition("(")[0]

@@ -40,7 +40,7 @@ def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]
 
     Idempotent: a file that is already in the archive with the same content is only removed from the landing folder. A
     file that another table archives at the same time is skipped. Other content is never overwritten. If one file cannot
-    be archived, the others still are; then the first error is raised.
+    be archived, the others still are, and the first error is raised at the end.
     """
     stores = [folder for folder in (landing.folder, landing.archive) if is_remote(folder)]
     found = map_each(items, lambda item: _try_archive_item(landing, item), at=stores[0] if stores else landing.folder)
@@ -63,7 +63,7 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
         return None
     target = entry_path(landing.archive, relative)
     try:
-        is_new = _put(landing, item, relative, target)
+        is_new = _put_into_archive(landing, item, relative, target)
         is_put = is_new or is_same_content(item.path, target)
         has_changed = is_new and _has_changed(landing, item, target)
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
     return None
 
 
-def _put(landing: Landing, item: Item, relative: str, target: Path) -> bool:
+def _put_into_archive(landing: Landing, item: Item, relative: str, target: Path) -> bool:
     make_folder(target.parent)
     if is_remote(target) and not is_stamped(item.name):
         mark_arrival(target, item.stamp)

@@ -18,11 +18,11 @@ _LONGEST_NUMBER = 10  # bytes
 def check_block(file: IO[bytes], codec: str) -> None:
     """Check the next block of an open Avro file by unpacking it, and restore the file's position.
 
-    Raises  ValueError for a broken block, and for one that is larger than `MOST_BYTES` when unpacked
+    Raises ValueError for a broken block, and for one that is larger than `MOST_BYTES` when unpacked.
     """
     at = file.tell()
-    if _number_in(file) is not None:  # its rows; none at the end of the file
-        size = _number_in(file)
+    if _read_number(file) is not None:  # its rows; none at the end of the file
+        size = _read_number(file)
         if size is None or size < 0:
             raise ValueError("it is broken: a block has no size")
         if size > MOST_BYTES or _unpacked_size(file.read(size), codec) > MOST_BYTES:
@@ -73,7 +73,7 @@ _UNPACKERS: Mapping[str, Callable[[], Any]] = {
 }
 
 
-def _number_in(file: IO[bytes]) -> int | None:
+def _read_number(file: IO[bytes]) -> int | None:
     """Read an Avro integer (zigzag, variable length) from a file; None at the end of the file."""
     read = b""
     while len(read) < _LONGEST_NUMBER and (byte := file.read(1)):
@@ -88,7 +88,7 @@ def _number_in(file: IO[bytes]) -> int | None:
 def number_at(content: bytes, at: int) -> tuple[int, int] | None:
     """Return the Avro integer at an index of `content`, and the index after it; None if the content ends within it.
 
-    Raises  ValueError for an integer that is too long
+    Raises ValueError for an integer that is too long.
     """
     read = content[at : at + _LONGEST_NUMBER]
     length = next((place for place, byte in enumerate(read, 1) if byte < 0x80), 0)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BATCH = 10_000
-_MOST_OF_NOTHING = 1_000_000
+_MOST_EMPTY_ROWS = 1_000_000
 _MOST_DIGITS = 38
 _LONGEST_SCHEMA = 4 << 20
 _BROKEN = (RecursionError, TypeError, AttributeError, ArithmeticError, MemoryError, struct.error, zlib.error)
@@ -55,7 +55,7 @@ _LOGICAL = {
 _WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
 
 
-class _Names(dict[str, Any]):
+class _NamedTypes(dict[str, Any]):
     """The named types of a schema, by name, and a counter of all types that the schema contains.
 
     Named types may contain each other, so a short schema may expand to any number of types.
@@ -66,7 +66,7 @@ class _Names(dict[str, Any]):
         self.counter = counter
 
     def count_type(self) -> None:
-        """Count one type. Raises  ValueError if there are more than `MOST_TYPES`."""
+        """Count one type. Raises ValueError if there are more than `MOST_TYPES`."""
         if next(self.counter) >= MOST_TYPES:
             raise ValueError(f"its schema has more than {MOST_TYPES} types once its named types are expanded")
 
@@ -75,8 +75,8 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
     """Return the columns of an Avro file. A recursive type, and most unions of several types, become STRING.
 
     Nested values of a STRING column are read as JSON.
-    Raises  ValueError for a file that is not Avro, whose values are not records, or that needs a compression library
-            that is not installed
+    Raises ValueError for a file that is not Avro, whose values are not records, or that needs a compression library
+    that is not installed.
     """
     reader = _open_reader(file)
     schema = reader.writer_schema
@@ -86,7 +86,8 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
         next(_records_of(file, reader), None)
         counter = count()
         return tuple(
-            SourceColumn(_name_of(field), _type_of(field["type"], _Names(counter), ())) for field in schema["fields"]
+            SourceColumn(_name_of(field), _type_of(field["type"], _NamedTypes(counter), ()))
+            for field in schema["fields"]
         )
     except _BROKEN as error:
         raise ValueError(f"it is broken: {type(error).__name__}: {error}") from error
@@ -104,13 +105,13 @@ def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterat
         reader = _open_reader(file)
         fields = reader.writer_schema["fields"]
         counter = count()
-        makers = [_maker(field["type"], _Names(counter), ()) for field in fields]
+        converters = [_build_converter(field["type"], _NamedTypes(counter), ()) for field in fields]
         read = 0
         rows = _records_of(file, reader)
         while records := list(islice(rows, _BATCH)):
             arrays = [
                 pa.array(_convert_values([row[field["name"]] for row in records], make), kind)
-                for field, (make, kind) in zip(fields, makers, strict=True)
+                for field, (make, kind) in zip(fields, converters, strict=True)
             ]
             arrays.append(pa.array(range(read + 1, read + len(records) + 1), pa.int64()))
             read += len(records)
@@ -149,8 +150,8 @@ def _open_reader(file: IO[bytes]) -> Any:
 def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
     """Yield the records of an Avro file that `reader` has opened, block by block.
 
-    Raises  ValueError for a block that is too large, for records that are nested too deep, and for more than
-            `_MOST_OF_NOTHING` records without any bytes: a small file could contain any number of these
+    Raises ValueError for a block that is too large, for records that are nested too deep, and for more than
+    `_MOST_EMPTY_ROWS` records without any bytes: a small file could contain any number of these.
     """
     least = least_size(reader.writer_schema)
     read = 0
@@ -160,8 +161,8 @@ def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
         if block is None:
             return
         read += block.num_records
-        if not least and read > _MOST_OF_NOTHING:
-            raise ValueError(f"it has more than {_MOST_OF_NOTHING} rows without any bytes")
+        if not least and read > _MOST_EMPTY_ROWS:
+            raise ValueError(f"it has more than {_MOST_EMPTY_ROWS} rows without any bytes")
         try:
             yield from block
         except RecursionError as error:
@@ -186,24 +187,24 @@ def _resolve_schema(schema: Any, named: dict[str, Any]) -> Any:
     return schema
 
 
-def _kind(schema: Any) -> str:
+def _type_name(schema: Any) -> str:
     found = schema["type"] if isinstance(schema, Mapping) else schema
     return str(found)
 
 
-def _branches(schema: Any) -> list[Any]:
+def _non_null_types(schema: Any) -> list[Any]:
     return [each for each in schema if each != "null"] if isinstance(schema, list) else [schema]
 
 
-def _type_of(schema: Any, named: _Names, within: tuple[str, ...]) -> str:  # noqa: PLR0911 - a return a type
-    """Return the Spark type of an Avro type."""
+def _type_of(schema: Any, named: _NamedTypes, within: tuple[str, ...]) -> str:  # noqa: PLR0911 - one return per type
+    """Return the Spark type of an Avro type. `within`: the names of the records that contain it."""
     named.count_type()
-    branches = _branches(schema)
+    branches = _non_null_types(schema)
     if len(branches) != 1:
-        kinds = {_kind(each) for each in branches}
+        kinds = {_type_name(each) for each in branches}
         return next((wide for narrow, wide in _WIDENED if kinds == narrow), "STRING")
     known = _resolve_schema(branches[0], named)
-    kind = _kind(known)
+    kind = _type_name(known)
     logical = known.get("logicalType") if isinstance(known, Mapping) else None
     if logical == DECIMAL:
         precision, scale = digits_of(known)
@@ -228,9 +229,9 @@ def _type_of(schema: Any, named: _Names, within: tuple[str, ...]) -> str:  # noq
 
 def _is_recursive(schema: Any, named: dict[str, Any], names: tuple[str, ...]) -> bool:
     """Return whether a type contains one of the records `names`, which enclose it."""
-    for branch in _branches(schema):
+    for branch in _non_null_types(schema):
         known = _resolve_schema(branch, named)
-        kind = _kind(known)
+        kind = _type_name(known)
         if kind == "record" and known["name"] in names:
             return True
         inner = known.get("items", known.get("values")) if kind in ("array", "map") else None
@@ -239,30 +240,34 @@ def _is_recursive(schema: Any, named: dict[str, Any], names: tuple[str, ...]) ->
     return False
 
 
-def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callable[[Any], Any], pa.DataType]:
-    """Return a function that converts Avro values for Arrow, and the Arrow type, which corresponds to `_type_of`."""
+def _build_converter(
+    schema: Any, named: _NamedTypes, within: tuple[str, ...]
+) -> tuple[Callable[[Any], Any], pa.DataType]:
+    """Return a function that converts values of an Avro type for Arrow, and the Arrow type that matches `_type_of`."""
     import pyarrow as pa
 
     from waterclock.connectors.arrow_values import arrow_type
 
-    type_text = _type_of(schema, _Names(count(), named), within)
+    type_text = _type_of(schema, _NamedTypes(count(), named), within)
     named.count_type()
-    branches = _branches(schema)
+    branches = _non_null_types(schema)
     if type_text == "STRING" and branches == ["string"]:
         return _keep_value, pa.string()
     if type_text == "STRING":
-        return _text, pa.string()
+        return _value_text, pa.string()
     known = _resolve_schema(branches[0], named)
-    kind = _kind(known)
+    kind = _type_name(known)
     if type_text.startswith("ARRAY<"):
-        each, item = _maker(known["items"], named, within)
+        each, item = _build_converter(known["items"], named, within)
         return (lambda value: [None if one is None else each(one) for one in value]), pa.list_(item)
     if type_text.startswith("MAP<"):
-        each, item = _maker(known["values"], named, within)
+        each, item = _build_converter(known["values"], named, within)
         pairs = lambda value: [(key, None if one is None else each(one)) for key, one in value.items()]  # noqa: E731
         return pairs, pa.map_(pa.string(), item)
     if kind == "record":
-        inner = {field["name"]: _maker(field["type"], named, (*within, known["name"])) for field in known["fields"]}
+        inner = {
+            field["name"]: _build_converter(field["type"], named, (*within, known["name"])) for field in known["fields"]
+        }
 
         def struct(value: Mapping[str, Any]) -> dict[str, Any]:
             return {name: None if value[name] is None else make(value[name]) for name, (make, _) in inner.items()}
@@ -271,7 +276,7 @@ def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callabl
     return _keep_value, arrow_type(type_text)
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """Convert a value to text: nested values to JSON, in which bytes are hexadecimal."""
     if isinstance(value, str):
         return value

@@ -20,7 +20,7 @@ def write_avro(file: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBa
     """Write batches to an Avro file with nullable columns, and return the number of rows.
 
     Instants are timestamp-micros, times without a zone local-timestamp-micros.
-    Raises  E888 without the library; E889 for a column name or type that Avro does not support
+    Raises E888 if fastavro is missing; E889 for a column name or type that Avro does not support.
     """
     try:
         import fastavro

@@ -21,15 +21,15 @@ from waterclock.connectors.interface import Report
 from waterclock.files.filesystem import FileInfo, entry_path, files_below, put_if_absent, text_of
 
 _ARRIVED = "%Y%m%dT%H%M%S.%fZ"
-_MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
+_ARRIVAL_MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 
 
 def find_in_bucket(
     root: Path, names: Names, zone: str, *, without: Collection[str], only: Collection[str] | None
 ) -> FoundFiles:
-    """Find a unit's files in an object store. Parameters and result are those of `landed_names.find`.
+    """Find the files of a COLLECT in an object store. Parameters and result are those of `landed_names.find`.
 
-    Cost: a request for each thousand objects
+    Cost: a request for each thousand objects.
     """
     finds = FoundFiles()
     folder = text_of(root)
@@ -62,9 +62,9 @@ def _list_supplier_files(root: str, names: Names, finds: FoundFiles) -> Iterator
 
 
 def _list_matching_files(root: str, names: Names) -> Iterator[tuple[str, str, FileInfo]]:
-    inner, begin = _fixed_part_of(names.path)
+    inner, begin = _fixed_prefix(names.path)
     head = f"{inner}/" if inner else ""
-    pattern = _parts_of(names.path)
+    pattern = _segment_patterns(names.path)
     folder = entry_path(root, inner)
     marks = (
         files_below(folder, f".{begin}") if begin else ()
@@ -74,17 +74,17 @@ def _list_matching_files(root: str, names: Names) -> Iterator[tuple[str, str, Fi
     for found in chain(marks, files_below(folder, begin)):
         relative = head + found.path
         above, slash, name = relative.rpartition("/")
-        if mark := _MARK.fullmatch(name):
+        if mark := _ARRIVAL_MARK.fullmatch(name):
             time = datetime.strptime(mark[2], _ARRIVED).replace(tzinfo=UTC)
             of = above + slash + mark[1]
             arrived[of] = min(time, arrived.get(of, time))
-        elif not any(part[0] in "._" for part in relative.split("/")) and _fits(relative.split("/"), pattern):
+        elif not any(part[0] in "._" for part in relative.split("/")) and _matches(relative.split("/"), pattern):
             matching.append((relative, found))
     for relative, found in matching:
         yield relative, relative, replace(found, changed=arrived.get(relative, found.changed))
 
 
-def _fixed_part_of(path: str) -> tuple[str, str]:
+def _fixed_prefix(path: str) -> tuple[str, str]:
     """Return the folders of a glob before its first wildcard, and the fixed prefix of the next path segment."""
     parts = PurePosixPath(path).parts
     fixed = list(takewhile(lambda part: not WILDCARD.search(part), parts[:-1]))
@@ -92,14 +92,14 @@ def _fixed_part_of(path: str) -> tuple[str, str]:
 
 
 @lru_cache
-def _parts_of(path: str) -> tuple[re.Pattern[str] | None, ...]:
-    """Return the path segments of a glob as patterns; None for `**`."""
+def _segment_patterns(path: str) -> tuple[re.Pattern[str] | None, ...]:
+    """Return the path segments of a glob as regular expressions, with None for `**`."""
     return tuple(None if part == "**" else re.compile(translate(part)) for part in PurePosixPath(path).parts)
 
 
-def _fits(parts: Sequence[str], pattern: Sequence[re.Pattern[str] | None]) -> bool:
+def _matches(parts: Sequence[str], pattern: Sequence[re.Pattern[str] | None]) -> bool:
     if not pattern or not parts:
         return not pattern and not parts
     if pattern[0] is None:
-        return any(_fits(parts[skipped:], pattern[1:]) for skipped in range(len(parts)))
-    return pattern[0].match(parts[0]) is not None and _fits(parts[1:], pattern[1:])
+        return any(_matches(parts[skipped:], pattern[1:]) for skipped in range(len(parts)))
+    return pattern[0].match(parts[0]) is not None and _matches(parts[1:], pattern[1:])

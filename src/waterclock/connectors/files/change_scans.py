@@ -17,7 +17,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FEW = 3
+_MOST_NAMED = 3
 
 
 def find_changed_windows(
@@ -31,19 +31,19 @@ def find_changed_windows(
     """Return the windows that have rows in new files, and record the names and sizes of all files for the next scan.
 
     A file is new for a window if the last scan did not find it, or found it with another size. Only new files are
-    read, and only their times. The driver receives only pairs of file and window.
+    read. The driver receives only pairs of file and window, and no rows.
     """
-    seen = {start: mark.of_all.get("items", {}) for start, mark in request.marks.items()}
-    new = [item for item in items if any(known.get(item.name) != item.size for known in seen.values())]
+    known_files = {start: mark.of_all.get("items", {}) for start, mark in request.marks.items()}
+    new = [item for item in items if any(known.get(item.name) != item.size for known in known_files.values())]
     changed: dict[datetime, list[str]] = {}
     if new:
         by_key = {file_key_of(item.path): item for item in new}
         for key, start in _find_file_windows(spark(), new, request, reading, columns, zone):
             item = by_key[key]
-            if start in seen and seen[start].get(item.name) != item.size:
+            if start in known_files and known_files[start].get(item.name) != item.size:
                 changed.setdefault(start, []).append(item.name)
     return ChangedWindows(
-        {start: _why(sorted(names)) for start, names in changed.items()},
+        {start: _describe_arrivals(sorted(names)) for start, names in changed.items()},
         {"items": {item.name: item.size for item in items}},
     )
 
@@ -56,7 +56,7 @@ def _find_file_windows(
     columns: Columns,
     zone: str,
 ) -> list[tuple[str, datetime]]:
-    """Return the pairs of a file and the start of a window of which the file has rows."""
+    """Return pairs of a file and a window's start, for all windows of which the file has rows."""
     windows = request.windows
     by_label: Mapping[str, Window] = {window.label: window for window in windows}
     stamps = {item.path: item.stamp for item in items}
@@ -76,6 +76,6 @@ def _find_file_windows(
     return [(row[FILE_KEY], by_label[row["label"]].start) for row in found]
 
 
-def _why(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return f"{', '.join(names[:_FEW])}{more} arrived since"
+def _describe_arrivals(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more} arrived since"

@@ -1,7 +1,7 @@
 """Checks whether a file is complete, if possible without parsing it.
 
-Plain CSV has no end marker. So its sender should write under another name and rename the file, or the option `settle`
-should be set. Compressed files are read completely once (up to a size). Parquet has an end marker.
+Plain CSV has no end marker. So its sender should write it under another name and rename it, or the option `settle`
+should be set. Compressed files up to a maximum size are read completely once. Parquet has an end marker.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from waterclock.files.filesystem import open_for_reading
 DAMAGED = "damaged"
 """The problem of a file that will not become complete by waiting."""
 _CHUNK = 1 << 20
-_READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
-_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # takes some seconds, even for an extreme compression ratio
+_MOST_READ = {"gz": 64 << 20, "bz2": 8 << 20}
+_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # which takes some seconds, even at an extreme compression ratio
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
 _AVRO = b"Obj\x01"
@@ -34,8 +34,8 @@ _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
     """Return the problem of a file as (problem, detail), or None. `changed` is only a part of the cache key.
 
-    Cost    Parquet, plain JSON: its last bytes. gzip up to 64 MB and bzip2 up to 8 MB: one pass, up to 1 GB or 256 MB
-            unpacked. Larger files and zstd: the first bytes; the scan itself finds other problems.
+    Cost: gzip up to 64 MB and bzip2 up to 8 MB are read once, up to 1 GB or 256 MB unpacked. Of larger ones and of zstd
+    only the first bytes are read, and of other formats at most the beginning and end. The scan finds other problems.
     """
     del changed
     ending, compression = kind
@@ -44,8 +44,8 @@ def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> 
     with open_for_reading(path, size) as file:
         if compression:
             return _compressed_problem(file, size, compression, is_json=ending in ("json", "jsonl", "ndjson"))
-        look_at = _LOOKS.get("xls" if ending == "xls" else FORMATS.get(ending, ""))
-        return look_at(file, size) if look_at else None
+        check = _CHECKS.get("xls" if ending == "xls" else FORMATS.get(ending, ""))
+        return check(file, size) if check else None
 
 
 def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json: bool) -> tuple[str, str] | None:
@@ -55,7 +55,7 @@ def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json
         return DAMAGED, f"it is not a .{compression} file"
     if len(start) < len(magic):
         return "half-written", f"it ends within the header of a .{compression} file"
-    return _inner_problem(file, compression, is_json=is_json) if size <= _READ_THROUGH.get(compression, 0) else None
+    return _inner_problem(file, compression, is_json=is_json) if size <= _MOST_READ.get(compression, 0) else None
 
 
 def _inner_problem(file: IO[bytes], compression: str, *, is_json: bool) -> tuple[str, str] | None:
@@ -122,7 +122,7 @@ def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 def _sync_marker(head: bytes) -> bytes:
     """Return the marker that follows each block of an Avro file; empty if the header is longer than `head`.
 
-    Raises  ValueError for a broken header
+    Raises ValueError for a broken header.
     """
     at = len(_AVRO)
     remaining = 0  # keys and values of the current part of the metadata; a part without entries is the end
@@ -161,7 +161,7 @@ def _json_problem(tail: bytes) -> tuple[str, str] | None:
     return None
 
 
-_LOOKS: Mapping[str, Callable[[IO[bytes], int], tuple[str, str] | None]] = {
+_CHECKS: Mapping[str, Callable[[IO[bytes], int], tuple[str, str] | None]] = {
     "parquet": _parquet_problem,
     "zip": _zip_problem,
     "excel": _zip_problem,

@@ -2,7 +2,7 @@
 
 Connection      `path`: the landing folder (collect) or the destination folder (publish); `archive`: where originals are
                 moved, by default the storage's `archive/<connection>`. Both may be URLs of an object store.
-Unit            `supplier.source` or a glob (see `landed_names`).
+Unit            The name after FROM: `supplier.source` or a glob (see `landed_names`).
 Arrival time    An item is a file; its arrival is its stamp: the time in its name, or else its last modification.
 Data time       A file's stamp is the last second of its rows. A window [s, e) is read from the files stamped from s to
                 e + slack, and the first one after. If stamps are times of the last modification, all files after s are
@@ -123,7 +123,7 @@ _STORE_OPTIONS = {
 
 
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
-    """Yield errors for invalid or contradictory options of a unit. `what` is `collect` or `publish`."""
+    """Yield errors for invalid or contradictory OPTIONS. `what` is the statement: `collect` or `publish`."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
         return chain(wrong, wrong_numbers(options), _wrong_stamp(options, path))
@@ -188,17 +188,17 @@ class FilesCollector:
     setting: Setting
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the stamp of the newest complete file plus one second; None if there is no complete file.
+        """Return the stamp (arrival time) of the newest complete file plus one second; None without a complete file.
 
-        Raises  E804 if the unit is the name of one file, and that file is missing
+        Raises E804 if the unit is the name of one file, and that file is missing.
         """
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.has_file_ending(_names_of(unit)):
-            raise _missing_file_error(unit)  # without a clock its labels would be made without rows
+            raise _missing_file_error(unit)  # without this error, its labels would be made without rows
         return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether AWAIT's marker for a window exists; for NEXT, a file stamped at or after the window's end.
+        """Return whether a window is complete: its marker file exists or, for NEXT, a file stamped at or after its end.
 
         A marker whose name is the same for all windows counts for those that end before its last modification.
         """
@@ -208,16 +208,16 @@ class FilesCollector:
         return has_marker(self._resolve_landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return names and types of the columns, for `format 'raw'` or from the newest complete CSV file.
+        """Return the names and types of the columns in the newest complete CSV file; None if there is no CSV file.
 
-        Return None if there is no CSV file.
+        With `format 'raw'` they are always the same.
         """
         if _is_raw(unit):
             return dict(RAW_TYPES)
         from waterclock.connectors.files.file_schemas import shapes_of
 
         newest = (item for items in self._newest_first(unit) for item in reversed(items))
-        item = next((item for item in newest if self._format(item) == "csv"), None)
+        item = next((item for item in newest if self._format_of(item) == "csv"), None)
         if item is None:
             return None
         shapes = shapes_of([item.path], self._resolve_read_options(unit), Columns())
@@ -231,13 +231,13 @@ class FilesCollector:
         return None if found is None else name_as_landed(found, self._resolve_read_options(unit))
 
     def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
-        """Return SQL that parses a text by the unit's options, such as `date_format`; NULL for an invalid text."""
+        """Return SQL that parses a text by the declared options, such as `date_format`; NULL for an invalid text."""
         from waterclock.connectors.files.scanning import value_of_text
 
         return value_of_text(text, type_text, zone, self._resolve_read_options(unit))
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """List all complete files of the unit, new and archived, oldest first, with reports about skipped files.
+        """List all complete files of the unit in the landing folder and the archive, oldest first, and report others.
 
         Archived files named in `taken` are left out.
         """
@@ -263,7 +263,7 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         if _is_raw(unit):
-            return self._raw(spark, unit, items, columns)
+            return self._collect_raw(spark, unit, items, columns)
         from waterclock.connectors.files.scanning import scan
 
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
@@ -297,7 +297,7 @@ class FilesCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the files that may contain rows of the windows, and assign the rows to windows."""
+        """Read the files that may contain rows of the windows, and label each row with its window."""
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import assign_windows
 
@@ -320,8 +320,8 @@ class FilesCollector:
             has_rows=has_rows,
         )
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
-        abroad = [item.path for item in chosen if not first <= item.stamp < last]
-        frame, set_aside = assign_windows(rows, request.windows, abroad)
+        outside = [item.path for item in chosen if not first <= item.stamp < last]
+        frame, set_aside = assign_windows(rows, request.windows, outside)
         source = {"items": [_item_to_dict(item) for item in chosen]}
         return Collected(
             frame,
@@ -336,7 +336,7 @@ class FilesCollector:
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Return the windows that have rows in new files; see `change_scans`."""
+        """Return the windows that have rows in files that arrived since the last scan; see `change_scans`."""
         from waterclock.connectors.files.change_scans import find_changed_windows
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
@@ -357,7 +357,7 @@ class FilesCollector:
             items = self.arrivals(unit).items
             raise _later_files_error(unit, items[0], now) if items else _no_files_error(unit)
         if _is_raw(unit):
-            return self._raw(spark, unit, {None: chosen}, columns)
+            return self._collect_raw(spark, unit, {None: chosen}, columns)
         own, tells = split_origin_columns(columns)
         paths = [item.path for item in chosen]
         scanned = scan(spark, paths, self._resolve_read_options(unit), own, zone, has_rows="row" in tells)
@@ -371,7 +371,7 @@ class FilesCollector:
             notes=_notes(unit, chosen),
         )
 
-    def _raw(
+    def _collect_raw(
         self,
         spark: SparkSession,
         unit: Unit,
@@ -412,8 +412,8 @@ class FilesCollector:
         label = sf.lit("").alias(TIMELABEL)
         if items:
             scanned = scan(spark, [items[-1].path], self._resolve_read_options(unit), columns, zone)
-            nothing = scanned.frame.drop(FILE_KEY).select("*", label).limit(0)
-            return Collected(nothing, source={"items": []}, is_empty=True, close=scanned.close)
+            empty = scanned.frame.drop(FILE_KEY).select("*", label).limit(0)
+            return Collected(empty, source={"items": []}, is_empty=True, close=scanned.close)
         fields = [sf.lit(None).cast(column.type or "STRING").alias(column.name) for column in columns.named]
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
 
@@ -425,7 +425,7 @@ class FilesCollector:
         return resolve_landing(self.setting, unit)
 
     @staticmethod
-    def _format(item: Item) -> str:
+    def _format_of(item: Item) -> str:
         kind = landed_names.format_of(item.name)
         return landed_names.FORMATS[kind[0]] if kind else ""
 

@@ -2,8 +2,8 @@
 
 A copy is first written to a temporary file below `_waterclock/parts`, called its part, and read back. It is moved to
 its final path only if it equals the collected file. The part's name is a hash of the final path, the checksum and the
-modification time. So the next attempt, by any runner or claim, reuses the parts of an interrupted one. The archive
-never replaces the content of a name. So a file that is intact at its final path is not copied again.
+modification time. So the next attempt, by any runner or claim, reuses the parts of an interrupted one. A file that is
+intact at its final path is not copied again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A file that a label delivers: its final path, size and checksum, and the path of its part.
+    """A file that a label delivers: its final path, size and checksum, and the path of its temporary file, the part.
 
     Both paths are below the connection's folder. `part` is empty if the file was already at its final path. `changed`:
     the last modification of the original, in ISO 8601; None if it is unknown or not preserved.
@@ -52,7 +52,7 @@ class Copy:
     part: str = ""
 
     def problem(self, folder: Path) -> str | None:
-        """Describe the problem of the file at the final path; None if it is intact. Cost: the file is read."""
+        """Check the file at the final path. Return its problem; None if it is intact. Cost: the file is read."""
         place = folder / self.target
         try:
             size = stat_file(place).size
@@ -76,7 +76,7 @@ class Original:
 
 
 def originals_of(delivery: Delivery) -> list[Original]:
-    """Return the files of a label in their order of arrival. Cost: its slice is read."""
+    """Return the collected files that a label delivers, in order of arrival. Cost: the label's slice is read."""
     rows = (row for batch in batches_of(delivery.files, list(TYPES)) for row in batch.to_pylist())
     found = [Original(**row) for row in rows]
     return sorted(found, key=lambda one: (one.stamp, one.name))
@@ -86,8 +86,8 @@ def originals_of(delivery: Delivery) -> list[Original]:
 class Copier:
     """Copies the files of one claim to temporary files below the folder of a connection, and verifies them.
 
-    `earlier` returns the final paths of all copies that this publish delivered before. It is called only if another
-    file is at a final path.
+    `earlier` returns the final paths of all copies that this publish delivered before. It is called only if a file with
+    other content is at a final path.
     """
 
     folder: Path
@@ -98,11 +98,11 @@ class Copier:
     earlier: Callable[[], Collection[str]]
 
     def copies(self, delivery: Delivery, inner: Path, places: Mapping[str, str]) -> Iterator[Copy]:
-        """Yield the files of a label after each is verified: copied to a part, or found intact at its final path.
+        """Yield the copy of each file of a label once it is verified, at a temporary path or at its final path.
 
         `inner` is the folder of the final paths. `places` maps the names of the originals to their paths.
-        Raises  E383 for an original that is missing or changed, and for a copy that differs; E820 if a file that this
-                publish did not deliver is at the final path
+        Raises E383 for an original that is missing or changed, and for a copy that differs; E820 if a file that this
+        publish did not deliver is at the final path.
         """
         for one in originals_of(delivery):
             yield self._copy_file(delivery, one, inner, places)
@@ -116,18 +116,18 @@ class Copier:
             return copy
         key = hashlib.sha256(f"{target}\n{one.sha256}\n{copy.changed}".encode()).hexdigest()[:40]
         part = Path(self.parts, key)
-        if not self._is_whole(self.folder / str(part), one):
+        if not self._is_complete_part(self.folder / str(part), one):
             source = places.get(one.name)
             if source is None:
                 raise _missing_original_error(one, where)
-            self._copy(source, one, changed, self.folder / str(part), where)
+            self._copy_to_part(source, one, changed, self.folder / str(part), where)
         fault("deliver.copied")
         return Copy(copy.target, copy.size, copy.sha256, copy.changed, str(part))
 
     def _is_in_place(self, copy: Copy, where: str) -> bool:
-        """Return whether the intact file is at its final path.
+        """Return whether a file is intact at its final path, with its modification time if that is preserved.
 
-        Raises  E820 for a file that this publish did not deliver.
+        Raises E820 if another file is there that this publish did not deliver.
         """
         place = self.folder / copy.target
         try:
@@ -147,33 +147,33 @@ class Copier:
             )
         return False
 
-    def _is_whole(self, part: Path, one: Original) -> bool:
+    def _is_complete_part(self, part: Path, one: Original) -> bool:
         try:
             return stat_file(part).size == one.size and digest_of(part) == one.sha256
         except FileNotFoundError:
             return False
 
-    def _copy(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
+    def _copy_to_part(self, source: str, one: Original, changed: datetime | None, part: Path, where: str) -> None:
         """Copy a file to a temporary name that only this attempt uses, read it back, and rename it to `part`."""
         make_delivery_folder(part.parent)
-        aside = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
+        temporary = part if is_remote(part) else part.with_name(f"{self.claim}.{part.name}.{uuid.uuid4().hex}.tmp")
         try:
-            with open_for_reading(source) as reading, open_for_writing(aside) as writing:
-                _send(one, source, (reading, writing), where)  # if that raises, no object is created
-            _read_back(one, aside, where)
+            with open_for_reading(source) as reading, open_for_writing(temporary) as writing:
+                _copy_content(one, source, (reading, writing), where)  # after an error no object is created
+            _verify_copy(one, temporary, where)
         except BaseException:
-            remove_file(aside)
+            remove_file(temporary)
             raise
-        if aside is part:
+        if temporary is part:
             return
         if changed is not None:
             stamp = round(changed.timestamp() * 1_000_000) * 1000
-            os.utime(aside, ns=(stamp, stamp))
-        move_file(aside, part)
+            os.utime(temporary, ns=(stamp, stamp))
+        move_file(temporary, part)
 
 
 def tidy_parts(parts: Path, claim: int) -> None:
-    """Remove the temporary files that interrupted attempts at a claim left."""
+    """Remove the temporary files that interrupted attempts of a claim did not remove."""
     for name in names_in(parts, f"{claim}."):
         remove_file(parts / name)
 
@@ -183,8 +183,8 @@ def of_record(entries: Iterable[Mapping[str, Any]]) -> tuple[Copy, ...]:
     return tuple(Copy(**entry) for entry in entries)
 
 
-def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
-    """Copy the content of an open file to another one. Raises  E383 if it is not the content that was collected."""
+def _copy_content(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where: str) -> None:
+    """Copy the content of an open file to another one. Raises E383 if it is not the content that was collected."""
     reading, writing = files
     found = hashlib.sha256()
     while chunk := reading.read(_CHUNK):
@@ -194,8 +194,8 @@ def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where:
         raise _changed_original_error(one, found.hexdigest(), source, where)
 
 
-def _read_back(one: Original, aside: Path, where: str) -> None:
-    if digest_of(aside) != one.sha256:
+def _verify_copy(one: Original, copy: Path, where: str) -> None:
+    if digest_of(copy) != one.sha256:
         raise _bad_copy_error(one, where)
 
 

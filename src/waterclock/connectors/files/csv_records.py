@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TEXT, IS_OPEN = "_waterclock_record", "_waterclock_open"
 MOST_OF_A_RECORD = 16 << 20
-_BATCH_ROWS, _BATCH_SIGNS = 10_000, 4 << 20
+_BATCH_ROWS, _BATCH_CHARACTERS = 10_000, 4 << 20
 _BLANK = "".join(map(chr, range(0x21)))
 
 
@@ -76,7 +76,7 @@ class Quotes:
     def open_in_sql(self) -> str:
         """An SQL condition on the line `value`: whether a quoted field may be open at its end.
 
-        It has no false negatives.
+        It may be true for a line without an open field, but is never false for one with an open field.
         """
         of = re.escape
         escaped = sql_text(f"{of(self.escape)}.") if self.escape else sql_text(of(self.quote * 2))
@@ -90,7 +90,7 @@ class Quotes:
     def _find_closing_quote(self, text: str, at: int) -> int:
         """Return the index after the quote that closes a field; -1 if no quote does."""
         if self.escape:
-            found = next((each for each in self._signs.finditer(text, at) if each[0] == self.quote), None)
+            found = next((each for each in self._quote_signs.finditer(text, at) if each[0] == self.quote), None)
             return found.end() if found else -1
         while (at := text.find(self.quote, at)) >= 0:
             if not text.startswith(self.quote, at + 1):
@@ -99,12 +99,12 @@ class Quotes:
         return -1
 
     @cached_property
-    def _signs(self) -> re.Pattern[str]:
+    def _quote_signs(self) -> re.Pattern[str]:
         return re.compile(rf"{re.escape(self.escape)}.|{re.escape(self.quote)}", re.DOTALL)
 
 
 def quotes_of(reading: ReadOptions, delimiter: str) -> Quotes:
-    """Return the quoting rules that a unit's options declare."""
+    """Return the quoting rules that the options of a COLLECT declare."""
     return Quotes(delimiter, reading.quote, "" if reading.escape == reading.quote else reading.escape)
 
 
@@ -116,24 +116,24 @@ def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
     """
     numbered = enumerate(lines, 1)
     ahead: deque[tuple[int, str]] = deque()
-    signs = 0  # of the lines ahead
+    characters = 0  # of the lines ahead
     is_open: bool | None = True  # whether a field that is open before the lines ahead is open after them
     while (found := ahead.popleft() if ahead else next(numbered, None)) is not None:
         number, line = found
-        signs, is_open = (signs - len(line), is_open) if ahead else (0, True)
+        characters, is_open = (characters - len(line), is_open) if ahead else (0, True)
         if not line.strip(_BLANK):
             continue
         if quotes.quote not in line or not quotes.is_open_after(_without_line_end(line)):
             yield Record(number, _without_line_end(line))
             continue
-        while is_open and len(line) + signs <= MOST_OF_A_RECORD and (more := next(numbered, None)) is not None:
+        while is_open and len(line) + characters <= MOST_OF_A_RECORD and (more := next(numbered, None)) is not None:
             ahead.append(more)
-            signs += len(more[1])
+            characters += len(more[1])
             is_open = quotes.is_open_after(_without_line_end(more[1]), is_open=True)
         if is_open is False:
             yield Record(number, _without_line_end(line + "".join(text for _, text in ahead)))
             ahead.clear()
-            signs, is_open = 0, True
+            characters, is_open = 0, True
         else:
             yield Record(number, _without_line_end(line), is_open=True)
 
@@ -150,7 +150,7 @@ def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
 
 
 def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:
-    """Return a function that reads a file into batches of records with `TEXT`, `IS_OPEN` and the line number."""
+    """Return a function that reads a file into batches of records: text, whether a quote is open, and line number."""
     quotes = quotes_of(reading, delimiter)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
@@ -158,20 +158,20 @@ def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:
         if reading.has_header:
             next(found, None)
         batch: list[Record] = []
-        signs = 0
+        characters = 0
         for record in found:
             batch.append(record)
-            signs += len(record.text)
-            if len(batch) >= _BATCH_ROWS or signs >= _BATCH_SIGNS:
-                yield _batch(batch)
-                batch, signs = [], 0
+            characters += len(record.text)
+            if len(batch) >= _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
+                yield _build_batch(batch)
+                batch, characters = [], 0
         if batch:
-            yield _batch(batch)
+            yield _build_batch(batch)
 
     return batches
 
 
-def _batch(found: list[Record]) -> pa.RecordBatch:
+def _build_batch(found: list[Record]) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays(

@@ -4,7 +4,7 @@ From a partitioned table (and by APPEND) each label has a file, `<unit>/<unit>_<
 `timelabel`, as in a database. A table that is delivered as one state has one file, `<unit>/<unit>.<ext>`. A unit `a.b`
 is delivered to the folder `a/b` under the name `a_b`. An empty slice is delivered as a file too.
 
-1. The file is written to a temporary file in the same folder, its part, `.<name>.<claim>.<attempt>.part`, and flushed.
+1. The file is written and flushed as a temporary file in the same folder, its part `.<name>.<claim>.<attempt>.part`.
 2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created, unless it exists. It names
    the part of the attempt that created it, so it decides which attempt delivers.
 3. That part is renamed to the final path (in an object store copied). Readers see the old file or the new one, never a
@@ -60,7 +60,7 @@ _PART = re.compile(r"\.(\d+)\.[0-9a-f]{32}\.part$")
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _DeliveryEntry:
     """The outcome of one label of a claim, with the final path and the size in bytes of its file.
 
     `target` is empty if there is no file. `part` is the temporary path to which the attempt that created the record
@@ -83,15 +83,15 @@ class FilesDeliverer:
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the files of a claim's slices and move them to their final paths, all or none.
 
-        Raises  E820 for a destination of another project; E821 if the folder cannot be written
+        Raises E820 for a destination of another project; E821 if the folder cannot be written.
         """
         one = deliveries[0]
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
-        records = self._records(one.project, one.publish)
+        records = self._record_folder(one.project, one.publish)
         with _translate_errors(self.folder, where):
-            if stands := self._load_delivered(records, one.claim):
-                return stands
-            self._refuse_foreign(unit, one)
+            if outcomes := self._load_delivered(records, one.claim):
+                return outcomes
+            self._refuse_other_project(unit, one)
             if unit.options.get("format") == RAW:
                 return self._deliver_copies(unit, deliveries, records)
             writing = parse_write_options(unit)
@@ -99,28 +99,28 @@ class FilesDeliverer:
             self._finish_earlier(records, targets)
             newest = self.last(unit, one.project, one.publish)
             attempt = uuid.uuid4().hex
-            parts = [_part_of(target, one.claim, attempt) for target in targets]
+            parts = [_part_path(target, one.claim, attempt) for target in targets]
             try:
                 entries = [
                     self._write_part(delivery, target, part, writing, newest)
                     for delivery, target, part in zip(deliveries, targets, parts, strict=True)
                 ]
                 fault("deliver.rows")
-                stands = self._latch(records, one.project, one.claim, entries, newest)
+                outcomes = self._create_record(records, one.project, one.claim, entries, newest)
                 fault("deliver.latched")
-                self._finish(records, one.claim)
+                self._finish_claim(records, one.claim)
             except FileNotFoundError:
-                stands = self._load_delivered(records, one.claim)
-                if not stands:
+                outcomes = self._load_delivered(records, one.claim)
+                if not outcomes:
                     raise
                 # another runner has completed the claim in the meantime, and removed this part as superseded
             finally:
-                self._remove_unnamed(records, one.claim, parts)
+                self._remove_unrecorded(records, one.claim, parts)
         fault("deliver.done")
-        return stands
+        return outcomes
 
     def _deliver_copies(self, unit: Unit, deliveries: Sequence[Delivery], records: Path) -> tuple[Delivered, ...]:
-        """Copy the files of a claim's labels to parts, verify each, and move them to their final paths in order."""
+        """Copy the original files of a claim's labels to temporary paths, verify them, and move them to final paths."""
         one = deliveries[0]
         self._finish_copies(records)
         newest = self.last(unit, one.project, one.publish)
@@ -128,34 +128,34 @@ class FilesDeliverer:
         parts = PARTS / one.project / one.publish
         earlier = cache(lambda: _read_delivered_paths(records))
         copier = Copier(self.folder, parts, unit, one.claim, keeps_times, earlier)
-        inner = _folder_of(unit)
+        inner = _unit_folder(unit)
         names = [original.name for delivery in deliveries for original in originals_of(delivery)]
         places = one.places(names) if one.places is not None and names else {}
-        entries: list[_Entry] = []
+        entries: list[_DeliveryEntry] = []
         for delivery in deliveries:
             copies = tuple(copier.copies(delivery, inner, places))
             outcome = Delivered(
                 delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, len(copies), 0, delivery.note
             )
-            entries.append(_Entry(outcome, "", copies=copies))
+            entries.append(_DeliveryEntry(outcome, "", copies=copies))
         fault("deliver.rows")
-        stands = self._latch(records, one.project, one.claim, entries, newest)
+        outcomes = self._create_record(records, one.project, one.claim, entries, newest)
         fault("deliver.latched")
-        self._finish(records, one.claim)
+        self._finish_claim(records, one.claim)
         tidy_parts(self.folder / str(parts), one.claim)
         fault("deliver.done")
-        return stands
+        return outcomes
 
     def _finish_copies(self, records: Path) -> None:
-        """Move parts that a crash left to their final paths, for the last recorded claims, oldest claim first."""
+        """Move copies that a crash left at temporary paths to their final paths: of the last claims, oldest first."""
         for claim in _claims_in(records)[:_LAST_CLAIMS][::-1]:
-            self._finish(records, claim)
+            self._finish_claim(records, claim)
 
     def _write_part(
         self, delivery: Delivery, target: Path, part: Path, writing: WriteOptions, newest: Delivered | None
-    ) -> _Entry:
+    ) -> _DeliveryEntry:
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
-            return _Entry(
+            return _DeliveryEntry(
                 Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note), ""
             )
         place = self.folder / str(part)
@@ -166,31 +166,31 @@ class FilesDeliverer:
             batches, columns = add_timelabel(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))
         rows = write_file(place, batches, columns, writing)
         delivered = Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, 0, delivery.note)
-        return _Entry(delivered, str(target), stat_file(place).size, str(part))
+        return _DeliveryEntry(delivered, str(target), stat_file(place).size, str(part))
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record a claim as killed, unless it has a record already. Return the recorded outcome."""
-        records = self._records(project, publish)
+        """Record a claim as killed, so that it can no longer deliver, unless it has a record. Return its outcome."""
+        records = self._record_folder(project, publish)
         with _translate_errors(self.folder, str(unit)):
-            if stands := self._load_delivered(records, claim):
-                return stands[-1]
-            entry = _Entry(Delivered(claim, DeliveryOutcome.KILLED, "", 0), "")
-            stands = self._latch(records, project, claim, [entry], None)
-            if stands[-1].outcome is DeliveryOutcome.KILLED:
-                inner = _folder_of(unit)
-                found = self._parts_in(inner, f".{'_'.join(inner.parts)}")
-                self._remove_unnamed(records, claim, found.get(claim, []))
+            if outcomes := self._load_delivered(records, claim):
+                return outcomes[-1]
+            entry = _DeliveryEntry(Delivered(claim, DeliveryOutcome.KILLED, "", 0), "")
+            outcomes = self._create_record(records, project, claim, [entry], None)
+            if outcomes[-1].outcome is DeliveryOutcome.KILLED:
+                inner = _unit_folder(unit)
+                found = self._find_parts(inner, f".{'_'.join(inner.parts)}")
+                self._remove_unrecorded(records, claim, found.get(claim, []))
                 tidy_parts(self.folder / str(PARTS / project / publish), claim)
-            return stands[-1]
+            return outcomes[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """Return the recorded outcome of a claim; None if it has no record.
 
-        It first moves parts that a crash left to their final paths.
+        It first moves files that a crash left at temporary paths to their final paths.
         """
         with _translate_errors(self.folder, str(unit)):
-            stands = self._load_delivered(self._records(project, publish), claim)
-        return stands[-1] if stands else None
+            outcomes = self._load_delivered(self._record_folder(project, publish), claim)
+        return outcomes[-1] if outcomes else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label; None before the first delivery.
@@ -198,7 +198,7 @@ class FilesDeliverer:
         Each record contains the newest delivery at the time when the record was created.
         """
         del unit
-        records = self._records(project, publish)
+        records = self._record_folder(project, publish)
         for claim in _claims_in(records):
             record = read_json(records / f"{claim}.json")
             if record and record["newest"]:
@@ -211,14 +211,14 @@ class FilesDeliverer:
         A problem is a missing record, or a file of its newest label that is missing or changed. A file that a newer
         claim has replaced is intact.
         """
-        records = self._records(project, publish)
+        records = self._record_folder(project, publish)
         with _translate_errors(self.folder, str(unit)):
-            stands = self._load_delivered(records, claim)  # moves parts that a crash left to their final paths
-            if not stands or stands[-1].outcome is DeliveryOutcome.KILLED:
+            outcomes = self._load_delivered(records, claim)  # moves parts that a crash left to their final paths
+            if not outcomes or outcomes[-1].outcome is DeliveryOutcome.KILLED:
                 return f"{RECORDS / project / publish} has no record of claim {claim}"
             record = read_json(records / f"{claim}.json") or {"deliveries": []}
             # another claim may have delivered an older label of this one again
-            entry = max(_entries(record), key=lambda one: one.delivered.label_text, default=None)
+            entry = max(_parse_entries(record), key=lambda one: one.delivered.label_text, default=None)
             changed = _describe_change(self.folder / entry.target, entry) if entry and entry.target else None
             for copy in entry.copies if entry else ():
                 changed = changed or copy.problem(self.folder)
@@ -226,10 +226,10 @@ class FilesDeliverer:
         is_newer = newest is not None and newest.claim > claim  # from a runner whose ledger entry is not written yet
         return None if is_newer else changed
 
-    def _records(self, project: str, publish: str) -> Path:
+    def _record_folder(self, project: str, publish: str) -> Path:
         return self.folder / str(RECORDS / project / publish)
 
-    def _refuse_foreign(self, unit: Unit, delivery: Delivery) -> None:
+    def _refuse_other_project(self, unit: Unit, delivery: Delivery) -> None:
         records = self.folder / str(RECORDS)
         for project in folders_in(records):
             if project != delivery.project and names_in(records / project / delivery.publish, ""):
@@ -245,21 +245,24 @@ class FilesDeliverer:
         record = read_json(records / f"{claim}.json")
         if record is None:
             return ()
-        self._finish(records, claim)
-        return tuple(replace(entry.delivered, is_repeat=True) for entry in _entries(record))
+        self._finish_claim(records, claim)
+        return tuple(replace(entry.delivered, is_repeat=True) for entry in _parse_entries(record))
 
     def _finish_earlier(self, records: Path, targets: Sequence[Path]) -> None:
-        """Move parts that a crash left to their final paths, oldest claim first, so that none replaces a newer file."""
+        """Move files that a crash left at temporary paths to their final paths, oldest claim first.
+
+        So none of them replaces a newer file.
+        """
         found: dict[int, list[Path]] = {}
         for target in targets:
-            for claim, parts in self._parts_in(target.parent, f".{target.name}.").items():
+            for claim, parts in self._find_parts(target.parent, f".{target.name}.").items():
                 found.setdefault(claim, []).extend(parts)
         for claim, parts in sorted(found.items()):
-            self._finish(records, claim)
+            self._finish_claim(records, claim)
             if is_there(records / f"{claim}.json"):  # else its runner may still be active
-                self._remove_unnamed(records, claim, parts)
+                self._remove_unrecorded(records, claim, parts)
 
-    def _parts_in(self, folder: Path, begin: str) -> dict[int, list[Path]]:
+    def _find_parts(self, folder: Path, begin: str) -> dict[int, list[Path]]:
         """Return the temporary files in a folder whose names begin with a prefix, by claim.
 
         Paths are below the connection's folder.
@@ -270,20 +273,20 @@ class FilesDeliverer:
                 found.setdefault(int(match[1]), []).append(folder / name)
         return found
 
-    def _remove_unnamed(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
-        """Remove those of `parts` that the claim's record does not name, as they are never delivered."""
+    def _remove_unrecorded(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
+        """Remove those temporary files `parts` that the claim's record does not name: they are never delivered."""
         record = read_json(records / f"{claim}.json")
-        named = {entry.part for entry in _entries(record)} if record else set()
+        named = {entry.part for entry in _parse_entries(record)} if record else set()
         for part in parts:
             if str(part) not in named:
                 remove_file(self.folder / str(part))
 
-    def _latch(
-        self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
+    def _create_record(
+        self, records: Path, project: str, claim: int, entries: Sequence[_DeliveryEntry], newest: Delivered | None
     ) -> tuple[Delivered, ...]:
-        """Create the claim's record unless it exists. Return the outcomes of the new or existing record."""
-        brought = [entry.delivered for entry in entries if entry.delivered.outcome is DeliveryOutcome.DELIVERED]
-        tops = sorted([*([newest] if newest else []), *brought], key=lambda one: (one.label_text, one.claim))
+        """Create the claim's record of outcomes unless it exists. Return the outcomes in the new or existing record."""
+        new_deliveries = [entry.delivered for entry in entries if entry.delivered.outcome is DeliveryOutcome.DELIVERED]
+        tops = sorted([*([newest] if newest else []), *new_deliveries], key=lambda one: (one.label_text, one.claim))
         record = {
             "project": project,
             "claim": claim,
@@ -299,10 +302,10 @@ class FilesDeliverer:
             return self._load_delivered(records, claim)
         return tuple(entry.delivered for entry in entries)
 
-    def _finish(self, records: Path, claim: int) -> None:
-        """Move the parts of a recorded claim to their final paths, unless that was already done."""
+    def _finish_claim(self, records: Path, claim: int) -> None:
+        """Move the parts (temporary files) of a recorded claim to their final paths, unless that was already done."""
         record = read_json(records / f"{claim}.json")
-        for entry in _entries(record) if record else ():
+        for entry in _parse_entries(record) if record else ():
             if entry.part:
                 self._move_to_destination(entry.part, entry.target)
             parts = [copy.part for copy in entry.copies if copy.part]
@@ -320,7 +323,7 @@ class FilesDeliverer:
 
 
 def parse_write_options(unit: Unit) -> WriteOptions:
-    """Parse the options of a unit for writing files."""
+    """Parse the OPTIONS of a PUBLISH into files."""
     options = unit.options
     return WriteOptions(
         format=str(options.get("format", "csv")),
@@ -334,44 +337,46 @@ def parse_write_options(unit: Unit) -> WriteOptions:
 
 def destination_path(unit: Unit, delivery: Delivery, writing: WriteOptions) -> Path:
     """Return the final path of a delivery's file, relative to the connection's folder."""
-    folder = _folder_of(unit)
+    folder = _unit_folder(unit)
     label = f"_{delivery.label_text}" if delivery.is_by_label else ""
     return folder / f"{'_'.join(folder.parts)}{label}.{ENDINGS[writing.format, writing.compression]}"
 
 
-def _folder_of(unit: Unit) -> Path:
+def _unit_folder(unit: Unit) -> Path:
     return Path(*(part for part in re.split(r"[./]", unit.path) if part))
 
 
-def _part_of(target: Path, claim: int, attempt: str) -> Path:
+def _part_path(target: Path, claim: int, attempt: str) -> Path:
     return target.with_name(f".{target.name}.{claim}.{attempt}.part")
 
 
-def _entries(record: Mapping[str, Any]) -> list[_Entry]:
-    return [_entry(entry) for entry in record["deliveries"]]
+def _parse_entries(record: Mapping[str, Any]) -> list[_DeliveryEntry]:
+    return [_parse_entry(entry) for entry in record["deliveries"]]
 
 
-def _entry(parts: Mapping[str, Any]) -> _Entry:
-    beside = {"target", "size", "part", "copies"}
-    delivered = {name: part for name, part in parts.items() if name not in beside}
+def _parse_entry(parts: Mapping[str, Any]) -> _DeliveryEntry:
+    own_keys = {"target", "size", "part", "copies"}
+    delivered = {name: part for name, part in parts.items() if name not in own_keys}
     copies = of_record(parts.get("copies", ()))
-    return _Entry(Delivered.of_record(delivered), parts["target"], parts.get("size"), parts.get("part", ""), copies)
+    return _DeliveryEntry(
+        Delivered.of_record(delivered), parts["target"], parts.get("size"), parts.get("part", ""), copies
+    )
 
 
 def _claims_in(records: Path) -> list[int]:
-    """Return the claims that have a record, newest first."""
+    """Return the numbers of the claims that have a delivery record, newest first."""
     found = (name.removesuffix(".json") for name in names_in(records, "") if name.endswith(".json"))
     return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 
 
 def _read_delivered_paths(records: Path) -> frozenset[str]:
-    """Return the final paths of all delivered copies. Cost: each record is read."""
+    """Return the final paths of all delivered copies. Cost: all records of the publish are read."""
     documents = (read_json(records / f"{claim}.json") for claim in _claims_in(records))
-    entries = (entry for record in documents if record for entry in _entries(record))
+    entries = (entry for record in documents if record for entry in _parse_entries(record))
     return frozenset(copy.target for entry in entries for copy in entry.copies)
 
 
-def _describe_change(target: Path, entry: _Entry) -> str | None:
+def _describe_change(target: Path, entry: _DeliveryEntry) -> str | None:
     try:
         size = stat_file(target).size
     except FileNotFoundError:

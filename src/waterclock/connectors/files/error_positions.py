@@ -42,9 +42,9 @@ _REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL
 _MISMATCH_FILE = re.compile(re.escape(TYPE_MISMATCH) + r"\|(?:file:/*)?(.*?)\|")
 _MISMATCH_VALUE = re.compile(re.escape(TYPE_MISMATCH) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
-_AS_SQL = ReadOptions()
+_SQL_NUMBERS = ReadOptions()
 _ALL_DIGITS = Context(prec=1_000_000)
-_FURTHER = 100_000
+_MOST_FURTHER_ROWS = 100_000
 _MOST_LINES = 5
 _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 63, "byte": 7, "short": 15, "long": 63}
 
@@ -54,8 +54,8 @@ def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> Wat
 
     If the object store stopped responding during the read, the error is E609, which is retried.
 
-    Raises  nothing
-    Cost    the broken file is read once
+    Raises nothing.
+    Cost: the broken file is read once.
     """
     text = str(error)
     if (by_worker := _REFUSED.search(text)) is not None:
@@ -70,7 +70,7 @@ def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> Wat
 
 
 def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns) -> WaterclockError:
-    """Read a file that Spark could not read once more, and build an error with the reason."""
+    """Read a file again that Spark could not read, and build an error with the broken lines and the reason."""
     if not is_there(path):
         return unreadable(path, FileNotFoundError())
     try:
@@ -117,7 +117,7 @@ class _BrokenRows:
 
 
 def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _BrokenRows:
-    """Find the broken rows of a file. After the first one, at most `_FURTHER` more rows are checked."""
+    """Find the broken rows of a file. After the first one, at most `_MOST_FURTHER_ROWS` more rows are checked."""
     broken = _BrokenRows()
     further = 0
     try:
@@ -126,7 +126,7 @@ def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _BrokenRows:
                 broken.lines.append(line)
                 broken.why = broken.why or wrong
             further += bool(broken.lines)
-            if further > _FURTHER:
+            if further > _MOST_FURTHER_ROWS:
                 broken.is_all = False
                 break
     except (OSError, EOFError, UnicodeError, csv.Error):
@@ -145,7 +145,10 @@ def _spark_reason(text: str) -> str:
 
 
 def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[tuple[int, str | None]]:
-    """Yield the line number of each row of a file with its error or None; nothing for formats without lines."""
+    """Yield the line number of each row of a file with its error or None; for XML only the first error.
+
+    Formats without lines yield nothing. Lines that cannot be parsed are left out if EXPECT parsed() handles them.
+    """
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     (shape,) = shapes_of([path], reading, columns)
     types = {
@@ -169,7 +172,7 @@ def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[t
 
 
 def _has_pattern(type_text: str, reading: ReadOptions) -> bool:
-    """Return whether the options declare a Spark datetime pattern for a type, which cannot be parsed here."""
+    """Return whether the options declare a Spark datetime pattern for a type. Such values are not checked here."""
     kind = type_text.lower()
     return bool(reading.date_format if kind == "date" else kind.startswith("timestamp") and reading.timestamp_format)
 
@@ -239,17 +242,19 @@ def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int,
                 yield number, line
 
 
-def _find_mismatches(values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _AS_SQL) -> str | None:
+def _find_mismatches(
+    values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _SQL_NUMBERS
+) -> str | None:
     for name, value in values.items():
         if name not in types:
             continue
         text = normalize_number(value, reading) if is_number(types[name]) else value
-        if text is None or not _fits(text, types[name].lower()):
+        if text is None or not _fits_type(text, types[name].lower()):
             return f"{name} is {value!r}, which is not {types[name]}"
     return None
 
 
-def _fits(value: str, type_name: str) -> bool:
+def _fits_type(value: str, type_name: str) -> bool:
     kind = type_name.partition("(")[0]
     try:
         if kind in _INTEGERS:
@@ -257,7 +262,7 @@ def _fits(value: str, type_name: str) -> bool:
         if kind == "boolean":
             return value.lower() in ("true", "false")
         if (decimal := decimal_of(type_name)) is not None:
-            return _is_decimal(Decimal(value.strip()), *decimal)
+            return _fits_decimal(Decimal(value.strip()), *decimal)
         if kind in _PARSERS:
             _PARSERS[kind](value.strip())
     except (ValueError, InvalidOperation):
@@ -265,7 +270,7 @@ def _fits(value: str, type_name: str) -> bool:
     return True
 
 
-def _is_decimal(number: Decimal, digits: int, places: int) -> bool:
+def _fits_decimal(number: Decimal, digits: int, places: int) -> bool:
     """Return whether a DECIMAL with this many digits and places can represent a number without rounding."""
     exponent = number.normalize(_ALL_DIGITS).as_tuple().exponent
     return isinstance(exponent, int) and -exponent <= places and abs(number) < 10 ** (digits - places)

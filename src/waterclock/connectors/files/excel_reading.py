@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def columns_of(file: IO[bytes], reading: ReadOptions, declared: Sequence[str]) -> tuple[str, ...]:
     """Return the column names of the sheet that the options select.
 
-    Raises  as `read_columns`
-    Cost    the workbook is parsed
+    Raises the errors of `read_columns`.
+    Cost: the workbook is parsed.
     """
     return read_columns(file, _request(reading, declared))
 
@@ -29,8 +29,8 @@ def reader_of(
 ) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
     """Return a function that reads a sheet into batches of texts, without empty rows.
 
-    A number is written with 15 digits, as spreadsheets show it, if further digits are rounding noise: 0.1 + 0.2 is 0.3.
-    Columns in `near` keep all digits.
+    A number is written with 15 digits, as spreadsheets show it, if its further digits are rounding noise: the sum of
+    0.1 and 0.2 is 0.3. Columns named in `near` keep all digits.
     """
     request = _request(reading, names, near)
 

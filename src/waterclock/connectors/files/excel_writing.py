@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MOST_ROWS = 1_048_576
-_MOST_SIGNS = 32_767
-_EXACT = 15  # digits of a number that Excel preserves
+_MOST_CHARACTERS = 32_767
+_EXACT_DIGITS = 15  # digits of a number that Excel preserves
 _FIRST_YEAR = 1900
 _LARGEST = 1e307
 _NOT_IN_XML = re.compile("[\ufffe\uffff]")
 # XML turns a carriage return into a line feed, and Excel turns the text `_x0041_` into `A`
-_ESCAPED = re.compile(r"\r|_(?=x[0-9A-Fa-f]{4}_)")
+_TO_ESCAPE = re.compile(r"\r|_(?=x[0-9A-Fa-f]{4}_)")
 
 
 def write_workbook(
@@ -32,7 +32,8 @@ def write_workbook(
 
     A number with more digits than Excel preserves is written as text, as is a date before 1900. Bytes become base64,
     and nested values JSON. A text never becomes a formula.
-    Raises  E888 without the library; E889 for more rows or longer texts than Excel allows, and for control characters
+    Raises E888 if openpyxl is missing; E889 for more rows or longer texts than Excel allows, and for characters that
+    XML does not allow.
     """
     try:
         from openpyxl import Workbook
@@ -47,12 +48,12 @@ def write_workbook(
         converted = _to_cell_value(value)
         if not isinstance(converted, str):
             return converted
-        if len(converted) > _MOST_SIGNS:
-            raise _sheet_limit_error(f"a text has {len(converted)} characters, and a cell holds {_MOST_SIGNS}")
+        if len(converted) > _MOST_CHARACTERS:
+            raise _sheet_limit_error(f"a text has {len(converted)} characters, and a cell holds {_MOST_CHARACTERS}")
         if _NOT_IN_XML.search(converted):
             raise _sheet_limit_error(f"{converted[:40]!r} has a character that XML does not allow")
         try:
-            made = WriteOnlyCell(sheet, value=_ESCAPED.sub(_escape, converted))
+            made = WriteOnlyCell(sheet, value=_TO_ESCAPE.sub(_escape, converted))
         except IllegalCharacterError as error:
             raise _sheet_limit_error(f"{converted[:40]!r} has a control character") from error
         made.data_type = "s"
@@ -78,15 +79,15 @@ def _escape(found: re.Match[str]) -> str:
     return f"_x{ord(found[0]):04X}_"
 
 
-def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type
+def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - one return per type
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
-        return value if len(str(abs(value))) <= _EXACT else str(value)
+        return value if len(str(abs(value))) <= _EXACT_DIGITS else str(value)
     if isinstance(value, float):
         return value if abs(value) < _LARGEST else str(value)  # NaN becomes text as well
     if isinstance(value, Decimal):
-        return value if len(value.as_tuple().digits) <= _EXACT else str(value)
+        return value if len(value.as_tuple().digits) <= _EXACT_DIGITS else str(value)
     if isinstance(value, datetime):
         local = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
         return local if local.year >= _FIRST_YEAR else local.isoformat(sep=" ")

@@ -30,17 +30,17 @@ from waterclock.flow.declarations import Columns
 from waterclock.json_depth import require_depth
 from waterclock.spark_sql import column_name
 
-_LOOKED_THROUGH = 8 << 20
-_LONGEST = 128 << 20  # signs of a JSON document, or of a line
-_HEAD, _HEADS = 64 << 10, 100
+_MOST_PARSED = 8 << 20
+_MOST_CHARACTERS = 128 << 20  # the maximum characters of a JSON document, or of a line
+_HEAD_SIZE, _MOST_HEADS = 64 << 10, 100
 
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
     """The format and the columns of files that one scan can read together.
 
-    `is_whole`: all columns of the files are known. `is_by_record`: CSV that is read record by record, because its rows
-    may span lines or Spark does not support its encoding; `compression` is that of such files.
+    `found` are the known columns; `is_whole`: these are all columns of the files. `is_by_record`: CSV that is read
+    record by record, because its rows may span lines or Spark does not support its encoding; it has `compression`.
     """
 
     format: str
@@ -61,11 +61,11 @@ def shapes_of(
 ) -> Mapping[FileShape, list[str]]:
     """Group the files that one scan can read together: those with equal format and columns, in the given order.
 
-    JSON has no header. Files of up to 8 MB (unpacked, together) are read completely for their keys. For larger ones,
-    `keys_of_many` is called if the column list is open, or if the beginnings of the files do not contain all declared
-    columns in the declared spelling, as Spark finds no other spelling. Otherwise keys that are not declared remain
-    unknown. `by_record` returns the CSV files that must be read record by record.
-    Raises  E807 for a file whose header cannot be read, E809 for formats that cannot be combined
+    JSON has no header. Files of up to 8 MB (unpacked, together) are read completely for their keys. For larger ones
+    `keys_of_many` infers the keys, if the column list is open, or if a declared column is missing in the beginnings of
+    the files in its exact spelling, because Spark matches no other spelling. Otherwise undeclared keys remain unknown.
+    `by_record` returns the CSV files that must be read record by record.
+    Raises E807 for a file whose header cannot be read, E809 for formats that cannot be combined.
     """
     formats = {FORMATS[kind[0]] for path in paths if (kind := format_of(Path(path).name))}
     if len(formats) != 1:
@@ -132,7 +132,7 @@ def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
     delimiter = reading.delimiter_of(path)
     try:
         with text_of(path, reading.encoding) as file:
-            first = next(csv.reader(_lines(file), delimiter=delimiter, **reading.dialect), None)
+            first = next(csv.reader(_skip_blank_lines(file), delimiter=delimiter, **reading.dialect), None)
     except (OSError, EOFError, UnicodeError, csv.Error) as error:
         raise unreadable(path, error) from error
     if not first:
@@ -143,20 +143,20 @@ def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
     return FileShape("csv", delimiter, tuple(SourceColumn(name) for name in first))
 
 
-def _lines(file: IO[str]) -> Iterator[str]:
-    """Yield the lines that are not blank, as Spark does. Raises  csv.Error for a line that is too long."""
-    while line := file.readline(_LOOKED_THROUGH):
-        if len(line) == _LOOKED_THROUGH:
-            raise csv.Error(f"its first line is longer than {_LOOKED_THROUGH} characters")
+def _skip_blank_lines(file: IO[str]) -> Iterator[str]:
+    """Yield the lines that are not blank, as Spark does. Raises csv.Error for a line that is too long."""
+    while line := file.readline(_MOST_PARSED):
+        if len(line) == _MOST_PARSED:
+            raise csv.Error(f"its first line is longer than {_MOST_PARSED} characters")
         if line.strip():
             yield line
 
 
-def _read_columns(path: str, look_at: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
-    """Read the columns of a file with `look_at`. Errors of the library become errors that name the file."""
+def _read_columns(path: str, read: Callable[[IO[bytes]], tuple[SourceColumn, ...]]) -> tuple[SourceColumn, ...]:
+    """Read the columns of a file with `read`. Convert errors of the library to errors that name the file."""
     try:
         with open_for_reading(path) as file:
-            return look_at(file)
+            return read(file)
     except WaterclockError as error:
         raise WaterclockError(error.code, error.what, where=path, why=error.why, fix=error.fix) from error
     except (OSError, EOFError, ValueError, LookupError) as error:
@@ -194,39 +194,41 @@ def _json_shape(
         is_whole = False
     known = dict.fromkeys(sorted(keys if columns.is_open else _merge_spellings(keys, declared)))
     lower = {key.lower() for key in known}
-    asked = [*declared, *(outer.name for outer in reading.outer)]
-    found = tuple(SourceColumn(name) for name in [*known, *dict.fromkeys(d for d in asked if d.lower() not in lower)])
+    requested = [*declared, *(outer.name for outer in reading.outer)]
+    found = tuple(
+        SourceColumn(name) for name in [*known, *dict.fromkeys(d for d in requested if d.lower() not in lower)]
+    )
     return FileShape("json", "", found, is_whole)
 
 
 def _has_exact_keys(paths: Sequence[str], reading: ReadOptions, declared: Sequence[str]) -> bool:
     """Return whether each declared column is a key, in its exact spelling, at the beginning of one of the files."""
-    lacking = set(declared)
-    for path in paths[:_HEADS]:
+    missing = set(declared)
+    for path in paths[:_MOST_HEADS]:
         try:
             with text_of(path, reading.encoding) as file:
-                head = file.read(_HEAD)
+                head = file.read(_HEAD_SIZE)
         except (OSError, EOFError, UnicodeError) as error:
             raise unreadable(path, error) from error
-        lacking -= {name for name in lacking if re.search(rf'"{re.escape(name)}"\s*:', head)}
-        if not lacking:
+        missing -= {name for name in missing if re.search(rf'"{re.escape(name)}"\s*:', head)}
+        if not missing:
             return True
-    return not lacking
+    return not missing
 
 
 def _merge_spellings(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
-    """Keep one spelling of each undeclared key, because columns whose names differ only by case would clash.
+    """Keep one spelling of each key, because columns whose names differ only by case would clash.
 
-    If `userId` and `userid` occur and one of them is declared in that spelling, only that one remains. If a column is
-    declared in a third spelling, both remain, and clash.
+    If `userId` and `userid` occur and one of them is a declared column, only that one remains. If the declared column
+    has a third spelling, both remain, and clash.
     """
-    spelt, asked = set(declared), {name.lower() for name in declared}
+    declared_exact, declared_lower = set(declared), {name.lower() for name in declared}
     alike: dict[str, set[str]] = {}
     for key in keys:
         alike.setdefault(column_name(key).lower(), set()).add(key)
     kept: set[str] = set()
     for name, group in alike.items():
-        kept |= (group & spelt or group) if name in asked else {min(group)}
+        kept |= (group & declared_exact or group) if name in declared_lower else {min(group)}
     return kept
 
 
@@ -236,9 +238,10 @@ def _xml_shape(
     columns: Columns,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
 ) -> FileShape:
-    """Return the format and columns of XML files: declared ones, and those found in small files or, if open, by Spark.
+    """Return the `FileShape` of XML files, with the declared columns and those in the files.
 
-    Raises  E338 without the option `rows`, E335 for options that XML does not support, E880 for declared entities
+    Small files are parsed here. Otherwise Spark infers the columns, if the column list is open.
+    Raises E338 without the option `rows`, E335 for options that XML does not support, E880 for declared entities.
     """
     if not reading.rows:
         raise WaterclockError(
@@ -251,14 +254,14 @@ def _xml_shape(
     if (wrong := wrong_of_xml(reading)) is not None:
         raise wrong
 
-    def look_at(path: str) -> None:
+    def check_entities(path: str) -> None:
         try:
             with bytes_of(path) as file:
                 refuse_entities(file, path, reading.encoding)
         except (OSError, EOFError) as error:
             raise unreadable(path, error) from error
 
-    map_each(paths, look_at, at=paths[0])
+    map_each(paths, check_entities, at=paths[0])
     known: Mapping[str, str] = {}
     is_small = _are_small(paths)
     if is_small:
@@ -276,8 +279,8 @@ def _xml_shape(
 
 
 def _are_small(paths: Sequence[str]) -> bool:
-    """Return whether files are small enough to be parsed here. Of compressed files, the unpacked size counts too."""
-    room = _LOOKED_THROUGH - sum(map_each(paths, _size_of, at=paths[0]))
+    """Return whether files have at most 8 MB together, the unpacked content of compressed files included."""
+    room = _MOST_PARSED - sum(map_each(paths, _size_of, at=paths[0]))
 
     def unpack(path: str) -> None:
         nonlocal room  # threads may lose some of each other's updates: the limit only saves time
@@ -286,7 +289,7 @@ def _are_small(paths: Sequence[str]) -> bool:
             return
         try:
             with bytes_of(path) as file:
-                while room >= 0 and (chunk := file.read(_HEAD)):
+                while room >= 0 and (chunk := file.read(_HEAD_SIZE)):
                     room -= len(chunk)
         except (OSError, EOFError, zlib.error) as error:
             raise unreadable(path, error) from error
@@ -315,13 +318,13 @@ def _json_keys(paths: Sequence[str], reading: ReadOptions) -> set[str]:
                 found += record is not None
                 keys.update(record or ())
         if missed and not found:
-            raise _no_records(path, reading)
+            raise _no_records_error(path, reading)
         return keys
 
     return set().union(*map_each(paths, keys_of, at=paths[0]))
 
 
-def _no_records(path: str, reading: ReadOptions) -> WaterclockError:
+def _no_records_error(path: str, reading: ReadOptions) -> WaterclockError:
     return WaterclockError(
         "E887",
         f"{Path(path).name} has no {'.'.join(reading.rows)}",
@@ -332,15 +335,15 @@ def _no_records(path: str, reading: ReadOptions) -> WaterclockError:
 
 
 def _require_length(text: str) -> None:
-    if len(text) == _LONGEST:
-        raise EOFError(f"a document of {_LONGEST} characters or more is not parsed")
+    if len(text) == _MOST_CHARACTERS:
+        raise EOFError(f"a document of {_MOST_CHARACTERS} characters or more is not parsed")
 
 
 def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON file, in order. Other values are skipped here; Spark reports them."""
+    """Yield the objects of a JSON file, in order. Skip other values and invalid lines, which Spark reports later."""
     try:
         with text_of(path, reading.encoding) as file:
-            while text := file.read(_LONGEST) if reading.is_multiline else file.readline(_LONGEST):
+            while text := file.read(_MOST_CHARACTERS) if reading.is_multiline else file.readline(_MOST_CHARACTERS):
                 _require_length(text)
                 try:
                     parsed = json.loads(text) if text.strip() else None

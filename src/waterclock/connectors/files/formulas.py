@@ -4,8 +4,8 @@ Calamine allocates the whole used range of a sheet, so two cells that are far ap
 errors such as #N/A as empty cells, as well as formulas without a stored result, which workbooks that were written by a
 program may contain.
 
-A sheet must contain each cell and row only once. Of several, calamine takes the last one, and Excel reports a damaged
-file.
+A sheet must contain each cell and row only once. If a cell occurs twice, calamine reads the last one, and Excel reports
+a damaged file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 @dataclass(slots=True)
 class FormulaCells:
-    """Problems with the formulas of a sheet.
+    """The cells of a sheet that calamine would read as empty: errors and formulas without a result.
 
     `unreckoned`: the first cell that has a formula but no stored result, such as `B3`; None if there is none. `errors`:
     the texts of error cells, such as #N/A, by row and column, counted from 0.
@@ -43,16 +43,16 @@ class FormulaCells:
 def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
     """Check the cells of a sheet; the result is empty for files that are not .xlsx.
 
-    Raises  E882 for a used range of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE, and for
-            a cell or a row that the sheet has twice
-    Cost    the sheet is unpacked once or twice, in bounded memory except for its errors
+    Raises E882 for a used range of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE, and for
+    a cell or a row that the sheet has twice.
+    Cost: the sheet is unpacked once or twice, in bounded memory except for its errors.
     """
     found = FormulaCells()
     if not zipfile.is_zipfile(file):
         return found
     file.seek(0)
     with zipfile.ZipFile(file) as packed:
-        paths = list(_paths_of(packed, sheet))
+        paths = list(_sheet_paths(packed, sheet))
         for path in paths:
             with packed.open(path) as content:
                 if _is_plain_and_small(content):
@@ -70,7 +70,7 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
     It may return False for a harmless sheet, but True only if `_CellParser` would find nothing.
     """
     bottom, letters = 0, set[bytes]()
-    last_row = set[bytes]()  # the addresses in it, as the row may continue in the next chunk
+    last_row = set[bytes]()  # its addresses, because the row may continue in the next chunk
     before = b""
     while chunk := content.read(_CHUNK):
         text = before + chunk
@@ -99,16 +99,16 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
 
 
 class _CellParser:
-    """Parses a sheet as calamine does, and adds error cells and formulas without results to `found`."""
+    """Parses a sheet as calamine does, and records its error cells and its first formula without a result."""
 
     def __init__(self, found: FormulaCells) -> None:
         self._found = found
         self._used = UsedRange()
         self._row, self._column = -1, 0
         self._next_column = 0
-        self._known: dict[int, int] = {}  # the bits of a row: 1 for itself, and 2 << column
+        self._row_bits: dict[int, int] = {}  # the bits of a row: 1 for itself, and 2 << column
         self._kind = ""
-        self._formula = self._value = False
+        self._has_formula = self._reads_value = False
         self._text: list[str] = []
         self._parser = parser = expat.ParserCreate("UTF-8")
         parser.buffer_text = True
@@ -128,9 +128,9 @@ class _CellParser:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         tag = name.rpartition(":")[2] if ":" in name else name
         if tag == "v":
-            self._value = self._kind == "e" or self._formula
+            self._reads_value = self._kind == "e" or self._has_formula
             self._used.add(self._row, self._column)
-            if self._value:
+            if self._reads_value:
                 self._parser.CharacterDataHandler = self._text.append
         elif tag == "c":
             self._end_cell()
@@ -140,31 +140,31 @@ class _CellParser:
             else:
                 self._row, self._column = max(self._row, 0), self._next_column
             self._next_column = self._column + 1
-            self._add(2 << self._column)
+            self._refuse_duplicate(2 << self._column)
         elif tag == "row":
             self._end_cell()
-            said = attributes.get("r")
-            self._row = self._row + 1 if said is None else _row_of(said)
+            address = attributes.get("r")
+            self._row = self._row + 1 if address is None else _row_of(address)
             self._column = self._next_column = 0
-            self._add(1)
+            self._refuse_duplicate(1)
         elif tag == "f":
-            self._formula = True
+            self._has_formula = True
             self._used.add(max(self._row, 0), self._column)
         elif tag == "is":
-            self._formula = False
+            self._has_formula = False
             self._used.add(self._row, self._column)
 
-    def _add(self, bit: int) -> None:
-        known = self._known.get(self._row, 0)
+    def _refuse_duplicate(self, bit: int) -> None:
+        known = self._row_bits.get(self._row, 0)
         if known & bit:
             place = (
                 f"the row {self._row + 1}" if bit == 1 else f"the cell {column_letters(self._column)}{self._row + 1}"
             )
             raise ValueError(f"it has {place} twice, and programs differ in which of them they show")
-        self._known[self._row] = known | bit
+        self._row_bits[self._row] = known | bit
 
     def _end(self, name: str) -> None:
-        if self._value:
+        if self._reads_value:
             self._parser.CharacterDataHandler = None
         elif name.endswith("sheetData"):  # the formulas that follow belong to validations and sparklines, not to cells
             self._end_cell()
@@ -172,26 +172,26 @@ class _CellParser:
 
     def _end_cell(self) -> None:
         text = "".join(self._text).strip() if self._text else ""
-        if self._formula and not text and self._kind != "str" and self._found.unreckoned is None:
+        if self._has_formula and not text and self._kind != "str" and self._found.unreckoned is None:
             self._found.unreckoned = f"{column_letters(self._column)}{self._row + 1}"
-        elif self._value and text and self._kind == "e":
+        elif self._reads_value and text and self._kind == "e":
             self._found.errors.setdefault(self._row, {})[self._column] = text
-        self._kind, self._formula, self._value = "", False, False
+        self._kind, self._has_formula, self._reads_value = "", False, False
         if self._text:
             self._text = []
 
 
-def _place_of(said: str) -> tuple[int, int]:
-    place = _PLACE.fullmatch(said)
+def _place_of(address: str) -> tuple[int, int]:
+    place = _PLACE.fullmatch(address)
     if place is None:
-        raise ValueError(f"it has a cell {said[:20]}, which is outside of any sheet")
+        raise ValueError(f"it has a cell {address[:20]}, which is outside of any sheet")
     return _row_of(place[2]), _column_of(place[1])
 
 
-def _row_of(said: str) -> int:
-    if not (said.isascii() and said.isdecimal() and len(said) <= len(str(MOST_ROWS)) and int(said)):
-        raise ValueError(f"it has a row {said[:20]}, which is outside of any sheet")
-    return int(said) - 1
+def _row_of(address: str) -> int:
+    if not (address.isascii() and address.isdecimal() and len(address) <= len(str(MOST_ROWS)) and int(address)):
+        raise ValueError(f"it has a row {address[:20]}, which is outside of any sheet")
+    return int(address) - 1
 
 
 def _column_of(letters: str) -> int:
@@ -211,17 +211,17 @@ def column_letters(column: int) -> str:
     return letters
 
 
-def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
+def _sheet_paths(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
     """Yield the path of a sheet within the zip, or all candidates if the workbook does not name exactly one.
 
-    Raises  ValueError if programs may read different members
+    Raises ValueError if the zip is ambiguous, so that different programs would read different members.
     """
     by_name = {name.replace("\\", "/").casefold(): name for name in packed.namelist()}
     if len(by_name) < len(packed.namelist()):
         raise ValueError("it has two members of the same name")
     if _BOOK not in by_name:
         return
-    path = _path_of(packed, sheet, by_name)
+    path = _sheet_path(packed, sheet, by_name)
     if path is not None:
         yield path
         return
@@ -232,7 +232,7 @@ def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
             yield name
 
 
-def _path_of(packed: zipfile.ZipFile, sheet: str, by_name: Mapping[str, str]) -> str | None:
+def _sheet_path(packed: zipfile.ZipFile, sheet: str, by_name: Mapping[str, str]) -> str | None:
     if not {_BOOK, _TARGETS} <= by_name.keys():
         return None
     sheets = [one for one in _elements(packed.read(by_name[_BOOK]), "sheet") if one.get("name") == sheet]

@@ -1,7 +1,7 @@
 """Extracts the records at a path of JSON documents, with Spark SQL. Lists on the path are expanded.
 
 Spark converts numbers to text through a double, except when its reader reads a file in UTF-8. A VARIANT preserves the
-digits, but sorts the keys of objects. So only values with a number that a double would round are read as VARIANT.
+digits, but sorts the keys of objects. So only values with a number that a double may round are read as VARIANT.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def records(
     first = dict.fromkeys([reading.rows[0], *(outer.rest[0] for outer in reading.outer if outer.depth == 0)])
     kept = [f"_waterclock_outer_{at}" for at in range(len(reading.outer))]
     kind = "STRING" if reading.is_utf8 else "VARIANT"
-    asked = ", ".join(f"{quote_name(name)} {kind}" for name in first)
+    fields = ", ".join(f"{quote_name(name)} {kind}" for name in first)
     texts = {name: quote_name(name) if reading.is_utf8 else f"CAST({quote_name(name)} AS STRING)" for name in first}
-    now = {at: _text_at(texts[o.rest[0]], o.rest[1:]) for at, o in enumerate(reading.outer) if o.depth == 0}
-    documents, file = show_metadata(read(asked), first)
+    now = {at: _text_at_sql(texts[o.rest[0]], o.rest[1:]) for at, o in enumerate(reading.outer) if o.depth == 0}
+    documents, file = show_metadata(read(fields), first)
     frame = documents.selectExpr(
         f"{file}.file_path AS {PATH}",
         f"{texts[reading.rows[0]]} AS {_AT}",
@@ -61,8 +61,8 @@ def records(
     own = {name: kind for name, kind in types.items() if name not in {outer.name for outer in reading.outer}}
     value = f"CASE WHEN {_AT} LIKE '{{%' THEN {_AT} ELSE to_json(named_struct('{VALUE}', {_AT})) END"
     exact = {name: variants[name] for name in own}
-    read_as = {f"CASE WHEN NOT {_AT} {_MAY_BE_ROUNDED} THEN {_read_as(value, own)} END": RECORD}
-    read_as |= {f"CASE WHEN {_AT} {_MAY_BE_ROUNDED} THEN {_read_as(value, exact)} END": _EXACT}
+    read_as = {f"CASE WHEN NOT {_AT} {_MAY_BE_ROUNDED} THEN {_from_json_sql(value, own)} END": RECORD}
+    read_as |= {f"CASE WHEN {_AT} {_MAY_BE_ROUNDED} THEN {_from_json_sql(value, exact)} END": _EXACT}
     parsed = frame.selectExpr(PATH, *kept, *(f"{text} AS {name}" for text, name in read_as.items()))
     bad = f"coalesce({RECORD}.{_BAD}, {_EXACT}.{_BAD})"
     parts = [
@@ -89,7 +89,7 @@ def _list_elements_sql(text: str) -> str:
     )
 
 
-def _read_as(value: str, types: Mapping[str, str]) -> str:
+def _from_json_sql(value: str, types: Mapping[str, str]) -> str:
     ddl = ", ".join(f"{quote_name(name)} {kind}" for name, kind in {**types, _BAD: "STRING"}.items())
     return f"from_json({value}, {sql_text(ddl)}, map('columnNameOfCorruptRecord', '{_BAD}'))"
 
@@ -97,9 +97,9 @@ def _read_as(value: str, types: Mapping[str, str]) -> str:
 def _descend(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]) -> DataFrame:
     """Replace the objects at a depth of the path by their values at the next step, and extract fields of `outer`."""
     outer = {at: one for at, one in enumerate(reading.outer) if one.depth == depth}
-    asked = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
-    plain, exact = (f"from_json({_AT}, {sql_text(ddl_of((name, kind) for name in asked))})" for kind in _KINDS)
-    texts = ", ".join(f"{sql_text(name)}, CAST({_EXACT}.{quote_name(name)} AS STRING)" for name in asked)
+    fields = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
+    plain, exact = (f"from_json({_AT}, {sql_text(ddl_of((name, kind) for name in fields))})" for kind in _KINDS)
+    texts = ", ".join(f"{sql_text(name)}, CAST({_EXACT}.{quote_name(name)} AS STRING)" for name in fields)
     both = frame.selectExpr(
         PATH,
         *kept,
@@ -109,7 +109,7 @@ def _descend(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]
     held = both.selectExpr(
         PATH, *kept, f"CASE WHEN {_EXACT} IS NULL THEN {_AT} ELSE named_struct({texts}) END AS {_AT}"
     )
-    values = {at: _text_at(f"{_AT}.{quote_name(one.rest[0])}", one.rest[1:]) for at, one in outer.items()}
+    values = {at: _text_at_sql(f"{_AT}.{quote_name(one.rest[0])}", one.rest[1:]) for at, one in outer.items()}
     return held.selectExpr(
         PATH,
         f"{_AT}.{quote_name(reading.rows[depth])} AS {_AT}",
@@ -117,7 +117,7 @@ def _descend(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]
     )
 
 
-def _text_at(text: str, rest: tuple[str, ...]) -> str:
+def _text_at_sql(text: str, rest: tuple[str, ...]) -> str:
     if not rest:
         return text
     path = sql_text("$" + "".join(f"['{step}']" for step in rest))

@@ -1,6 +1,6 @@
 """Finds the files of a unit by name, parses the stamps in their names, and reports misnamed files.
 
-A unit's files can be named in two ways, both below the connection's `path` (the landing folder):
+A unit is the name after FROM. Its files are below the connection's `path` (the landing folder), in one of two forms:
 
 `supplier.source`   `<supplier>/<source>/<supplier>_<source>_<YYYY_MM_DD_HH_MM_SS>.<ext>`, optionally in date subfolders
                     (`2017/08`, `year=2017/month=08`). An item's name is the file's, in whichever subfolder it is. Every
@@ -9,8 +9,8 @@ a glob              `web/click/*.json.gz`, `**` matches across folders. An item'
                     folder. Its stamp is the one that the option `stamp` declares, one in the name
                     (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), or else its last modification.
 
-Names that begin with `.` or `_` are ignored. An archive of years is listed at every run, and most of its files are
-skipped by their names. So paths are plain texts here. `bucket_listing` does the same in an object store.
+Names that begin with `.` or `_` are ignored. Every run lists the whole archive and skips most of its files by their
+names, so paths are plain texts here, which cost less than Path objects. `bucket_listing` does the same in a bucket.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _COMPRESSED = frozenset(("csv", "json", "parquet", "xml", "fixed"))
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
 WILDCARD = re.compile(r"[*?\[]")
 _SUPPLIER_SOURCE = re.compile(r"[^./*?\[\]]+\.[^./*?\[\]]+")
-_NO_TEXT = re.compile("[\ud800-\udfff]")  # Python's representation of bytes in a name that are not UTF-8
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")  # Python's representation of bytes in a name that are not UTF-8
 _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How the files of a unit are named. `supplier` and `source` are empty for a glob.
+    """How the files of a unit are named: by `supplier` and `source`, or by the glob `path`, for which both are empty.
 
     `has_positions`: the unit declares the fields of fixed-width lines, so it may have such files. `takes_all`: the
     files are not parsed, so they may have any extension. `stamp`: the option of that name.
@@ -84,10 +84,10 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file whose name matches the unit's pattern. `stamp` is the time in its name.
+    """A file whose name matches. `stamp` is its arrival: the time in its name, or else its last modification.
 
-    `relative` is the path below the folder. `found` is the file's entry in the listing of an object store; None for a
-    local file.
+    `relative` is the path below the folder, `name` identifies the file also after it was moved to the archive. `found`
+    is its entry in the listing of an object store; None for a local file.
     """
 
     path: str
@@ -97,7 +97,7 @@ class Candidate:
     found: FileInfo | None = None
 
     def stat(self) -> FileInfo:
-        """Return the file's size and last modification. Raises  FileNotFoundError if it no longer exists."""
+        """Return the file's size and last modification. Raises FileNotFoundError if it no longer exists."""
         return self.found or stat_file(self.path)
 
 
@@ -117,9 +117,9 @@ class FoundFiles:
 
 
 def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False, stamp: str = "") -> Names:
-    """Parse a unit's path as `supplier.source` or as a glob, which has a slash, a wildcard or a known extension.
+    """Parse the path after FROM: `supplier.source`, or a glob, which has a slash, a wildcard or a known extension.
 
-    Raises  E803 for a path that leads out of the landing folder or has neither form
+    Raises E803 for a path that leads out of the landing folder or has neither form.
     """
     last = path.rsplit(".", 1)[-1].lower()
     if _SUPPLIER_SOURCE.fullmatch(path) and last not in FORMATS and last not in COMPRESSIONS:
@@ -152,30 +152,30 @@ def format_of(name: str) -> tuple[str, str] | None:
 def find(
     root: Path, names: Names, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
 ) -> FoundFiles:
-    """Find the files of a unit below a folder, without the names in `without`. With `only`, return just those names."""
+    """Find files below a folder by `names`, except the item names in `without`; with `only`, just those item names."""
     if is_remote(root):
         from waterclock.connectors.files.bucket_listing import find_in_bucket
 
         return find_in_bucket(root, names, zone, without=without, only=only)
     finds = FoundFiles()
-    for path, name in _paths(root, names, finds, without, only):
+    for path, name in _find_paths(root, names, finds, without, only):
         with suppress(FileNotFoundError):  # it was moved to the archive since the folder was listed
             finds.add(parse_file_name(path, name, root, names, zone))
     return finds
 
 
-def _paths(
+def _find_paths(
     root: Path, names: Names, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the path and the item name of each file that may belong to the unit."""
+    """Yield the path and the item name of each file whose name may match. Report other entries in `finds`."""
     if names.supplier:
         folder = root / names.supplier / names.source
         links = [each for each in (folder.parent, folder) if each.is_symlink()]
-        finds.reports += [_link(str(each)) for each in links]
+        finds.reports += [_link_report(str(each)) for each in links]
         if not links:
-            yield from _walk(folder, finds, without, only)
+            yield from _walk_dated_folders(folder, finds, without, only)
         return
-    plain: dict[str, bool] = {"": True}
+    known_folders: dict[str, bool] = {"": True}
     for relative in _glob_paths(root, names.path):
         if relative in without or (only is not None and relative not in only):
             continue
@@ -183,8 +183,8 @@ def _paths(
         if any(part.startswith((".", "_")) for part in relative.split("/")):
             continue
         mode = mode_of(path)
-        if stat.S_ISLNK(mode) or not _is_plain(root, relative.rpartition("/")[0], plain):
-            finds.reports.append(_link(path))
+        if stat.S_ISLNK(mode) or not _is_without_links(root, relative.rpartition("/")[0], known_folders):
+            finds.reports.append(_link_report(path))
         elif stat.S_ISREG(mode):
             yield path, relative
 
@@ -197,7 +197,7 @@ def _glob_paths(root: Path, pattern: str) -> list[str]:
     return sorted(each.replace(os.sep, "/") for each in glob(pattern, root_dir=root))  # noqa: PTH207 - a tenth of the CPU
 
 
-def _walk(
+def _walk_dated_folders(
     folder: Path | str, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
     for name in list_folder(folder):
@@ -209,14 +209,14 @@ def _walk(
         path = f"{folder}{os.sep}{name}"
         mode = mode_of(path)
         if stat.S_ISLNK(mode):
-            finds.reports.append(_link(path))
+            finds.reports.append(_link_report(path))
         elif mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             finds.reports.append(Report(path, "no file", "it is a pipe, a socket or a device"))
         elif not stat.S_ISDIR(mode):
             if only is None or name in only:
                 yield path, name
         elif is_dated:
-            yield from _walk(path, finds, without, only)
+            yield from _walk_dated_folders(path, finds, without, only)
         else:
             finds.reports.append(Report(path, "misnamed", "a subfolder here is part of a date, such as 2017/08"))
 
@@ -229,20 +229,20 @@ def mode_of(path: str) -> int:
         return 0
 
 
-def _is_plain(root: Path, folder: str, known: dict[str, bool]) -> bool:
+def _is_without_links(root: Path, folder: str, known: dict[str, bool]) -> bool:
     """Return whether no part of a folder's path below `root` is a link; `known` caches results."""
     if folder not in known:
         is_link = stat.S_ISLNK(mode_of(f"{root}{os.sep}{folder}"))
-        known[folder] = not is_link and _is_plain(root, folder.rpartition("/")[0], known)
+        known[folder] = not is_link and _is_without_links(root, folder.rpartition("/")[0], known)
     return known[folder]
 
 
-def _link(path: str) -> Report:
+def _link_report(path: str) -> Report:
     return Report(path, "a link", "links are not followed: its creator may not be allowed to read the target")
 
 
 def list_folder(folder: Path | str) -> list[str]:
-    """Return the names in a folder; empty if it does not exist. Raises  E804 without permission to list it."""
+    """Return the names in a folder; empty if it does not exist. Raises E804 without permission to list it."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
     except PermissionError as error:
@@ -265,7 +265,7 @@ def is_date_folder(name: str) -> bool:
 
 
 @lru_cache
-def _pattern(names: Names) -> re.Pattern[str]:
+def _supplier_pattern(names: Names) -> re.Pattern[str]:
     return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({STAMP})\.[^.].*")
 
 
@@ -274,9 +274,9 @@ def parse_file_name(
 ) -> Candidate | Report:
     """Parse the name of a file, or return a report about a misnamed or unfinished one.
 
-    Raises  FileNotFoundError if the file's last modification is needed and the file no longer exists
+    Raises FileNotFoundError if the file's last modification is needed and the file no longer exists.
     """
-    if _NO_TEXT.search(name):  # neither Spark nor the ledger can represent such a name
+    if _NOT_UTF8.search(name):  # neither Spark nor the ledger can represent such a name
         return Report(path, "misnamed", "its name is not UTF-8 text")
     return (
         _parse_supplier_name(path, name, root, names, zone, found)
@@ -288,7 +288,7 @@ def parse_file_name(
 def _parse_supplier_name(
     path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None
 ) -> Candidate | Report:
-    match = _pattern(names).fullmatch(name)
+    match = _supplier_pattern(names).fullmatch(name)
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its extension shows that it is still being written")
     if match is None:
@@ -297,7 +297,7 @@ def _parse_supplier_name(
     if (stamp := exact_stamp(match[1], zone)) is None:
         return Report(path, "misnamed", f"{match[1]} is not a date and time")
     if not names.can_read(name):
-        return Report(path, "misnamed", _endings())
+        return Report(path, "misnamed", _describe_endings())
     return Candidate(path, path[len(str(root)) + 1 :].replace(os.sep, "/"), name, stamp, found)
 
 
@@ -308,7 +308,7 @@ def _parse_matching_name(
     if name.lower().endswith(_UNFINISHED):
         return Report(path, "half-written", "its extension shows that it is still being written")
     if not names.can_read(name):
-        return Report(path, "misnamed", _endings())
+        return Report(path, "misnamed", _describe_endings())
     stamp = stamp_in(relative, names.stamp, zone)
     if stamp is None and names.stamp not in ("", CHANGED):
         return Report(
@@ -319,23 +319,23 @@ def _parse_matching_name(
     return Candidate(path, relative, relative, stamp, found)
 
 
-def _endings() -> str:
+def _describe_endings() -> str:
     endings = ", .".join(ending for ending, kind in FORMATS.items() if kind != "fixed")
     return f"expected one of .{endings}, with or without .{', .'.join(COMPRESSIONS)} after it"
 
 
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
-    """Find the files with these item names below a folder. It costs nothing if `wanted` is empty."""
+    """Find the files with these item names below a folder. Without names nothing is listed."""
     return find(root, names, zone, only=wanted).candidates if wanted else []
 
 
 def has_stamp(names: Names, name: str) -> bool:
-    """Return whether the stamp of an item is in its name; otherwise the stamp is the last modification."""
+    """Return whether an item's stamp comes from its name, and not from the last modification of the file."""
     return bool(names.supplier) or stamp_in(name, names.stamp, "UTC") is not None
 
 
 def has_stamps(names: Names, items: Iterable[Item]) -> bool:
-    """Return whether the stamps of all these items are in their names."""
+    """Return whether the stamps of all items come from their names."""
     return all(has_stamp(names, item.name) for item in items)
 
 

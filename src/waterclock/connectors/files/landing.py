@@ -25,7 +25,7 @@ from waterclock.files.filesystem import is_same_content, map_each
 from waterclock.files.object_stores import is_remote
 
 _MOST_NAMED = 10
-_GONE = Report("", "gone", "it has moved to the archive since the folder was listed")
+_MOVED = Report("", "gone", "it has moved to the archive since the folder was listed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class Landing:
 
 
 def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collection[str] = ()) -> Listing:
-    """List the complete files of a unit, new and archived, oldest first, and report skipped ones.
+    """List the complete files in the landing folder and in the archive, oldest first, and report skipped ones.
 
     Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. If a new file has the
     name of an archived one but other content, it is reported, and the archived content is used.
-    Raises  E804 if the landing folder does not exist
-    Cost    one walk, in which an archived file that is left out costs only its name; new files are read once in a
-            process to check that they are complete (see `completeness`)
+    Raises E804 if the landing folder does not exist.
+    Cost: one walk of both folders. Of archived files named in `taken` only the names are read. Each process reads a new
+    file once to check that it is complete (see `completeness`).
     """
     fresh = find(require_folder(landing.folder), names, landing.stamp_zone)
     archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
@@ -64,9 +64,9 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
 
     A file with a later stamp proves that the window is over. A last modification does not: a file without a stamp in
     its name may contain rows of any time before it, so all such files after the span are listed too.
-    Raises  E804 if the landing folder does not exist
-    Cost    a listing of both folders, and a check of each file stamped within two days of the listed ones; for a glob,
-            of every file
+    Raises E804 if the landing folder does not exist.
+    Cost: a listing of both folders, and a check of each file stamped within two days of the listed ones; for a glob, of
+    every file.
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
@@ -80,7 +80,7 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
             if not is_stamped or (first is not None and item.stamp == first.stamp)
         )
         return (*within, *all_after)
-    folders = _by_stamp(landing, names)
+    folders = _list_by_stamp(landing, names)
     items = _items_between(landing, names, folders, span, now)
     for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=stamp_of), key=stamp_of):
         if later := _items_between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
@@ -91,25 +91,25 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
 def newest_first(
     landing: Landing, names: Names, *, now: datetime, until: datetime | None = None
 ) -> Iterator[tuple[Item, ...]]:
-    """Yield the complete files of each stamp, in descending order of stamps, from `until` on.
+    """Yield the complete files of each stamp at or before `until`, in descending order of stamps.
 
-    Raises  E804 if the landing folder does not exist
-    Cost    a listing of both folders, and for each stamp that is consumed a check of the files stamped within two days
-            of it; for a glob, of every file
+    Raises E804 if the landing folder does not exist.
+    Cost: a listing of both folders, and for each stamp that is consumed a check of the files stamped within two days of
+    it; for a glob, of every file.
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
         there = [item for item in reversed(items) if until is None or item.stamp <= until]
         yield from (tuple(reversed(list(group))) for _, group in groupby(there, key=stamp_of))
         return
-    folders = _by_stamp(landing, names)
+    folders = _list_by_stamp(landing, names)
     ordered = merge(*(folder.newest_first(until) for folder in folders), key=stamp_of, reverse=True)
     for stamp, _ in groupby(ordered, key=stamp_of):
         if items := _items_between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
             yield items
 
 
-def _by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
+def _list_by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
     return (
         ByStamp(require_folder(landing.folder), names, landing.stamp_zone),
         ByStamp(landing.archive, names, landing.stamp_zone),
@@ -135,23 +135,23 @@ def _build_listing(
     now: datetime,
     taken: Collection[str] = (),
 ) -> Listing:
-    """Check which new and archived files are complete. Return them, oldest first, with reports about the others."""
+    """Return the archived files and those new files that are complete, oldest first, with reports about the others."""
     fresh, archive = found
     archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
     reports: list[Report] = []
-    items = {name: _item(one, is_archived=True) for name, one in archived.items()}
+    items = {name: _build_item(one, is_archived=True) for name, one in archived.items()}
     gone = {one.name for one in fresh if one.name in taken}
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
     moved: set[str] = set()
     ordered = sorted(fresh, key=lambda one: one.relative)
-    looks = map_each(ordered, lambda one: _check_candidate(one, names, landing, now), at=landing.folder)
-    for one, unfit in zip(ordered, looks, strict=True):
+    problems = map_each(ordered, lambda one: _check_candidate(one, names, landing, now), at=landing.folder)
+    for one, check_report in zip(ordered, problems, strict=True):
         try:
-            report = unfit or _find_name_clash(one, known.get(one.name))
-            item = _item(one, is_archived=False)
+            report = check_report or _find_name_clash(one, known.get(one.name))
+            item = _build_item(one, is_archived=False)
         except FileNotFoundError:
-            report = _GONE
-        if report is _GONE:
+            report = _MOVED
+        if report is _MOVED:
             moved.add(one.name)
             continue
         if report:
@@ -171,7 +171,7 @@ def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple
     for one in fresh:
         if one.name not in found:
             try:
-                found[one.name] = _item(one, is_archived=False)
+                found[one.name] = _build_item(one, is_archived=False)
             except FileNotFoundError:
                 found |= {item.name: item for item in _find_archived(landing, names, {one.name})}
     return tuple(found.values())
@@ -184,7 +184,7 @@ def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime |
 
 
 def require_folder(folder: Path) -> Path:
-    """Return the folder. Raises  E804 if it does not exist.
+    """Return the folder. Raises E804 if it does not exist.
 
     In an object store a missing folder counts as an empty one.
     """
@@ -200,7 +200,7 @@ def require_folder(folder: Path) -> Path:
 
 
 def _missing_folder(root: Path, names: Names) -> Iterator[Report]:
-    """Yield a report if the unit's folder does not exist, with the folders that do."""
+    """Yield a report if the unit's folder does not exist; it lists the folders that exist."""
     folder = root / names.supplier / names.source
     if not names.supplier or is_remote(root) or folder.is_dir():
         return
@@ -211,10 +211,12 @@ def _missing_folder(root: Path, names: Names) -> Iterator[Report]:
 
 
 def _find_archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[Item]:
-    return [_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)]
+    return [
+        _build_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)
+    ]
 
 
-def _item(one: Candidate, *, is_archived: bool) -> Item:
+def _build_item(one: Candidate, *, is_archived: bool) -> Item:
     found = one.stat()
     return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed)
 
@@ -223,7 +225,7 @@ def _check_candidate(one: Candidate, names: Names, landing: Landing, now: dateti
     try:
         return _find_problem(one, names, landing, now)
     except FileNotFoundError:
-        return _GONE
+        return _MOVED
 
 
 def _find_problem(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:

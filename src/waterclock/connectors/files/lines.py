@@ -27,17 +27,17 @@ LINE = f"""CASE WHEN {_ID} - {_COUNTED}.first BETWEEN 0 AND {_COUNTED}.rows - 1
 UNKNOWN = f"CAST(NULL AS {TYPES['row']})"
 SAME_LINES = frozenset(("UTF-8", "UTF8", "ISO-8859-1", "US-ASCII"))
 _BLANK = r"value RLIKE '^[\\x00-\\x20]*$'"
-_PART = 33  # bits: an id is the task's number, shifted by this many bits, plus the number of the row in the task
+_TASK_BITS = 33  # bits: an id is the task's number, shifted by this many bits, plus the number of the row in the task
 _MOST_SKIPPED = 10_000
 _FIELDS = "STRUCT<first: BIGINT, before: BIGINT, rows: BIGINT, skipped: ARRAY<BIGINT>>"
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _FileSplit:
     """A split of a file, which one task reads from the byte offset `block` on.
 
-    `first` is the id of its first line, `lines` and `blank` are the numbers of its lines and blank lines. `top` is the
-    id of its first line that is not blank, or None. `lists` is the number of lines that begin like a JSON list.
+    `first` is Spark's row id of its first line, `top` that of its first line that is not blank, or None. `lines` counts
+    its lines, `blank` the blank ones, and `lists` those that begin like a JSON list.
     """
 
     path: str
@@ -71,13 +71,13 @@ def add_line_columns(
 ) -> DataFrame:
     """Add the columns that the expression `LINE` needs to rows that have the columns of `line_source_columns`.
 
-    `skips`: the reader skips blank lines, and the first other line of a file if `header`.
+    `skips`: the reader skips blank lines. `header`: it also skips the first line of a file that is not blank.
 
     Line numbers of a file are NULL if it has too many blank lines to keep in memory, or if a line contains a list of
     several rows. Cost: one pass over the files that counts their lines, and a small join.
     """
     text = spark.read.text(list(paths)).selectExpr("value", *line_source_columns())
-    parts = _parts(text)
+    parts = _count_lines(text)
     skipped = _find_blank_lines(text, parts) if skips else {}
     counts = [
         (part.path, part.block, values) for part, values in _describe_splits(parts, skipped, skips=skips, header=header)
@@ -87,10 +87,10 @@ def add_line_columns(
     return joined.selectExpr(*map(quote_name, rows.columns), _COUNTED)
 
 
-def _parts(text: DataFrame) -> list[_Part]:
+def _count_lines(text: DataFrame) -> list[_FileSplit]:
     counts = text.groupBy(PATH, _BLOCK)
     found = counts.agg(
-        *_columns(
+        *_expressions(
             f"min({_ID})",
             "count(*)",
             f"count_if({_BLANK})",
@@ -98,47 +98,47 @@ def _parts(text: DataFrame) -> list[_Part]:
             "count_if(ltrim(value) LIKE '[%')",
         )
     ).collect()
-    return sorted((_Part(*row) for row in found), key=lambda part: (part.path, part.block))
+    return sorted((_FileSplit(*row) for row in found), key=lambda part: (part.path, part.block))
 
 
-def _columns(*texts: str) -> list[Column]:
+def _expressions(*texts: str) -> list[Column]:
     from pyspark.sql import functions as sf
 
     return [sf.expr(text) for text in texts]
 
 
-def _find_blank_lines(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str, int], list[int]]:
-    """Return the ids of the blank lines of each split; none for a split with too many of them."""
+def _find_blank_lines(text: DataFrame, parts: Iterable[_FileSplit]) -> dict[tuple[str, int], list[int]]:
+    """Return Spark's row ids of the blank lines of each split; none for a split with too many of them."""
     few = {(part.path, part.block) for part in parts if 0 < part.blank <= _MOST_SKIPPED}
     if not few:
         return {}
-    found = text.where(_BLANK).groupBy(PATH, _BLOCK).agg(*_columns(f"collect_list({_ID})")).collect()
+    found = text.where(_BLANK).groupBy(PATH, _BLOCK).agg(*_expressions(f"collect_list({_ID})")).collect()
     return {(path, block): sorted(ids) for path, block, ids in found if (path, block) in few}
 
 
 def _describe_splits(
-    parts: Sequence[_Part], skipped: dict[tuple[str, int], list[int]], *, skips: bool, header: bool
-) -> Iterable[tuple[_Part, tuple[int, int, int, list[int]]]]:
-    """Yield for each split the id of its first row, the lines before it, its row count, and the skipped lines.
+    parts: Sequence[_FileSplit], skipped: dict[tuple[str, int], list[int]], *, skips: bool, header: bool
+) -> Iterable[tuple[_FileSplit, tuple[int, int, int, list[int]]]]:
+    """Yield for each split the id of its first row, the number of lines before it, its row count, and skipped lines.
 
     A row count of 0 means that the line numbers of the split are unknown.
     """
-    gone: dict[_Part, list[int]] = {}
+    skipped_places: dict[_FileSplit, list[int]] = {}
     for part in parts:
         ids = list(skipped.get((part.path, part.block), []))
         if header and part.block == 0 and part.top is not None:
             ids.append(part.top)
-        gone[part] = sorted(each - part.first for each in ids)
-    firsts: dict[_Part, int] = {}
-    for task, members in groupby(sorted(parts, key=lambda part: part.first), key=lambda part: part.first >> _PART):
-        at = task << _PART
+        skipped_places[part] = sorted(each - part.first for each in ids)
+    firsts: dict[_FileSplit, int] = {}
+    for task, members in groupby(sorted(parts, key=lambda part: part.first), key=lambda part: part.first >> _TASK_BITS):
+        at = task << _TASK_BITS
         for part in members:
             firsts[part] = at if skips else part.first
             at += part.lines - part.blank - (header and part.block == 0 and part.top is not None)
     for _, of_file in groupby(parts, key=lambda part: part.path):
         before = 0
         for part in of_file:
-            is_known = not skips or (len(gone[part]) >= part.blank and not part.lists)
-            rows = part.lines - len(gone[part]) if is_known else 0
-            yield part, (firsts[part], before, rows, [each - at for at, each in enumerate(gone[part])])
+            is_known = not skips or (len(skipped_places[part]) >= part.blank and not part.lists)
+            rows = part.lines - len(skipped_places[part]) if is_known else 0
+            yield part, (firsts[part], before, rows, [each - at for at, each in enumerate(skipped_places[part])])
             before += part.lines

@@ -19,7 +19,7 @@ def has_marker(folder: Path, name: str, window: Window, zone: str) -> bool:
 
     `name` may contain %Y, %m, %d, %H, %M and %j, which stand for the window's start in `zone`. A marker without them is
     written again for each window: it counts for the windows that end before its last modification.
-    Raises  E804 if the landing folder does not exist
+    Raises E804 if the landing folder does not exist.
     """
     of_window = format_marker_name(name, window.start, zone)
     try:

@@ -27,9 +27,9 @@ def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[st
 
     These are all files if a line end of their encoding is not one byte, or if Spark does not support the encoding.
     Otherwise they are the files with a quoted field that is open at the end of a line. A file that cannot be read is
-    left out, as the scan reports it.
+    left out, because the scan reports it.
 
-    Cost    up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel
+    Cost: files of up to 8 MB together are read here; Spark reads larger ones once, in parallel.
     """
     if reading.encoding.upper() not in SAME_LINES:
         return frozenset(paths)

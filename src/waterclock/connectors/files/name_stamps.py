@@ -25,7 +25,7 @@ CLOCK_AFTER_STAMP = timedelta(seconds=1)
 _ANY_STAMP = re.compile(rf"(?<![0-9])({STAMP}|[0-9]{{8}}T?[0-9]{{6}})(?![0-9])")
 _CODE = re.compile(r"%(.?)")
 _DIGITS = {"Y": 4, "j": 3, **dict.fromkeys("mdHMS", 2)}
-_ORDERS = ("YmdHMS", "YjHMS")
+_CODE_ORDERS = ("YmdHMS", "YjHMS")
 _STEPS = {"M": timedelta(minutes=1), "H": timedelta(hours=1), "d": timedelta(days=1)}
 _DATE = re.compile(
     r"(?<![0-9])(?:19|20)[0-9]{2}(?P<date>[-_./]?)(?:0[1-9]|1[0-2])(?:(?P=date)(?:0[1-9]|[12][0-9]|3[01])"
@@ -45,18 +45,18 @@ def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
         found = _ANY_STAMP.search(name.rpartition("/")[2])
         return exact_stamp(found[1], zone) if found else None
     match = _compile_pattern(pattern).search(name)
-    return _end_of(match.groupdict(), zone) if match else None
+    return _last_second(match.groupdict(), zone) if match else None
 
 
 def exact_stamp(text: str, zone: str) -> datetime | None:
     """Return the instant of a stamp with all six parts, such as 2017_08_18_05_33_44; None for an invalid time."""
     digits = text.replace("_", "").replace("T", "")
     parts = {code: digits[at : at + 2] for code, at in zip("mdHMS", range(4, 14, 2), strict=True)}
-    return _end_of({"Y": digits[:4], **parts}, zone)
+    return _last_second({"Y": digits[:4], **parts}, zone)
 
 
 def undeclared_date(name: str) -> str | None:
-    """Return a `stamp` pattern for a date in a name that `stamp_in` finds only by a pattern; None without one."""
+    """Suggest a value of the option `stamp` for a file name with a date; None if none is needed or none matches."""
     if stamp_in(name, "", "UTC") is not None or (found := _DATE.search(name)) is None:
         return None
     sign, text = found["date"], found[0]
@@ -73,13 +73,13 @@ def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Invali
     pattern = str(options.get("stamp") or "")
     if not pattern or pattern == CHANGED:
         if pattern and not is_glob:
-            yield _beside_names()
+            yield _fixed_stamp_error()
         return
     if not is_glob:
-        yield _beside_names()
+        yield _fixed_stamp_error()
         return
     codes = [code for code in _CODE.findall(pattern) if code != "%"]
-    if not codes or not any(sorted(codes) == sorted(order[: len(codes)]) for order in _ORDERS):
+    if not codes or not any(sorted(codes) == sorted(order[: len(codes)]) for order in _CODE_ORDERS):
         yield InvalidOption(
             "E335",
             "stamp",
@@ -90,7 +90,7 @@ def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Invali
         )
 
 
-def _beside_names() -> InvalidOption:
+def _fixed_stamp_error() -> InvalidOption:
     return InvalidOption(
         "E334",
         "stamp",
@@ -111,7 +111,7 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{before}{text}{after}")
 
 
-def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
+def _last_second(parts: Mapping[str, str], zone: str) -> datetime | None:
     """Return the last second of the finest unit in `parts`, in UTC; None for an invalid time.
 
     `parts` maps the codes of a pattern, such as `Y` and `m`, to their texts.
@@ -124,7 +124,11 @@ def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
             return None
         local = day.replace(hour=known.get("H", 0), minute=known.get("M", 0), second=known.get("S", 0))
         is_exact = "S" in known
-        stamp = resolve_local(local, zone) if is_exact else resolve_local(_next(local, known), zone) - CLOCK_AFTER_STAMP
+        stamp = (
+            resolve_local(local, zone)
+            if is_exact
+            else resolve_local(_next_unit_start(local, known), zone) - CLOCK_AFTER_STAMP
+        )
         stamp + CLOCK_AFTER_STAMP  # raises an error at the end of the calendar, where no clock can follow
     except (ValueError, OverflowError):
         return None
@@ -135,7 +139,7 @@ def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
     return stamp
 
 
-def _next(local: datetime, known: Mapping[str, int]) -> datetime:
+def _next_unit_start(local: datetime, known: Mapping[str, int]) -> datetime:
     """Return the local time at which the next minute, hour, day, month or year begins: the finest unit in `known`."""
     finest = next((code for code in "MHd" if code in known), "d" if "j" in known else "")
     if finest:

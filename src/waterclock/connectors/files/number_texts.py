@@ -1,4 +1,4 @@
-"""Parses numbers with a decimal comma or thousands separators, as a unit's options declare them."""
+"""Parses numbers with a decimal comma or thousands separators, as the options of a COLLECT declare them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_number(type_text: str) -> bool:
 
 
 def is_sql_format(reading: ReadOptions) -> bool:
-    """Return whether numbers are written as in SQL: with a decimal point, and without a thousands separator."""
+    """Return whether the files have numbers as in SQL: with a decimal point, and without a thousands separator."""
     return reading.decimal == "." and not reading.thousands
 
 

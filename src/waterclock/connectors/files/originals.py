@@ -19,7 +19,7 @@ from waterclock.files.filesystem import map_each, open_for_reading, path_below, 
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
-from waterclock.flow.origins import TYPES as TOLD
+from waterclock.flow.origins import TYPES as ORIGIN_TYPES
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -41,13 +41,13 @@ def rows_of_files(
     *,
     has_times: bool,
 ) -> Collected:
-    """Return one row for each file, with the label under which `items` lists it. A key None means no labels.
+    """Return one row for each file, with the label under which `items` lists it. The key None means: without a label.
 
     `has_times`: files keep their last modification when they move to the archive, which is true only for local folders.
     Otherwise `changed` is NULL, so that a label that is made again has the same rows.
-    Cost: each file is read once, here, for its checksum; files in an object store are read in parallel
+    Cost: each file is read once for its checksum, and files in an object store in parallel.
     """
-    own, tells = split_origin_columns(columns)
+    own, origins = split_origin_columns(columns)
     pairs = [(label, item) for label, taken in items.items() for item in taken]
     paths = [item.path for _, item in pairs]
     sums = map_each(paths, lambda path: _digest_below(path, landing), at=paths[0]) if paths else []
@@ -63,8 +63,8 @@ def rows_of_files(
     wanted = {column.name.lower(): column.name for column in own.named}
     left_out = () if own.is_open else tuple(name for name in TYPES if name not in wanted)
     names = [f"{quote_name(name)} AS {quote_name(wanted.get(name, name))}" for name in TYPES if name not in left_out]
-    sql_of = {"file": "name", "row": f"CAST(NULL AS {TOLD['row']})"}
-    names += [f"{sql_of[each]} AS {IN_ROWS[each]}" for each in sorted(tells)]
+    sql_of = {"file": "name", "row": f"CAST(NULL AS {ORIGIN_TYPES['row']})"}
+    names += [f"{sql_of[each]} AS {IN_ROWS[each]}" for each in sorted(origins)]
     names += [] if None in items else [TIMELABEL]
     return Collected(frame.selectExpr(*names), left_out=left_out, is_empty=not rows, seen=dict(TYPES))
 
@@ -76,10 +76,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def _digest_below(path: str, landing: Path) -> str:
-    """Return the SHA-256 of a file.
-
-    If a file of the landing folder was replaced by a link, the link is not followed.
-    """
+    """Return the SHA-256 of a file. Links below a landing folder of this machine are not followed."""
     relative = None if is_remote(landing) else path_below(path, landing)
     if relative is None:
         return digest_of(path)

@@ -1,4 +1,4 @@
-"""Adds to each row the name of its file, as manifests list it, which does not change when the file is archived."""
+"""Adds to each row the name of its file (`_source.file`), which does not change when the file is archived."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from waterclock.spark_sql import sql_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FEW = 64
-_FOUND = "_waterclock_of_file"
+_MOST_INLINE = 64
+_FILE_VALUE = "_waterclock_of_file"
 
 
 def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
-    """Split a column list into the columns of the files and the requested columns for the origin of rows."""
+    """Split a column list into columns of the files and the requested parts of `_source`, such as `file`."""
     tells = frozenset(column.tells for column in columns.named if column.tells is not None)
     if not tells:
         return columns, tells
@@ -30,20 +30,20 @@ def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
 def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]) -> DataFrame:
     """Add a column with the name of each row's file. The rows need `FILE_KEY`.
 
-    Cost: an expression; for many files a small join
+    Cost: an expression; for many files a small join.
     """
     frame, found = map_by_file(spark, frame, {item.path: item.name for item in items})
-    return frame.selectExpr("*", f"{found} AS {IN_ROWS['file']}").drop(_FOUND)
+    return frame.selectExpr("*", f"{found} AS {IN_ROWS['file']}").drop(_FILE_VALUE)
 
 
 def map_by_file(spark: SparkSession, frame: DataFrame, of: Mapping[str, str]) -> tuple[DataFrame, str]:
     """Look up a value for each row by its file. `of` maps file paths to values. The rows need `FILE_KEY`.
 
-    Returns  the frame to use from then on, and the SQL of the value, which is NULL for files that are not in `of`
+    Return the frame, which may have an additional column, and the SQL of the value: NULL for files that `of` omits.
     """
     by_key = {file_key_of(path): value for path, value in of.items()}
-    if len(by_key) <= _FEW:
+    if len(by_key) <= _MOST_INLINE:
         pairs = ", ".join(sql_text(part) for pair in by_key.items() for part in pair)
         return frame, f"element_at(map({pairs}), {FILE_KEY})"
-    known = spark.createDataFrame(list(by_key.items()), f"{FILE_KEY} STRING, {_FOUND} STRING")
-    return frame.join(known.hint("broadcast"), FILE_KEY, "left"), _FOUND
+    known = spark.createDataFrame(list(by_key.items()), f"{FILE_KEY} STRING, {_FILE_VALUE} STRING")
+    return frame.join(known.hint("broadcast"), FILE_KEY, "left"), _FILE_VALUE

@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 def find_changeable_files(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
-    """Map the files that another user can change to their paths below `landing`. Cost: a check of each file."""
+    """Map the files that another user can change to their paths below `landing`. Cost: a stat of each file."""
     if landing is None or is_remote(landing):
         return {}
     known: dict[Path, bool] = {}
@@ -36,7 +36,7 @@ def find_changeable_files(paths: Sequence[str], landing: Path | None) -> dict[st
 def copy_files(files: Mapping[str, str], landing: Path | None, folder: Path) -> dict[str, str]:
     """Copy files below `landing` into a folder, under the same relative paths. Return the copies by original path.
 
-    Raises  E807 for a file that does not exist, is unreadable or a link
+    Raises E807 for a file that does not exist, is unreadable or a link.
     """
     copies: dict[str, str] = {}
     if landing is None:
@@ -53,7 +53,7 @@ def copy_files(files: Mapping[str, str], landing: Path | None, folder: Path) -> 
 def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
     """Open a file below a landing folder without following links.
 
-    Raises  E807 for a missing or unreadable file or a link.
+    Raises E807 for a missing or unreadable file or a link.
     """
     try:
         return os.fdopen(open_below(landing, relative), "rb")
@@ -78,10 +78,10 @@ def _is_changeable(landing: Path, relative: Path, known: dict[Path, bool]) -> bo
         path = landing / relative
         try:
             status = path.stat() if relative == Path() else path.lstat()
-            is_here = foreign_writer(status, str(path)) is not None
+            is_changeable = foreign_writer(status, str(path)) is not None
         except FileNotFoundError:  # reported when the file is opened
-            is_here = True
-        known[relative] = is_here or (relative != Path() and _is_changeable(landing, relative.parent, known))
+            is_changeable = True
+        known[relative] = is_changeable or (relative != Path() and _is_changeable(landing, relative.parent, known))
     return known[relative]
 
 

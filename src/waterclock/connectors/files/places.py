@@ -16,7 +16,7 @@ from waterclock.spark_sql import option_text
 def folder_of(setting: Setting) -> Path:
     """Return the connection's folder; a relative path is below the project's folder.
 
-    Raises  E803 without a path; E607 for the URL of an unknown store
+    Raises E803 without a path; E607 for the URL of an unknown store.
     """
     path = str(setting.options.get("path") or "")
     if not path:
@@ -31,7 +31,7 @@ def folder_of(setting: Setting) -> Path:
 
 
 def resolve_landing(setting: Setting, unit: Unit) -> Landing:
-    """Return the landing folder and the archive from which a unit is collected."""
+    """Return the landing folder and the archive of a connection, with the options of a COLLECT from them."""
     archive = setting.options.get("archive")
     return Landing(
         folder=folder_of(setting),
@@ -44,14 +44,16 @@ def resolve_landing(setting: Setting, unit: Unit) -> Landing:
 def register_buckets(setting: Setting) -> None:
     """Register the buckets of a connection with its options. No request is sent.
 
-    Raises  E607 for an unknown store; E609
+    Raises E607 for an invalid URL, E608 for an unknown option, E609 for an invalid endpoint or a missing library.
     """
-    said = {name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
+    store_options = {
+        name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None
+    }
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
-        if is_remote(url) and said:
-            register_bucket(url, said)
+        if is_remote(url) and store_options:
+            register_bucket(url, store_options)
         else:
-            store_of(url)  # with the options that are known already, or those of the environment
+            store_of(url)  # with options that were registered before, or with those of the environment
 
 
 def _resolve_folder(setting: Setting, path: str) -> Path:

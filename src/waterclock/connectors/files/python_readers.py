@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NUMBER = "_waterclock_number"
-_MOST_OF_A_BUCKET = 512 << 20
-_MOST_AT_ONCE = 200
+_MOST_BUCKET_BYTES = 512 << 20
+_MOST_TASKS = 200
 
 Reader = Callable[[IO[bytes]], "Iterator[pa.RecordBatch]"]
 """Reads one open file into batches, whose last column is `NUMBER`: the number of each row in the file, from 1."""
@@ -33,7 +33,7 @@ def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl:
 
     Files on this machine and on shared folders are read as streams, in place. Spark loads the files of a bucket into
     memory, because its workers have access to the bucket.
-    Raises  E886 for a file of a bucket that is too large for that
+    Raises E886 for a file of a bucket that is too large to be loaded into memory.
     """
     schema = f"{ddl}, {NUMBER} BIGINT, {PATH} STRING"
     stored, local = [path for path in paths if is_remote(path)], [path for path in paths if not is_remote(path)]
@@ -41,34 +41,34 @@ def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl:
     if stored:
         _refuse_large(stored)
         content = spark.read.format("binaryFile").load([literal_path(path) for path in stored])
-        frames.append(content.selectExpr("_metadata.file_path", "content").mapInArrow(_of_content(read), schema))
+        frames.append(content.selectExpr("_metadata.file_path", "content").mapInArrow(_read_contents(read), schema))
     if local:
-        parts = min(len(local), _MOST_AT_ONCE)
-        frames.append(spark.range(0, len(local), 1, parts).mapInArrow(_of_paths(read, tuple(local)), schema))
+        parts = min(len(local), _MOST_TASKS)
+        frames.append(spark.range(0, len(local), 1, parts).mapInArrow(_read_paths(read, tuple(local)), schema))
     return reduce(lambda one, other: one.unionAll(other), frames)
 
 
-def _of_paths(read: Reader, paths: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _read_paths(read: Reader, paths: tuple[str, ...]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def batches(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in ids:
             for at in each.column(0).to_pylist():
                 with _add_file_to_errors(file_uri_of(paths[at])), Path(paths[at]).open("rb") as file:
-                    yield from _with_path(read(file), file_uri_of(paths[at]))
+                    yield from _add_path(read(file), file_uri_of(paths[at]))
 
     return batches
 
 
-def _of_content(read: Reader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _read_contents(read: Reader) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def batches(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in files:
             for uri, content in zip(each.column(0).to_pylist(), each.column(1), strict=True):
                 with _add_file_to_errors(uri):
-                    yield from _with_path(read(io.BytesIO(content.as_buffer())), uri)
+                    yield from _add_path(read(io.BytesIO(content.as_buffer())), uri)
 
     return batches
 
 
-def _with_path(batches: Iterator[pa.RecordBatch], uri: str) -> Iterator[pa.RecordBatch]:
+def _add_path(batches: Iterator[pa.RecordBatch], uri: str) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     for batch in batches:
@@ -89,12 +89,12 @@ def _add_file_to_errors(uri: str) -> Iterator[None]:
 def _refuse_large(paths: Sequence[str]) -> None:
     sizes = map_each(paths, lambda path: stat_file(path).size, at=paths[0])
     for path, size in zip(paths, sizes, strict=True):
-        if size > _MOST_OF_A_BUCKET:
+        if size > _MOST_BUCKET_BYTES:
             raise WaterclockError(
                 "E886",
                 f"{path.rpartition('/')[2]} is too large to be read whole",
                 where=path,
                 why=f"it has {size >> 20} MB; one worker loads such a file of a bucket into memory, and the limit is "
-                f"{_MOST_OF_A_BUCKET >> 20} MB",
+                f"{_MOST_BUCKET_BYTES >> 20} MB",
                 fix="send it in parts, or as Parquet, CSV or JSON lines",
             )

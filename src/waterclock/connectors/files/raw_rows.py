@@ -27,8 +27,8 @@ from waterclock.storage.slices.row_filter import UNREAD
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-_NEAR = frozenset(("float", "real", "double"))
-_READ = "_waterclock_read"
+_APPROXIMATE_TYPES = frozenset(("float", "real", "double"))
+_PARSED = "_waterclock_read"
 _NESTED = ("struct", "array", "map")
 _NO_CHARACTER = "\uffff"  # no text contains it
 
@@ -37,8 +37,8 @@ _NO_CHARACTER = "\uffff"  # no text contains it
 class RawRows:
     """The rows of files as a reader returns them.
 
-    `names` and `types` have the frame's name and type of each file column. `seen` has the types that the files declare.
-    `variants` are the columns that were read with a VARIANT for each text, which preserves the digits of numbers.
+    `names` and `types` map each file column to its name and type in the frame. `seen` has the types that the files
+    declare. `variants` are the columns that were read with VARIANT in place of STRING, which keeps a number's digits.
     `path`, `row` and `unread` are SQL: the file of a row, its number in that file, and its line if that is not valid in
     the file's format. `within` is the struct that contains the columns, if any. `metadata` is the name of Spark's
     metadata column.
@@ -98,147 +98,155 @@ class ReadRequest:
         return {found.name: found.name for found in self.shape.found}
 
 
-def raw_rows(asked: ReadRequest) -> RawRows:
-    """Read files of one `FileShape`. A broken row raises an error when the frame is evaluated."""
+def raw_rows(request: ReadRequest) -> RawRows:
+    """Read files of one format with the same columns. A broken row raises an error when the frame is evaluated."""
     readers = {
-        "parquet": _parquet,
-        "csv": _csv,
-        "json": _json,
-        "xml": _xml,
-        "fixed": _fixed_width,
-        "avro": _avro,
-        "excel": _excel,
+        "parquet": _read_parquet,
+        "csv": _read_csv,
+        "json": _read_json,
+        "xml": _read_xml,
+        "fixed": _read_fixed_width,
+        "avro": _read_avro,
+        "excel": _read_excel,
     }
-    return readers[asked.shape.format](asked)
+    return readers[request.shape.format](request)
 
 
-def _parquet(asked: ReadRequest) -> RawRows:
+def _read_parquet(request: ReadRequest) -> RawRows:
     from waterclock.storage.rows import map_leaf_types
 
-    said = asked.spark.read.parquet(*asked.escaped_paths).schema
+    schema = request.spark.read.parquet(*request.escaped_paths).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate
-    plain: Any = map_leaf_types(said, lambda leaf: leaf)
-    frame = asked.spark.read.schema(plain).parquet(*asked.escaped_paths)
-    types = {field.name: field.dataType.simpleString() for field in said}
+    plain: Any = map_leaf_types(schema, lambda leaf: leaf)
+    frame = request.spark.read.schema(plain).parquet(*request.escaped_paths)
+    types = {field.name: field.dataType.simpleString() for field in schema}
     frame, file = show_metadata(frame, types)
     path, row = f"{file}.file_path", f"{file}.row_index + 1"
-    return RawRows(frame, asked.by_name, types, types, metadata=file, path=path, row=row)
+    return RawRows(frame, request.by_name, types, types, metadata=file, path=path, row=row)
 
 
-def _csv(asked: ReadRequest) -> RawRows:
-    asked = replace(asked, reading=replace(asked.reading, is_multiline=False))
-    names = asked.by_position
+def _read_csv(request: ReadRequest) -> RawRows:
+    request = replace(request, reading=replace(request.reading, is_multiline=False))
+    names = request.by_position
     types = {
-        name: _exact(asked.by_source[name].type, asked.reading) if name in asked.by_source else "STRING"
+        name: _exact_type(request.by_source[name].type, request.reading) if name in request.by_source else "STRING"
         for name in names
     }
-    if asked.shape.is_by_record:
-        return _csv_by_record(asked, names, types)
-    ddl = _ddl_of_lines(names, types, asked.reading)
-    reader = reader_of(asked.spark, "csv", asked.reading, asked.zone, delimiter=asked.shape.delimiter).schema(ddl)
-    raw = RawRows(reader.csv(asked.escaped_paths), names, types, asked.column_types)
-    return _with_lines(asked, _with_unread(asked, raw), header=asked.reading.has_header)
+    if request.shape.is_by_record:
+        return _read_csv_by_record(request, names, types)
+    ddl = _ddl_of_lines(names, types, request.reading)
+    reader = reader_of(request.spark, "csv", request.reading, request.zone, delimiter=request.shape.delimiter).schema(
+        ddl
+    )
+    raw = RawRows(reader.csv(request.escaped_paths), names, types, request.column_types)
+    return _add_lines(request, _add_unread(request, raw), header=request.reading.has_header)
 
 
-def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[str, str]) -> RawRows:
+def _read_csv_by_record(request: ReadRequest, names: Mapping[str, str], types: Mapping[str, str]) -> RawRows:
     """Split files into records in Python workers, and parse each record with Spark's CSV parser."""
-    shape = asked.shape
-    split = csv_records.reader_of(asked.reading, shape.delimiter, shape.compression)
-    frame = read_by_python(asked.spark, asked.paths, split, f"{TEXT} STRING, {IS_OPEN} BOOLEAN")
-    reading = replace(asked.reading, keeps_unread=True, encoding="UTF-8")  # a record is already decoded
-    options = _options("csv", reading, asked.zone, shape.delimiter) | {"multiLine": True}
-    read = _from_text("csv", f"CASE WHEN NOT {IS_OPEN} THEN {TEXT} END", _ddl_of_lines(names, types, reading), options)
-    wrong = f"{IS_OPEN} OR {_READ}.{UNREAD} IS NOT NULL"
+    shape = request.shape
+    split = csv_records.reader_of(request.reading, shape.delimiter, shape.compression)
+    frame = read_by_python(request.spark, request.paths, split, f"{TEXT} STRING, {IS_OPEN} BOOLEAN")
+    reading = replace(request.reading, keeps_unread=True, encoding="UTF-8")  # a record is already decoded
+    options = _reader_options("csv", reading, request.zone, shape.delimiter) | {"multiLine": True}
+    read = _parse_text_sql(
+        "csv", f"CASE WHEN NOT {IS_OPEN} THEN {TEXT} END", _ddl_of_lines(names, types, reading), options
+    )
+    wrong = f"{IS_OPEN} OR {_PARSED}.{UNREAD} IS NOT NULL"
     mismatch = build_raise_sql(PATH, "a row", TEXT)
     unread = "CAST(NULL AS STRING)"
-    if asked.reading.keeps_unread:
+    if request.reading.keeps_unread:
         text = ", ".join(f"{quote_name(name)} STRING" for name in (*names.values(), UNREAD))
-        is_text = f"{_from_text('csv', TEXT, text, options)}.{UNREAD} IS NULL"
+        is_text = f"{_parse_text_sql('csv', TEXT, text, options)}.{UNREAD} IS NULL"
         mismatch = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {build_raise_sql(PATH, 'a value of a row', TEXT)} END"
         unread = f"CASE WHEN {wrong} THEN {TEXT} END"
-    rows = frame.selectExpr("*", f"{read} AS {_READ}").selectExpr(
+    rows = frame.selectExpr("*", f"{read} AS {_PARSED}").selectExpr(
         TEXT,
         IS_OPEN,
         NUMBER,
         PATH,
-        f"CASE WHEN {wrong} THEN {mismatch} ELSE {_READ} END AS {_READ}",
+        f"CASE WHEN {wrong} THEN {mismatch} ELSE {_PARSED} END AS {_PARSED}",
         f"{unread} AS {UNREAD}",
     )
-    return RawRows(rows, names, types, asked.column_types, path=PATH, row=NUMBER, within=_READ, unread=UNREAD)
+    return RawRows(rows, names, types, request.column_types, path=PATH, row=NUMBER, within=_PARSED, unread=UNREAD)
 
 
-def _from_text(format_name: str, text: str, schema: str, options: Mapping[str, Value]) -> str:
+def _parse_text_sql(format_name: str, text: str, schema: str, options: Mapping[str, Value]) -> str:
     """Return SQL that parses a text (also SQL) in a format as a struct."""
     pairs = ", ".join(f"{sql_text(name)}, {sql_text(option_text(value))}" for name, value in options.items())
     return f"from_{format_name}({text}, {sql_text(schema)}, map({pairs}))"
 
 
-def _json(asked: ReadRequest) -> RawRows:
-    names = asked.by_name
+def _read_json(request: ReadRequest) -> RawRows:
+    names = request.by_name
 
     def documents(ddl: str) -> DataFrame:
-        return reader_of(asked.spark, "json", asked.reading, asked.zone).schema(ddl).json(asked.escaped_paths)
+        return reader_of(request.spark, "json", request.reading, request.zone).schema(ddl).json(request.escaped_paths)
 
-    if asked.reading.rows:
-        types = {name: _nested_type(asked.by_source.get(name)) for name in names}
+    if request.reading.rows:
+        types = {name: _nested_type(request.by_source.get(name)) for name in names}
         frame = records(
-            documents, asked.reading, types, {name: _with_variants(asked, name, types[name]) for name in names}
+            documents, request.reading, types, {name: _variant_type(request, name, types[name]) for name in names}
         )
-        return RawRows(frame, names, types, asked.column_types, path=PATH, within=RECORD)
-    types = {name: _type_to_read(asked.by_source.get(name)) for name in names}
-    read_as = types if asked.reading.is_utf8 else {name: _with_variants(asked, name, types[name]) for name in names}
-    read, file = show_metadata(documents(_ddl_of_lines(names, read_as, asked.reading)), names)
+        return RawRows(frame, names, types, request.column_types, path=PATH, within=RECORD)
+    types = {name: _type_to_read(request.by_source.get(name)) for name in names}
+    read_as = types if request.reading.is_utf8 else {name: _variant_type(request, name, types[name]) for name in names}
+    read, file = show_metadata(documents(_ddl_of_lines(names, read_as, request.reading)), names)
     path, variants = f"{file}.file_path", frozenset(name for name in names if read_as[name] != types[name])
-    raw = RawRows(read, names, types, asked.column_types, metadata=file, path=path, variants=variants)
-    return _with_lines(asked, _with_unread(asked, raw))
+    raw = RawRows(read, names, types, request.column_types, metadata=file, path=path, variants=variants)
+    return _add_lines(request, _add_unread(request, raw))
 
 
-def _xml(asked: ReadRequest) -> RawRows:
-    names = asked.by_name
+def _read_xml(request: ReadRequest) -> RawRows:
+    names = request.by_name
     types = {
-        found.name: _exact(asked.by_source[found.name].type, asked.reading)
-        if found.name in asked.by_source
+        found.name: _exact_type(request.by_source[found.name].type, request.reading)
+        if found.name in request.by_source
         else (found.type or "STRING")
-        for found in asked.shape.found
+        for found in request.shape.found
     }
-    frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.escaped_paths)
-    frame, file = show_metadata(frame, names)
-    return RawRows(frame, names, types, asked.column_types, metadata=file, path=f"{file}.file_path")
-
-
-def _fixed_width(asked: ReadRequest) -> RawRows:
-    names = asked.by_position
-    types = dict.fromkeys(names, "STRING")
-    lines = asked.spark.read.text(asked.escaped_paths)
-    if not (asked.has_rows and has_lines(asked.reading)):
-        placed = lines.selectExpr("value", f"{METADATA}.file_path AS {PATH}")
-        return RawRows(fields(placed, asked.reading), names, types, asked.column_types, path=PATH)
-    numbered = add_line_columns(
-        asked.spark, lines.selectExpr("value", *line_source_columns()), asked.escaped_paths, skips=False
+    frame = (
+        reader_of(request.spark, "xml", request.reading, request.zone)
+        .schema(_ddl(names, types))
+        .xml(request.escaped_paths)
     )
-    return RawRows(fields(numbered, asked.reading), names, types, asked.column_types, path=PATH, row=LINE)
+    frame, file = show_metadata(frame, names)
+    return RawRows(frame, names, types, request.column_types, metadata=file, path=f"{file}.file_path")
 
 
-def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> RawRows:
+def _read_fixed_width(request: ReadRequest) -> RawRows:
+    names = request.by_position
+    types = dict.fromkeys(names, "STRING")
+    lines = request.spark.read.text(request.escaped_paths)
+    if not (request.has_rows and has_lines(request.reading)):
+        placed = lines.selectExpr("value", f"{METADATA}.file_path AS {PATH}")
+        return RawRows(fields(placed, request.reading), names, types, request.column_types, path=PATH)
+    numbered = add_line_columns(
+        request.spark, lines.selectExpr("value", *line_source_columns()), request.escaped_paths, skips=False
+    )
+    return RawRows(fields(numbered, request.reading), names, types, request.column_types, path=PATH, row=LINE)
+
+
+def _add_lines(request: ReadRequest, raw: RawRows, *, header: bool = False) -> RawRows:
     """Add the line number of each row, if it is requested and lines can be counted."""
-    if not (asked.has_rows and has_lines(asked.reading)):
+    if not (request.has_rows and has_lines(request.reading)):
         return raw
     rows = raw.frame.selectExpr("*", *line_source_columns(raw.metadata))
-    numbered = add_line_columns(asked.spark, rows, asked.escaped_paths, skips=True, header=header)
+    numbered = add_line_columns(request.spark, rows, request.escaped_paths, skips=True, header=header)
     return replace(raw, frame=numbered, path=PATH, row=LINE, unread=raw.unread.replace(raw.path, PATH))
 
 
-def _with_unread(asked: ReadRequest, raw: RawRows) -> RawRows:
+def _add_unread(request: ReadRequest, raw: RawRows) -> RawRows:
     """Fill `unread` with lines that are invalid in their format, and raise an error for type mismatches in valid lines.
 
     Spark's reader returns the line in both cases. To distinguish them, such lines, and only these, are parsed again
     with all columns as text.
     """
-    if not asked.reading.keeps_unread:
+    if not request.reading.keeps_unread:
         return raw
-    options = _options(asked.shape.format, asked.reading, "UTC", asked.shape.delimiter)
+    options = _reader_options(request.shape.format, request.reading, "UTC", request.shape.delimiter)
     schema = ", ".join(f"{quote_name(name)} STRING" for name in (*raw.names.values(), UNREAD))
-    as_text = _from_text(asked.shape.format, UNREAD, schema, options)
+    as_text = _parse_text_sql(request.shape.format, UNREAD, schema, options)
     return replace(
         raw,
         unread=f"CASE WHEN {UNREAD} IS NOT NULL THEN CASE WHEN {as_text}.{UNREAD} IS NOT NULL THEN {UNREAD} "
@@ -246,32 +254,32 @@ def _with_unread(asked: ReadRequest, raw: RawRows) -> RawRows:
     )
 
 
-def _avro(asked: ReadRequest) -> RawRows:
-    return _by_python(asked, avro_reading.reader_of(asked.shape.found))
+def _read_avro(request: ReadRequest) -> RawRows:
+    return _read_with_python(request, avro_reading.reader_of(request.shape.found))
 
 
-def _excel(asked: ReadRequest) -> RawRows:
-    names = tuple(found.name for found in asked.shape.found)
-    near = {name for name, taken in asked.by_source.items() if taken.type.lower() in _NEAR}
-    return _by_python(asked, excel_reading.reader_of(asked.reading, names, near))
+def _read_excel(request: ReadRequest) -> RawRows:
+    names = tuple(found.name for found in request.shape.found)
+    near = {name for name, taken in request.by_source.items() if taken.type.lower() in _APPROXIMATE_TYPES}
+    return _read_with_python(request, excel_reading.reader_of(request.reading, names, near))
 
 
-def _by_python(asked: ReadRequest, read: Reader) -> RawRows:
-    frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_position, asked.column_types))
-    return RawRows(frame, asked.by_position, asked.column_types, asked.column_types, path=PATH, row=NUMBER)
+def _read_with_python(request: ReadRequest, read: Reader) -> RawRows:
+    frame = read_by_python(request.spark, request.paths, read, _ddl(request.by_position, request.column_types))
+    return RawRows(frame, request.by_position, request.column_types, request.column_types, path=PATH, row=NUMBER)
 
 
 def reader_of(
     spark: SparkSession, format_name: str, reading: ReadOptions, zone: str, *, delimiter: str = ","
 ) -> DataFrameReader:
-    """Return Spark's reader for a format, configured with a unit's options.
+    """Return Spark's reader for a format, configured with the options of a COLLECT.
 
-    It fails for a row that it cannot parse. If unreadable lines are kept, it returns such a line in `UNREAD` instead.
+    It fails for a row that it cannot parse, or returns its line in `UNREAD` if `reading.keeps_unread`.
     """
-    return spark.read.options(**_options(format_name, reading, zone, delimiter))
+    return spark.read.options(**_reader_options(format_name, reading, zone, delimiter))
 
 
-def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) -> dict[str, Value]:
+def _reader_options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) -> dict[str, Value]:
     is_whole = reading.is_multiline
     keeps_unread = reading.keeps_unread and format_name in {"csv", "json"} and not reading.rows
     options: dict[str, Value | None] = {
@@ -307,7 +315,7 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
 
 
 def _quote_options(reading: ReadOptions) -> dict[str, Value]:
-    """Return Spark's options for quotes. By default Spark treats NUL as an escape or a quote, and removes it."""
+    """Return Spark's options for quotes. Unset ones would be NUL, and Spark would remove that character from texts."""
     quote = reading.quote or _NO_CHARACTER
     escape = reading.escape if reading.quote and reading.escape else quote
     return {"quote": quote, "escape": escape, "charToEscapeQuoteEscaping": escape}
@@ -337,12 +345,12 @@ def _type_to_read(taken: CollectedColumn | None) -> str:
     return type_to_read(taken.type)
 
 
-def _with_variants(asked: ReadRequest, name: str, kind: str) -> str:
-    """Return a column's type in which numbers are read as VARIANT instead of text."""
-    return "VARIANT" if kind == "STRING" else type_to_read(asked.by_source[name].type, "VARIANT")
+def _variant_type(request: ReadRequest, name: str, kind: str) -> str:
+    """Return the type to read a column as, with VARIANT in place of STRING for numbers, to keep their digits."""
+    return "VARIANT" if kind == "STRING" else type_to_read(request.by_source[name].type, "VARIANT")
 
 
-def _exact(type_text: str, reading: ReadOptions) -> str:
+def _exact_type(type_text: str, reading: ReadOptions) -> str:
     """Return the type in which Spark's reader reads a column: STRING if it would not read the declared type exactly.
 
     It would round a DECIMAL and parse 7,125 as 7125. For BINARY it would return the bytes of the text instead of

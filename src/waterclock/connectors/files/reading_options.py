@@ -1,4 +1,4 @@
-"""Parses and checks a unit's options for reading files. It imports no heavy libraries, because `check` uses it too."""
+"""Parses and checks the OPTIONS of a COLLECT from files. `waterclock check` uses it, so it imports no heavy library."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Position:
 class Outer:
     """A value outside of the JSON records that becomes the column `name` of each record.
 
-    `depth` is the number of steps that its path shares with that of the records; `rest` is the path below them.
+    `depth` is the number of steps that its path shares with the path of the records. `rest` are its remaining steps.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Outer:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The parsed options for reading the files of a unit.
+    """The parsed OPTIONS of a COLLECT from files.
 
     `room` is a folder for unpacked zips and for copies of files below `landing` that another user can change.
     `keeps_unread`: a line that cannot be parsed becomes a row, instead of making its file fail.
@@ -77,7 +77,7 @@ class ReadOptions:
 
     @property
     def dialect(self) -> dict[str, Any]:
-        """The options of Python's `csv.reader` for the same quoting as Spark's."""
+        """The options with which Python's `csv.reader` parses quotes as Spark does."""
         if not self.quote:
             return {"quoting": csv.QUOTE_NONE}
         escape = None if self.escape == self.quote else self.escape or None
@@ -95,7 +95,7 @@ class ReadOptions:
 
 
 def parse_read_options(options: Mapping[str, Any]) -> ReadOptions:
-    """Parse the options of a unit into `ReadOptions`. Raises  E335 for an invalid option."""
+    """Parse the OPTIONS of a COLLECT from files. Raises E335 for an invalid option."""
 
     def text(name: str, otherwise: str = "") -> str:
         value = options.get(name)
@@ -126,7 +126,7 @@ def parse_read_options(options: Mapping[str, Any]) -> ReadOptions:
 
 
 def path_of(text: str) -> tuple[str, ...]:
-    """Split a path such as `data.items` into its steps. Raises  E335 for an empty step."""
+    """Split a path such as `data.items` into its steps. Raises E335 for an empty step."""
     steps = tuple(step.strip() for step in text.split("."))
     if not all(steps):
         raise _unsupported_option_error(
@@ -136,7 +136,10 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
-    """Parse the paths of values outside of the records: `orders.id AS order_id, exported_at`. Raises  E335."""
+    """Parse the option `outer`: paths of values outside of the records, as in `orders.id AS order_id, exported_at`.
+
+    Raises E335 for an invalid path, and for one that leads to the records.
+    """
     found: list[Outer] = []
     for part in text.split(","):
         match = _OUTER.fullmatch(part)
@@ -157,7 +160,7 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
 
 
 def positions_of(text: str) -> tuple[Position, ...]:
-    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`. Raises  E335 for an invalid field."""
+    """Parse the option `positions`, the fields of fixed-width lines: `id 1-6, name 7-30`. Raises E335."""
     found: list[Position] = []
     for part in text.split(","):
         match = _POSITION.fullmatch(part)
@@ -174,7 +177,7 @@ def positions_of(text: str) -> tuple[Position, ...]:
 
 
 def cells_of(text: str) -> Cells:
-    """Parse a range of a sheet: `B3`, `B3:F` or `B3:F100`. Raises  E335 for an invalid range."""
+    """Parse the option `range` of a sheet: `B3`, `B3:F` or `B3:F100`. Raises E335 for an invalid range."""
     match = _RANGE.fullmatch(text.strip())
     cells = None
     if match is not None:
@@ -199,7 +202,7 @@ def _column(letters: str) -> int:
 
 
 def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
-    """Yield errors in the options of a COLLECT from files, if they can be found without a file."""
+    """Yield those errors in the options of a COLLECT from files that can be found without reading a file."""
     yield from _wrong_signs(options)
     if options.get("outer") and not options.get("rows"):
         yield InvalidOption(
@@ -231,7 +234,7 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[InvalidOpti
             "write one such as encoding 'UTF-16' or 'windows-1252'",
         )
     kind = format_of(path)
-    wanted = _NEEDS.get(kind[0]) if kind else None
+    wanted = _REQUIRED_OPTIONS.get(kind[0]) if kind else None
     if wanted and not options.get(wanted[0]):
         yield InvalidOption("E338", "", f"{path} needs the option {wanted[0]}", wanted[1], wanted[2])
     if kind and kind[0] == "xml" and not found:
@@ -261,12 +264,12 @@ def _is_encoding(name: str) -> bool:
         return False
 
 
-_OF_RAW = frozenset({"format", "stamp", "stamp_zone", "settle"})
+_RAW_OPTIONS = frozenset({"format", "stamp", "stamp_zone", "settle"})
 
 
 def wrong_raw(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors for parsing options that are set with `format 'raw'`, which leaves files unchanged."""
-    for name in sorted(options.keys() - _OF_RAW):
+    for name in sorted(options.keys() - _RAW_OPTIONS):
         yield InvalidOption(
             "E334", name, f"{name} is set with format 'raw'", "with format 'raw' the content of a file is not parsed",
             f"leave {name} out, or format 'raw'",
@@ -274,14 +277,14 @@ def wrong_raw(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
 
 
 _FIXED = ("positions", "fixed-width lines have no delimiter", "add OPTIONS (positions 'id 1-6, name 7-30')")
-_NEEDS = {
+_REQUIRED_OPTIONS = {
     "xml": ("rows", "an XML document does not show which of its elements are rows", "add OPTIONS (rows 'order')"),
     **dict.fromkeys(("txt", "dat", "fwf"), _FIXED),
 }
 
 
 def wrong_of_xml(reading: ReadOptions) -> WaterclockError | None:
-    """Return an error for options that XML does not support, or None."""
+    """Return an error if `rows` is a path or `outer` is set, which XML does not support; else None."""
     text = ".".join(reading.rows)
     if len(reading.rows) > 1:
         why = "in XML all elements of one name are the rows, at any depth"

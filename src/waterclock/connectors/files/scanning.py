@@ -1,10 +1,10 @@
 """Reads many files into one frame with the declared columns.
 
-A column is text unless it has a type. A malformed row raises an error. Spark reads FAILFAST, and without column
-pruning, as with pruning it detects a row with too few fields only if the missing columns are requested. If EXPECT
-parsed() declares how malformed rows are handled, Spark reads PERMISSIVE, and returns the line of such a row in
-`UNREAD`. All expressions are passed to the JVM as SQL text in one call: for small files, separate calls would cost more
-than the scan.
+A column is text unless it has a declared type. A malformed row raises an error: Spark reads with FAILFAST and without
+column pruning, because with pruning it detects a row with too few fields only if the missing columns are requested. If
+EXPECT parsed() declares how malformed rows are handled, Spark reads with PERMISSIVE, and returns the line of such a row
+in `UNREAD`. All expressions are passed to the JVM as SQL text in one call: for small files, separate calls would cost
+more than the scan.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split()
 class ScannedFiles:
     """The frame with the rows of all files, and facts about the files.
 
-    The frame has `FILE_KEY` (the `file_key_of` of each row's path) and, if it was requested, `TIME`. Both cost nothing
-    if they are not used. It has `UNREAD` if unreadable lines are kept. `left_out` are columns of the files that the
-    column list does not name. `seen` are groups of files with their columns and types. `close` removes the files that
-    were unpacked for the scan.
+    The frame has the column `FILE_KEY`, which identifies each row's file, and, if requested, `TIME`, the data time.
+    Both cost nothing if they are not used. `UNREAD` has lines that cannot be parsed, if they are kept. `left_out` are
+    columns of the files that the column list does not name. `seen` are groups of files with their columns and types.
+    `close` removes the files that were unpacked for the scan.
     """
 
     frame: DataFrame
@@ -86,13 +86,13 @@ def scan(  # noqa: PLR0913 - each is an independent input
 ) -> ScannedFiles:
     """Read files into one frame: the requested columns, `FILE_KEY`, and `TIME` if `time` names the data time's column.
 
-    `stamps` has the stamps of the files: if unreadable lines are kept, the stamp of its file is the time of such a
-    line. `has_rows`: the frame also has each row's number in its file, from 1. This is the first line of a record of
-    text or the row of a sheet; NULL if it is unknown, as for whole documents.
+    `stamps` maps the files to their stamps: a line that cannot be parsed gets its file's stamp as data time.
+    `has_rows`: the frame also has each row's number in its file, from 1. This is the first line of a record of text or
+    the row of a sheet; NULL if it is unknown, as for whole documents.
 
-    Raises  E805 and E808 as `column_matching.match`, naming the file; E807 and E809 as `file_schemas.shapes_of`;
-            E881 to E883 as `zips.unpack_zips`
-    Cost    the header of each file is read; Spark infers a schema for Parquet, and for the keys of large JSON
+    Raises E805 and E808 from `column_matching.match`, which name the file; E807 and E809 from `file_schemas.shapes_of`;
+    E881 to E883 from `zips.unpack_zips`.
+    Cost: the header of each file is read; Spark infers a schema for Parquet, and for the keys of large JSON.
     """
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     found = unpack_zips(paths, reading)
@@ -100,7 +100,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
         scanned = _scan_files(spark, found.paths, reading, columns, zone, time=time, has_rows=has_rows)
         frame = restore_file_keys(spark, scanned.frame, found)
         if time and stamps and reading.keeps_unread:
-            frame = _at_stamps(spark, frame, stamps)
+            frame = _set_stamp_times(spark, frame, stamps)
     except BaseException as error:
         found.close()
         if isinstance(error, WaterclockError):
@@ -141,23 +141,23 @@ def _scan_files(
     frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if len(frames) > 1:
         unread = [UNREAD] if reading.keeps_unread else []
-        beside = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
-        frame = frame.select(*(quote_name(name) for name in (*order, *beside)))
+        extra = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
+        frame = frame.select(*(quote_name(name) for name in (*order, *extra)))
     return ScannedFiles(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
-def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
+def _set_stamp_times(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
     names = [quote_name(name) for name in frame.columns if name != TIME]
-    frame, home = map_by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
+    frame, stamp_sql = map_by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
     return frame.selectExpr(
-        *names, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE CAST({home} AS TIMESTAMP) END AS {TIME}"
+        *names, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE CAST({stamp_sql} AS TIMESTAMP) END AS {TIME}"
     )
 
 
 def _infer_columns(
     spark: SparkSession, reading: ReadOptions, format_name: str, paths: Sequence[str]
 ) -> Mapping[str, str]:
-    """Return the columns that Spark finds in files. XML elements that are repeated in a row are lists."""
+    """Return the columns that Spark infers from JSON or XML files: as STRING, and as lists for repeated elements."""
     reader = reader_of(spark, format_name, reading, "UTC")
     if format_name == "xml":
         kinds = {field.name: field.dataType.simpleString() for field in reader.xml(escape_paths(paths)).schema}
@@ -181,7 +181,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     *,
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
-    """Read files of one `FileShape`. Return their rows, and the types that the files declare for their columns."""
+    """Read files of one format with the same columns. Return their rows and the column types that the files declare."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
     values = [f"{_typed_sql(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
@@ -191,12 +191,12 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     if has_rows:
         values.append(f"{raw.row} AS {_ROW}")
     if time:
-        source = _time_source(time, matched.taken, raw.names, paths[0])
-        values.append(f"{_data_time(raw, source, by_source.get(source), zone, reading)} AS {TIME}")
+        source = _find_time_column(time, matched.taken, raw.names, paths[0])
+        values.append(f"{_data_time_sql(raw, source, by_source.get(source), zone, reading)} AS {TIME}")
     return raw.frame.selectExpr(*values), raw.seen
 
 
-def _time_source(time: str, taken: Sequence[CollectedColumn], names: Iterable[str], where: str) -> str:
+def _find_time_column(time: str, taken: Sequence[CollectedColumn], names: Iterable[str], where: str) -> str:
     for one in taken:
         if one.name.lower() == time.lower():
             return one.source
@@ -212,7 +212,7 @@ def _time_source(time: str, taken: Sequence[CollectedColumn], names: Iterable[st
     )
 
 
-def _data_time(raw: RawRows, source: str, taken: CollectedColumn | None, zone: str, reading: ReadOptions) -> str:
+def _data_time_sql(raw: RawRows, source: str, taken: CollectedColumn | None, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a row's data time. A text is parsed by the pattern that is declared for the column's type."""
     found, value = raw.types[source], raw.value_of(source)
     kind = taken.type.upper() if taken is not None and taken.is_typed else ""
@@ -251,7 +251,7 @@ def _may_lose_digits(found: str, declared: str) -> bool:
 
 
 def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -> str:
-    """Return SQL that parses a text (also SQL) as a type by the unit's options; NULL if the text is invalid."""
+    """Return SQL that parses a text (also SQL) as a type, by the options `reading`; NULL if the text is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
         return cast_text(normalize_number_sql(value, reading), type_name)

@@ -28,7 +28,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 
 OUT_OF_MEMORY = 77
 """Exit code of the process if it reaches its memory limit."""
-_BATCH, _BATCH_CHARACTERS = 10_000, 1 << 24
+_BATCH_ROWS, _BATCH_CHARACTERS = 10_000, 1 << 24
 _MOST_STDERR = 1 << 20
 _MOST_BYTES = 512 << 20
 _MOST_RATIO = 250
@@ -56,7 +56,7 @@ class SheetRequest:
     """The sheet and the cells to read, with the options for it.
 
     `declared`: names for the columns of a sheet without a header. `near`: the indexes of columns whose numbers keep all
-    digits. `null`: the text that means NULL.
+    digits, instead of the 15 that spreadsheets show. `null`: the text that means NULL.
     """
 
     sheet: str = ""
@@ -89,17 +89,17 @@ def main() -> None:
     reason] instead.
     """
     file_number, memory, seconds = map(int, sys.argv[1:4])
-    _limit(memory, seconds)
+    _limit_process(memory, seconds)
     try:
         import python_calamine as library
 
         request = SheetRequest.from_json(sys.stdin.read())
         with open(file_number, "rb") as file:  # noqa: PTH123 - a descriptor has no path
-            for message in _messages(file, request, library):
-                _send(*message)
-        _send("end")
+            for message in _read_messages(file, request, library):
+                _send_message(*message)
+        _send_message("end")
     except WaterclockError as error:
-        _send("error", error.to_dict())
+        _send_message("error", error.to_dict())
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except BrokenPipeError:
@@ -108,11 +108,11 @@ def main() -> None:
         if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > memory // 2:
             os._exit(OUT_OF_MEMORY)
         is_plain = isinstance(error, ValueError | OSError | EOFError | LookupError) and str(error)
-        _send("unreadable", str(error) if is_plain else f"{type(error).__name__}: {error}")
+        _send_message("unreadable", str(error) if is_plain else f"{type(error).__name__}: {error}")
     os._exit(0)  # without freeing the workbook's memory, which takes time
 
 
-def _limit(memory: int, seconds: int) -> None:
+def _limit_process(memory: int, seconds: int) -> None:
     """Limit the memory and CPU time of this process.
 
     macOS does not enforce a memory limit. On Linux the process is also marked as the first to be killed without memory.
@@ -126,25 +126,25 @@ def _limit(memory: int, seconds: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def _send(*message: object) -> None:
+def _send_message(*message: object) -> None:
     line = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
     at = 0
     while at < len(line):
         at += os.write(1, line[at : at + (1 << 20)])
 
 
-def _messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iterator[tuple[object, ...]]:
-    """Yield the messages that `main` writes for a valid workbook. Raises as `_sheet`."""
-    sheet = _sheet(file, request, library)
+def _read_messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iterator[tuple[object, ...]]:
+    """Yield the messages that `main` writes for a valid workbook. Raises the errors of `_open_sheet`."""
+    sheet = _open_sheet(file, request, library)
     yield "names", sheet.names
     if request.is_header_only:
         return
     rows: list[list[Any]] = []
     size = 0
-    for number, row in _data(sheet, request):
+    for number, row in _read_rows(sheet, request):
         rows.append([*row, number])
         size += sum(map(len, filter(None, row)))
-        if len(rows) == _BATCH or size > _BATCH_CHARACTERS:
+        if len(rows) == _BATCH_ROWS or size > _BATCH_CHARACTERS:
             yield "rows", list(zip(*rows, strict=True))
             rows, size = [], 0
     if rows:
@@ -155,7 +155,7 @@ def _messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iterator[
 class Sheet:
     """The column names of a sheet and the range of its data.
 
-    `rows` returns an iterator over the sheet's rows, starting at a row number, counted from 0.
+    `rows(n)` iterates over the sheet's rows from row `n` on, counted from 0.
     """
 
     names: tuple[str, ...]
@@ -163,7 +163,7 @@ class Sheet:
     rows: Any
 
 
-def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str | None]]]:
+def _read_rows(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str | None]]]:
     """Yield the rows of a sheet that are not empty, with their row numbers, from 1."""
     width = len(sheet.names)
     near: AbstractSet[int] = frozenset(request.near)
@@ -171,7 +171,7 @@ def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str |
         if sheet.cells.bottom is not None and at > sheet.cells.bottom:
             return
         values = enumerate(row[sheet.cells.left :])
-        cells = [_text(value, is_near=at_column in near) for at_column, value in values]
+        cells = [_cell_text(value, is_near=at_column in near) for at_column, value in values]
         if sheet.cells.right is None and (beyond := next((c for c in range(width, len(cells)) if cells[c]), None)):
             raise WaterclockError(
                 "E884",
@@ -185,21 +185,25 @@ def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str |
             yield at + 1, texts
 
 
-def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
-    """Open the sheet and read its header. Raises  E882, E884, E885; ValueError if the file is no workbook."""
+def _open_sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
+    """Open the sheet and read its header.
+
+    Raises E882 if it is too large; E884 if the sheet, its header or a formula's result is missing; E885 for merged
+    cells in the data; ValueError if the file is no workbook.
+    """
     refuse_growth(file)
     check_used_ranges(file)
     try:
         book = library.CalamineWorkbook.from_filelike(file)
-        name = _name_of(_shown_first(book, library), request.sheet)
-        errors = _errors(file, name)  # before the library reads the sheet: it allocates the whole used range
+        name = _choose_sheet(_visible_first(book, library), request.sheet)
+        errors = _find_error_cells(file, name)  # before the library reads the sheet: it allocates the whole used range
         found = book.get_sheet_by_name(name)
     except library.CalamineError as error:
         raise ValueError(f"the workbook cannot be read: {error}") from error
     if found.start is None:
-        raise _without_header(name, "the sheet is empty")
+        raise _no_header_error(name, "the sheet is empty")
     offset = found.start[1]
-    fills = _fills(found, request, errors)
+    fills = _find_fills(found, request, errors)
 
     def rows(first: int) -> Iterator[list[Any]]:
         for at, row in enumerate(found.iter_rows()):
@@ -218,11 +222,11 @@ def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
     right = len(header) - 1 if cells.right is None else cells.right
     header = header[cells.left : right + 1]
     if request.has_header:
-        names = [_text(value) or "" for value in header]
+        names = [_cell_text(value) or "" for value in header]
         while names and not names[-1] and cells.right is None:
             names.pop()
         if not any(names):
-            raise _without_header(name, f"row {cells.top + 1} has no names")
+            raise _no_header_error(name, f"row {cells.top + 1} has no names")
         inner = Cells(cells.top + 1, cells.left, cells.bottom, cells.right)
         return Sheet(tuple(text or _make_column_name(at) for at, text in enumerate(names)), inner, rows)
     width = max(found.end[1], right) - cells.left + 1 if cells.right is None else cells.right - cells.left + 1
@@ -231,16 +235,16 @@ def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
     return Sheet(tuple(column_names), cells, rows)
 
 
-def _shown_first(book: Any, library: Any) -> list[str]:
+def _visible_first(book: Any, library: Any) -> list[str]:
     """Return the sheet names, visible ones first. A hidden sheet is read only by its name, or if all are hidden."""
     hidden = {one.name for one in book.sheets_metadata if one.visible != library.SheetVisibleEnum.Visible}
     return sorted(book.sheet_names, key=lambda name: name in hidden)
 
 
-def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
-    """Return the texts of error cells, such as #N/A, by row and column. Calamine reads them as empty cells.
+def _find_error_cells(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
+    """Return the texts of error cells, such as #N/A, by row and column, because calamine reads them as empty cells.
 
-    Raises  E882 for a used range that is too large; E884 for a formula without a stored result
+    Raises E882 for a used range that is too large; E884 for a formula without a stored result.
     """
     file.seek(0)
     found = check_cells(file, name)
@@ -258,10 +262,10 @@ def _make_column_name(at: int) -> str:
     return f"column_{at + 1}"
 
 
-def _fills(
+def _find_fills(
     found: Any, request: SheetRequest, errors: Mapping[int, Mapping[int, str]]
 ) -> dict[int, list[tuple[int, int, Any]]]:
-    """Map each row to the column ranges that are filled because of merged cells, each with its value."""
+    """Map each row to the column ranges that merged cells cover, each with the value to fill in."""
     if not request.fills_merged:
         return {}
     ranges = _bounded_ranges(found)
@@ -279,7 +283,7 @@ def _fills(
 def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Return the ranges of merged cells, cut at the last used row.
 
-    Raises  ValueError if they contain more cells than the sheet, so that some must overlap
+    Raises ValueError if they contain more cells than the sheet, so that some must overlap.
     """
     last, end = found.end
     ranges = [
@@ -310,23 +314,23 @@ def _refuse_merged(found: Any, request: SheetRequest, cells: Cells, name: str) -
             )
 
 
-def _name_of(names: Sequence[str], said: str) -> str:
-    if not said and names:
+def _choose_sheet(names: Sequence[str], wanted: str) -> str:
+    if not wanted and names:
         return names[0]
-    found = [name for name in names if name.lower() == said.lower()] or [
-        name for name in names if fnmatchcase(name.lower(), said.lower())
+    found = [name for name in names if name.lower() == wanted.lower()] or [
+        name for name in names if fnmatchcase(name.lower(), wanted.lower())
     ]
     if len(found) == 1:
         return found[0]
     raise WaterclockError(
         "E884",
-        f"no sheet {said}" if not found else f"several sheets {said}: {', '.join(found)}",
+        f"no sheet {wanted}" if not found else f"several sheets {wanted}: {', '.join(found)}",
         why=f"there are {', '.join(names)}",
-        fix=did_you_mean(said, names, otherwise="name one of them: OPTIONS (sheet '...')"),
+        fix=did_you_mean(wanted, names, otherwise="name one of them: OPTIONS (sheet '...')"),
     )
 
 
-def _without_header(name: str, why: str) -> WaterclockError:
+def _no_header_error(name: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E884",
         f"the sheet {name} has no header",
@@ -356,7 +360,7 @@ def refuse_growth(file: IO[bytes]) -> None:
         )
 
 
-def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - a return a type
+def _cell_text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - one return per type
     """Convert a cell's value to text: whole numbers without a point, times as ISO 8601; None for an empty cell.
 
     `is_near`: a number keeps all digits.

@@ -1,4 +1,4 @@
-"""Builds notes and warnings about files that are stamped by their last modification, though their names have a date."""
+"""Builds notes and warnings about files whose stamp is their last modification, although it may be in their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.flow.capabilities import InvalidOption
 
 
 def stamp_note(names: Names, found: Sequence[str]) -> str | None:
-    """Return a note about files of a glob without a declared stamp or one in their names; None if there are none."""
+    """Return a note about files of a glob whose stamp is neither declared nor in their names; None if all have one."""
     by_change = _names_without_date(names, found)
     if not by_change:
         return None

@@ -37,9 +37,9 @@ stamp_of = attrgetter("stamp")
 class ByStamp:
     """The files of a `supplier.source` below one folder, in the order of stamps. Misnamed files are left out.
 
-    A file that has been moved since the listing is still returned, so the caller must check whether it exists. Cost: a
-    listing of the folder and a sort of its names, and a check of each file stamped within two days of the requested
-    time
+    A file that has been moved since the listing is still returned, so the caller must check whether it exists.
+    Cost: a listing of the folder and a sort of its names, and a check of each file stamped within two days of the
+    requested time.
     """
 
     def __init__(self, root: Path, names: Names, zone: str) -> None:
@@ -53,7 +53,7 @@ class ByStamp:
         else:
             supplier = f"{root}{os.sep}{names.supplier}"
             if not stat.S_ISLNK(mode_of(supplier)):
-                self._list(f"{supplier}{os.sep}{names.source}")
+                self._list_local(f"{supplier}{os.sep}{names.source}")
 
     def files_between(self, low: datetime, high: datetime) -> list[Candidate]:
         """Return the files stamped in `[low, high)`, oldest first."""
@@ -61,7 +61,7 @@ class ByStamp:
 
     def oldest_first(self, low: datetime) -> Iterator[Candidate]:
         """Yield the files stamped at `low` or later, oldest first."""
-        begin = self._name(low, -_DISORDER)
+        begin = self._name_prefix(low, -_DISORDER)
         found = [
             _sort_by_stamp(self._read_candidates(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
             for folder, names in self._folders
@@ -70,21 +70,21 @@ class ByStamp:
 
     def newest_first(self, until: datetime | None = None) -> Iterator[Candidate]:
         """Yield the files stamped at `until` or before, newest first. Without `until`, yield all files."""
-        end = None if until is None else self._name(until, _DISORDER)
+        end = None if until is None else self._name_prefix(until, _DISORDER)
         found = []
         for folder, names in self._folders:
             last = len(names) if end is None else bisect_left(names, end)
             found.append(_sort_by_stamp(self._read_candidates(folder, names, range(last - 1, -1, -1)), sign=-1))
         return (one for one in merge(*found, key=stamp_of, reverse=True) if until is None or one.stamp <= until)
 
-    def _list(self, folder: str) -> None:
+    def _list_local(self, folder: str) -> None:
         if stat.S_ISLNK(mode_of(folder)):
             return
         there = list_folder(folder)
         self._folders.append((folder, sorted(name for name in there if name.startswith(self._prefix))))
         for name in there:
             if not name.startswith(self._prefix) and is_date_folder(name):
-                self._list(f"{folder}{os.sep}{name}")
+                self._list_local(f"{folder}{os.sep}{name}")
 
     def _list_stored(self, source: str) -> None:
         by_folder: dict[str, list[str]] = {}
@@ -104,8 +104,8 @@ class ByStamp:
             if not isinstance(one, Report) and (found or stat.S_IFMT(mode_of(path)) in (0, stat.S_IFREG)):
                 yield one
 
-    def _name(self, instant: datetime, margin: timedelta) -> str:
-        """Return the beginning of the names of files that are stamped at an instant plus `margin`."""
+    def _name_prefix(self, instant: datetime, margin: timedelta) -> str:
+        """Return the prefix of the names of files that are stamped at an instant plus `margin`."""
         try:
             local = instant.astimezone(nominal_zone(self._zone)) + margin
         except OverflowError:
@@ -117,7 +117,7 @@ class ByStamp:
 def _sort_by_stamp(candidates: Iterator[Candidate], *, sign: int) -> Iterator[Candidate]:
     """Sort files by stamp, ascending (`sign` 1) or descending (-1), in a stream.
 
-    The input must be sorted, except for neighbours within `_DISORDER`.
+    The input must be sorted already, except for files stamped within `_DISORDER` of each other.
     """
     waiting: list[tuple[float, int, Candidate]] = []
     for place, one in enumerate(candidates):

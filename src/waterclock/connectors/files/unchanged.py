@@ -1,4 +1,4 @@
-"""Checks after the read that files have not changed since they were listed."""
+"""Checks, after files were read, that they have not changed since they were listed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from waterclock.files.object_stores import is_remote
 
 
 def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -> None:
-    """Raise an error if the size or last modification of a file has changed, as a part of it may have been read.
+    """Raise E807 (transient) if the size or last modification of a file has changed: a part of it may have been read.
 
     A file that another table archived in the meantime is checked in the archive, by its size.
-    Raises  E807, transient
-    Cost    a check of each file that is not archived; in a bucket one request each
+    Cost: a check of each file that was not archived when it was listed; in a bucket one request each.
     """
     fresh = [item for item in items if not item.is_archived]
     if not fresh:
         return
-    found = map_each(fresh, _now, at=landing.folder)
+    found = map_each(fresh, _stat_or_none, at=landing.folder)
     gone = [item for item, now in zip(fresh, found, strict=True) if now is None]
     for item, now in zip(fresh, found, strict=True):
         if now is not None and (now.size != item.size or not _is_same_time(landing, item.changed, now.changed)):
@@ -39,7 +38,7 @@ def _require_archived(landing: Landing, names: Names, gone: Sequence[Item]) -> N
             raise _changed_file_error(item, None if now is None else now.size)
 
 
-def _now(item: Item) -> FileInfo | None:
+def _stat_or_none(item: Item) -> FileInfo | None:
     try:
         return stat_file(item.path)
     except FileNotFoundError:

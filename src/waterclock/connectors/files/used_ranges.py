@@ -16,9 +16,11 @@ MOST_CELLS = 1 << 25
 """The maximum number of cells in a used range. Calamine allocates 32 bytes for each, so 1 GiB."""
 MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 14
 _CHUNK = 1 << 20
-_OF_ODS, _OF_XLSB = "content.xml", "xl/workbook.bin"
-_LONG = 10  # digits
-_VALUES = frozenset(("value-type", "value", "string-value", "date-value", "time-value", "boolean-value", "formula"))
+_ODS_MEMBER, _XLSB_MEMBER = "content.xml", "xl/workbook.bin"
+_MOST_DIGITS = 10  # digits
+_VALUE_ATTRIBUTES = frozenset(
+    ("value-type", "value", "string-value", "date-value", "time-value", "boolean-value", "formula")
+)
 """Attributes, without their prefix, for which calamine keeps a cell of an .ods. One of them is enough."""
 # records of an .xlsb, by the numbers of [MS-XLSB]
 _ROW, _CELLS, _SHEET_DATA = 0, range(2, 12), 0x91
@@ -37,7 +39,7 @@ class UsedRange:
     def add(self, row: int, column: int) -> None:
         """Extend the range to a cell, counted from 0.
 
-        Raises  E882 if the range becomes too large; ValueError for a cell that no sheet can have
+        Raises E882 if the range becomes too large; ValueError for a cell that no sheet can have.
         """
         if self.top <= row <= self.bottom and self.left <= column <= self.right:
             return
@@ -46,7 +48,7 @@ class UsedRange:
         self.top, self.bottom = min(self.top, row), max(self.bottom, row)
         self.left, self.right = min(self.left, column), max(self.right, column)
         if self.size > MOST_CELLS:
-            _refuse_size(self.size)
+            _raise_too_large(self.size)
 
     @property
     def size(self) -> int:
@@ -57,17 +59,17 @@ class UsedRange:
 def check_used_ranges(file: IO[bytes]) -> None:
     """Check the size of the used ranges of an .ods or .xlsb, as `formulas` does for an .xlsx.
 
-    Raises  E882 for ranges that are too large; ValueError for broken XML
+    Raises E882 for ranges that are too large; ValueError for broken XML.
     """
     if zipfile.is_zipfile(file):
         file.seek(0)
         with zipfile.ZipFile(file) as packed:
             names = packed.namelist()
-            if _OF_ODS in names:
-                with packed.open(_OF_ODS) as content:
+            if _ODS_MEMBER in names:
+                with packed.open(_ODS_MEMBER) as content:
                     _OdsParser().parse(content)
             # a file may be both: calamine tries .xlsb before .ods
-            if any(name.casefold() == _OF_XLSB for name in names):
+            if any(name.casefold() == _XLSB_MEMBER for name in names):
                 for (
                     member
                 ) in packed.infolist():  # any of them may be the sheet that is read, even several of the same name
@@ -76,17 +78,17 @@ def check_used_ranges(file: IO[bytes]) -> None:
 
 
 def _check_records(content: bytes) -> None:
-    """Check the size of the used range of an .xlsb member, if it is a sheet. Raises  E882.
+    """Raise E882 if the used range of an .xlsb member is too large. A member that is no sheet has no used range.
 
     A record consists of its type, its size and its content. The content of a row begins with the row's number, that of
-    a cell with its column. Records are parsed as calamine does, up to the first broken one.
+    a cell with its column. Records are parsed as calamine does.
     """
     used, row = UsedRange(), 0
     at, end = 0, len(content)
     is_in_data = False
     while at < end:
         kind, size = content[at], content[at + 1] if at + 1 < end else 0
-        if kind < 0x80 and size < 0x80:  # most records; the general way takes three times as long
+        if kind < 0x80 and size < 0x80:  # most records; `_number_at` takes three times as long
             at += 2
         else:
             kind, at = _number_at(content, at, 2)
@@ -111,7 +113,7 @@ def _number_at(content: bytes, at: int, longest: int) -> tuple[int, int]:
     return number, at + longest
 
 
-def _refuse_size(size: int, where: str = "the used range of its sheet has") -> NoReturn:
+def _raise_too_large(size: int, where: str = "the used range of its sheet has") -> NoReturn:
     raise WaterclockError(
         "E882",
         "the workbook is too large",
@@ -121,7 +123,7 @@ def _refuse_size(size: int, where: str = "the used range of its sheet has") -> N
 
 
 class _OdsParser:
-    """Counts the cells of all tables of an .ods with their repetitions, as calamine keeps all of them in memory."""
+    """Counts the cells of all tables of an .ods, repetitions included, because calamine keeps all of them in memory."""
 
     def __init__(self) -> None:
         self._earlier = self._size = 0
@@ -131,7 +133,7 @@ class _OdsParser:
         self._parser.StartDoctypeDeclHandler = refuse_doctype
 
     def parse(self, content: IO[bytes]) -> None:
-        """Parse all tables. Raises  E882 if they are too large; ValueError for invalid XML."""
+        """Parse all tables. Raises E882 if they are too large; ValueError for invalid XML."""
         try:
             while chunk := content.read(_CHUNK):
                 self._parser.Parse(chunk, False)  # noqa: FBT003 - expat's own
@@ -148,7 +150,7 @@ class _OdsParser:
             self._repeat, self._column = _repeats_of(attributes, "number-rows-repeated"), 0
         elif tag in {"table-cell", "covered-table-cell"}:
             self._column += _repeats_of(attributes, "number-columns-repeated")
-            if any(each.rpartition(":")[2] in _VALUES for each in attributes):
+            if any(each.rpartition(":")[2] in _VALUE_ATTRIBUTES for each in attributes):
                 self._count()
         elif tag == "p":
             self._count()
@@ -156,17 +158,17 @@ class _OdsParser:
     def _count(self) -> None:
         """Extend the used range to the current cell and the repetitions of its row.
 
-        Raises  E882 if it becomes too large.
+        Raises E882 if it becomes too large.
         """
         self._width = max(self._width, self._column)
         self._size = (self._rows + self._repeat) * self._width
         if self._earlier + self._size > MOST_CELLS:
-            _refuse_size(self._earlier + self._size, "the used ranges of its sheets have")
+            _raise_too_large(self._earlier + self._size, "the used ranges of its sheets have")
 
 
 def _repeats_of(attributes: dict[str, str], name: str) -> int:
-    said = next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "1")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < _LONG else 1 << 62
+    text = next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "1")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS else 1 << 62
 
 
 def refuse_doctype(*_: object) -> NoReturn:

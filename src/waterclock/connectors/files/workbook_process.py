@@ -33,22 +33,22 @@ _LIBRARY = "python_calamine"
 _MOST_BYTES = 512 << 20
 _MOST_MEMORY = 3 << 30
 _MOST_SECONDS = 300  # of CPU time
-_MOST_WAITED = 1200  # seconds for a line, on a busy machine
+_MOST_WAIT_SECONDS = 1200  # seconds for a line, on a busy machine
 _PIECE = 1 << 20
-_START = f"import sys; sys.path += sys.argv[4:]; from {sheet_rows.__name__} import main; main()"
-_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
+_PROCESS_CODE = f"import sys; sys.path += sys.argv[4:]; from {sheet_rows.__name__} import main; main()"
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
 
 
 def read_columns(file: IO[bytes], request: SheetRequest) -> tuple[str, ...]:
     """Return the column names of a sheet.
 
-    Raises  E882 for a workbook that is too large, or needs too much memory or time; E884 for a sheet that does not
-            exist, or has no header; E885 for merged cells in the data; E888 without the library; ValueError for a file
-            that is no workbook
-    Cost    a process of about 0.05 s of CPU time, which parses the whole workbook
+    Raises E882 for a workbook that is too large, or needs too much memory or time; E884 for a sheet that does not
+    exist, has no header or a formula without a result; E885 for merged cells in the data; E888 if python-calamine is
+    missing; ValueError for a file that is no workbook.
+    Cost: a process of about 0.05 s of CPU time, which parses the whole workbook.
     """
     names: tuple[str, ...] = ()
-    for kind, found in _messages(file, replace(request, is_header_only=True)):
+    for kind, found in _read_messages(file, replace(request, is_header_only=True)):
         if kind == "names":
             names = tuple(found)
     return names
@@ -58,20 +58,20 @@ def read_rows(file: IO[bytes], request: SheetRequest) -> Iterator[Sequence[Seque
     """Yield batches of rows, each as a list of columns. The last column has the row numbers.
 
     `request.declared` are the names that `read_columns` returned.
-    Raises  as `read_columns`
+    Raises the errors of `read_columns`.
     """
-    for kind, found in _messages(file, request):
+    for kind, found in _read_messages(file, request):
         if kind == "rows":
             yield found
 
 
-def _messages(file: IO[bytes], request: SheetRequest) -> Iterator[tuple[str, Any]]:
+def _read_messages(file: IO[bytes], request: SheetRequest) -> Iterator[tuple[str, Any]]:
     """Start the process and yield its messages (see `sheet_rows.main`) up to the end of the workbook."""
     with _open_for_process(file) as number, tempfile.TemporaryFile() as errors:
-        process, requests, answers = _start(number, errors)
+        process, requests, answers = _start_process(number, errors)
         try:
-            _write(requests, request.to_json().encode())
-            for line in _lines(answers):
+            _write_all(requests, request.to_json().encode())
+            for line in _read_lines(answers):
                 kind, *content = json.loads(line)
                 if kind == "end":
                     return
@@ -80,7 +80,7 @@ def _messages(file: IO[bytes], request: SheetRequest) -> Iterator[tuple[str, Any
                 if kind == "unreadable":
                     raise ValueError(content[0])
                 yield kind, content[0]
-            raise _reason_of_death(process.wait(), errors)
+            raise _explain_exit(process.wait(), errors)
         finally:
             process.kill()
             process.wait()
@@ -88,7 +88,7 @@ def _messages(file: IO[bytes], request: SheetRequest) -> Iterator[tuple[str, Any
             answers.close()
 
 
-def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
+def _start_process(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]:
     """Start a process that reads the file with this descriptor. Return the process, its stdin and its stdout."""
     found = importlib.util.find_spec(_LIBRARY)
     if found is None or found.origin is None:
@@ -96,34 +96,34 @@ def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[
     folders = [str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])]  # of this package and the library
     limits = map(str, (number, _MOST_MEMORY, _MOST_SECONDS))
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _START, *limits, *folders],
+        [sys.executable, "-I", "-S", "-c", _PROCESS_CODE, *limits, *folders],
         bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,
         pass_fds=[number],
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {"RUST_BACKTRACE": "0"},
-        start_new_session=True,  # Ctrl-C lets running batches finish
+        env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | {"RUST_BACKTRACE": "0"},
+        start_new_session=True,  # so that Ctrl-C does not end it: running batches finish
     )
     return process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
 
 
-def _write(pipe: IO[bytes], content: bytes) -> None:
-    """Write all content and close the pipe. If the process has died, reading its answer fails."""
+def _write_all(pipe: IO[bytes], content: bytes) -> None:
+    """Write all content and close the pipe. Ignore a process that has died: reading its answer reports that."""
     left = memoryview(content)
     with suppress(BrokenPipeError), pipe:
         while left:
             left = left[pipe.write(left) :]
 
 
-def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
-    """Yield the complete lines that a process writes. Raises  E882 if the next line takes too long."""
+def _read_lines(pipe: IO[bytes]) -> Iterator[bytes]:
+    """Yield the complete lines that a process writes. Raises E882 if the next line takes too long."""
     pieces: list[bytes] = []
     with selectors.DefaultSelector() as ready:
         ready.register(pipe, selectors.EVENT_READ)
         while True:
-            if not ready.select(_MOST_WAITED):
-                raise _too_large(f"reading it takes more than {_MOST_WAITED} seconds")
+            if not ready.select(_MOST_WAIT_SECONDS):
+                raise _too_large_error(f"reading it takes more than {_MOST_WAIT_SECONDS} seconds")
             piece = os.read(pipe.fileno(), _PIECE)
             if not piece:
                 return
@@ -134,11 +134,13 @@ def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
             pieces.append(last)
 
 
-def _reason_of_death(code: int, errors: IO[bytes]) -> WaterclockError | ValueError:
+def _explain_exit(code: int, errors: IO[bytes]) -> WaterclockError | ValueError:
     if code == -signal.SIGXCPU:
-        return _too_large(f"reading it takes more than {_MOST_SECONDS} seconds")
+        return _too_large_error(f"reading it takes more than {_MOST_SECONDS} seconds")
     if code < 0 or code == OUT_OF_MEMORY:
-        return _too_large(f"reading it takes more than {_MOST_MEMORY} bytes of memory, as for cells far from the data")
+        return _too_large_error(
+            f"reading it takes more than {_MOST_MEMORY} bytes of memory, as for cells far from the data"
+        )
     errors.seek(0)
     last = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
     return ValueError(f"the workbook cannot be read: {last or f'its process ended with {code}'}")
@@ -146,7 +148,10 @@ def _reason_of_death(code: int, errors: IO[bytes]) -> WaterclockError | ValueErr
 
 @contextmanager
 def _open_for_process(file: IO[bytes]) -> Iterator[int]:
-    """Provide the descriptor of a file, or of a private copy, to another process. Raises  E882 for a too large file."""
+    """Yield a descriptor for another process: of the file itself or, if it is not on disk, of a temporary copy.
+
+    Raises E882 if the file is too large.
+    """
     with ExitStack() as stack:
         on_disk = file
         if not (isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO)):
@@ -157,7 +162,7 @@ def _open_for_process(file: IO[bytes]) -> Iterator[int]:
                 copied += on_disk.write(piece)
             on_disk.flush()
         if os.fstat(on_disk.fileno()).st_size > _MOST_BYTES:
-            raise _too_large(f"it has more than {_MOST_BYTES} bytes")
+            raise _too_large_error(f"it has more than {_MOST_BYTES} bytes")
         on_disk.seek(0)
         try:
             yield on_disk.fileno()
@@ -165,7 +170,7 @@ def _open_for_process(file: IO[bytes]) -> Iterator[int]:
             file.seek(0)
 
 
-def _too_large(why: str) -> WaterclockError:
+def _too_large_error(why: str) -> WaterclockError:
     return WaterclockError(
         "E882",
         "the workbook is too large",

@@ -75,7 +75,7 @@ def _write_parquet(
     import pyarrow.parquet as pq
 
     first = next(batches, None)
-    schema = first.schema if first is not None else _schema(columns)
+    schema = first.schema if first is not None else _arrow_schema(columns)
     rows = 0
     with pq.ParquetWriter(file, schema, compression=writing.compression) as writer:
         for batch in chain([first] if first is not None else [], batches):
@@ -92,7 +92,7 @@ def _write_avro(
     from waterclock.connectors.files.avro_writing import write_avro
 
     first = next(batches, None)
-    schema = first.schema if first is not None else _schema(columns)
+    schema = first.schema if first is not None else _arrow_schema(columns)
     codec = "null" if writing.compression == "none" else "deflate"
     return write_avro(file, schema, chain([first] if first is not None else [], batches), codec)
 
@@ -116,14 +116,16 @@ def _write_csv(
     options = pc.WriteOptions(include_header=False, delimiter=writing.delimiter, quoting_style="needed")
     with _open_compressed(file, writing) as sink:
         if writing.has_header:
-            said = [f"'{name}" if writing.escapes_formulas and FORMULA.match(name) else name for name in names]
-            sink.write((writing.delimiter.join(_csv_name(name, writing) for name in said) + "\n").encode())
+            header_names = [f"'{name}" if writing.escapes_formulas and FORMULA.match(name) else name for name in names]
+            sink.write(
+                (writing.delimiter.join(_quote_csv_name(name, writing) for name in header_names) + "\n").encode()
+            )
         for batch in batches:
-            texts = [_text(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
+            texts = [_column_text(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
             if writing.escapes_formulas:
                 texts = [_escape_formulas(text, column) for text, column in zip(texts, batch.columns, strict=True)]
             if len(texts) == 1:
-                texts = [_without_blank_lines(texts[0])]
+                texts = [_fill_nulls(texts[0])]
             pc.write_csv(pa.RecordBatch.from_arrays(texts, names=names), sink, options)
             rows += batch.num_rows
     return rows
@@ -137,7 +139,7 @@ def _write_json(
     with _open_compressed(file, writing) as sink:
         for batch in batches:
             lists = [
-                (_text(column, kind) if is_plain(kind) else column).to_pylist(maps_as_pydicts="lossy")
+                (_column_text(column, kind) if is_plain(kind) else column).to_pylist(maps_as_pydicts="lossy")
                 for column, (_, kind) in zip(batch.columns, columns, strict=True)
             ]
             rows_of_batch = (plain_text(dict(zip(names, row, strict=True))) for row in zip(*lists, strict=True))
@@ -153,12 +155,12 @@ def _open_compressed(file: IO[bytes], writing: WriteOptions) -> Any:
     return plain if writing.compression == "none" else pa.CompressedOutputStream(plain, writing.compression)
 
 
-def _csv_name(name: str, writing: WriteOptions) -> str:
+def _quote_csv_name(name: str, writing: WriteOptions) -> str:
     is_special = any(sign in name for sign in (writing.delimiter, '"', "\n"))
     return '"' + name.replace('"', '""') + '"' if is_special else name
 
 
-def _text(column: pa.Array, kind: str) -> pa.Array:
+def _column_text(column: pa.Array, kind: str) -> pa.Array:
     import pyarrow as pa
 
     if pa.types.is_binary(column.type):
@@ -166,15 +168,15 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
     return flat(column, kind, mark="Z")
 
 
-def _without_blank_lines(text: pa.Array) -> pa.Array:
-    """Replace NULL by an empty text, which is written as `""`, as readers skip blank lines."""
+def _fill_nulls(text: pa.Array) -> pa.Array:
+    """Replace NULL by an empty text, which is written as `""`. NULL would be a blank line, which readers skip."""
     import pyarrow as pa
 
     return text.cast(pa.string()).fill_null("") if text.null_count else text
 
 
 def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:
-    """Prefix texts that a spreadsheet would treat as formulas, or that begin with an apostrophe, by an apostrophe.
+    """Put an apostrophe before texts that a spreadsheet would treat as formulas, or that begin with an apostrophe.
 
     So removing one apostrophe restores the text. Numbers and times are not changed: `-5` remains a number.
     """
@@ -189,7 +191,7 @@ def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(text, f"^({FORMULA.pattern})", r"'\1")
 
 
-def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
+def _arrow_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([pa.field(name, stored_type(kind)) for name, kind in columns])
@@ -207,8 +209,8 @@ _WRITERS = {
 def wrong_writing(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors in the options of a PUBLISH into files.
 
-    They are a compression or option that the format does not support, options that do not apply to copied files, and
-    `keep` for files that are not copied.
+    Errors are an invalid delimiter, a compression or option that the format does not support, other options beside
+    `format 'raw'`, which copies files unchanged, and `keep` without it.
     """
     if options.get("format") == "raw":
         for name in sorted(options.keys() - {"format", "keep"}):

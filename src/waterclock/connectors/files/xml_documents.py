@@ -1,4 +1,4 @@
-"""Checks XML documents before Spark reads them: one that declares entities is refused, whatever parser reads it."""
+"""Checks XML documents before Spark reads them, and refuses those that declare entities; finds their columns."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class _RootReached(Exception):
 def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     """Raise E880 for an XML document that declares entities. It is read up to its first element, in bounded memory.
 
-    Entities can make a small document grow without bounds, and can read files of the machine. This check opens no other
-    resource.
-    Raises  E880 for a document that declares entities or refers to an external definition, or whose prolog is too long
-            or in an encoding that cannot be checked
+    Entities can make a small document grow without bounds, and can read files of this machine. The check itself expands
+    no entity and opens no other file.
+    Raises E880 for a document that declares entities or refers to an external definition, or whose prolog is too long
+    or in an encoding that cannot be checked.
     """
     parser = expat.ParserCreate(_parser_encoding(encoding))
 
@@ -57,7 +57,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
 
 
 def _parser_encoding(encoding: str) -> str | None:
-    """Return the encoding of the bytes from `_chunks`, for a parser; None if the document declares it."""
+    """Return the encoding that a parser of the bytes from `_chunks` needs; None if the document declares it."""
     return None if encoding.upper() in ("UTF-8", "UTF8") else "UTF-8"
 
 
@@ -69,45 +69,45 @@ def _chunks(file: IO[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
-    """Map the columns of a document's rows to their types. Elements that a row repeats are ARRAY<STRING>.
+    """Map the columns of a document's rows, the elements `tag`, to their types: STRING, or ARRAY<STRING> if repeated.
 
     Spark would infer the same columns. Text after a syntax error is ignored. Cost: one pass, in bounded memory.
     """
-    looked = _Rows(tag)
+    rows = _RowColumns(tag)
     parser = expat.ParserCreate(_parser_encoding(encoding))
-    parser.StartElementHandler = looked.begin
-    parser.EndElementHandler = looked.end
-    parser.CharacterDataHandler = looked.text
+    parser.StartElementHandler = rows.begin
+    parser.EndElementHandler = rows.end
+    parser.CharacterDataHandler = rows.text
     try:
         for chunk in _chunks(file, encoding):
             parser.Parse(chunk, False)  # noqa: FBT003
     except (expat.ExpatError, LookupError, ValueError):
         pass
-    return looked.columns
+    return rows.columns
 
 
-class _Rows:
-    """Collects the columns of rows, which are attributes and child elements, from the events of an XML parser."""
+class _RowColumns:
+    """Collects the columns of rows, which are their attributes and child elements, from the events of an XML parser."""
 
     def __init__(self, tag: str) -> None:
         self.columns: dict[str, str] = {}
         self._tag = tag
         self._depth = 0
-        self._here: set[str] = set()
+        self._seen_in_row: set[str] = set()
         self._has_text = False
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
         if self._depth == 0 and local == self._tag:
-            self._depth, self._here, self._has_text = 1, set(), False
+            self._depth, self._seen_in_row, self._has_text = 1, set(), False
             for each in attributes:
                 if not each.startswith("xmlns"):
                     self.columns.setdefault(f"_{each.rpartition(':')[2]}", "STRING")
         elif self._depth:
             if self._depth == 1:
-                kind = "ARRAY<STRING>" if local in self._here else self.columns.get(local, "STRING")
+                kind = "ARRAY<STRING>" if local in self._seen_in_row else self.columns.get(local, "STRING")
                 self.columns[local] = kind
-                self._here.add(local)
+                self._seen_in_row.add(local)
             self._depth += 1
 
     def end(self, _name: str) -> None:

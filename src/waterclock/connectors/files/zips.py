@@ -1,8 +1,8 @@
 """Unpacks zip files for a scan. Their members are then read like other files, and removed after the scan.
 
-A member is written into a folder of this run under the last part of its name, so that it cannot be written elsewhere. A
-zip with a name that points outside of it is refused all the same. The unpacked size, as the zip declares it, is checked
-before any file is written. zipfile never returns more of a member than that, and a false size fails the checksum.
+A member is written into a folder of this scan under the last part of its name, so that it cannot be written elsewhere.
+Still, a zip is refused if the name of a member points outside of it. The unpacked size that the zip declares is checked
+before any file is written. zipfile never returns more bytes than declared, and a false size fails the checksum.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MOST_RATIO = 250
 _SMALL = 16 << 20  # no limit of the compression ratio applies below this size
 # for other methods zipfile unpacks a whole block at once: 4 kB of bzip2 may be gigabytes, whatever the member declares
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_LEFT_BEHIND = timedelta(days=2)  # no scan takes so long
+_OLD_AFTER = timedelta(days=2)  # no scan takes so long
 _STAMP = "%Y%m%d%H%M%S"
 
 
@@ -55,7 +55,7 @@ _STAMP = "%Y%m%d%H%M%S"
 class UnpackedFiles:
     """The files to read in place of the requested ones.
 
-    `zips` maps members and copies to the original paths. `close` removes the members and copies.
+    `zips` maps unpacked members to the path of their zip, and copies to the path of the original. `close` removes both.
     """
 
     paths: tuple[str, ...]
@@ -66,24 +66,24 @@ class UnpackedFiles:
 def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> UnpackedFiles:
     """Write the members of zips into a folder below `reading.room`, and copies of files that another user can change.
 
-    Other files are read in place.
+    Other files are read in place. After an error the folder is removed.
 
-    Raises  E881 for members whose names point outside of the zip; E882 for zips that are too large unpacked; E883 for
-            members that cannot be read (of unknown format, encrypted, not packed by deflate); E807 for a damaged zip,
-            and one with wrong member sizes. Nothing is left behind then
-    Cost    one pass over the zips, in bounded memory, and their members once on the storage
+    Raises E881 for members whose names point outside of the zip; E882 for zips that are too large unpacked; E883 for
+    members that cannot be read (of unknown format, encrypted, not packed by deflate); E807 for a damaged zip, and one
+    with wrong member sizes.
+    Cost: one pass over the zips, in bounded memory. The storage holds the unpacked members until the scan ends.
     """
     packed = [path for path in paths if _is_zip(path)]
     foreign = find_changeable_files(paths, reading.landing)
     if reading.room is None or not (packed or foreign):
         return UnpackedFiles(tuple(paths))
-    _sweep(reading.room)
+    _remove_old_folders(reading.room)
     folder = reading.room / f"{datetime.now(UTC):{_STAMP}}-{uuid.uuid4().hex}"
     try:
         copies = copy_files(foreign, reading.landing, folder)
         sources = [copies.get(path, path) for path in paths]
         places = {path: folder / str(at) / Path(path).name for at, path in enumerate(filter(_is_zip, sources))}
-        taken = map_each(list(places), lambda path: _members(path, places[path], reading), at=folder)
+        taken = map_each(list(places), lambda path: _unpack_members(path, places[path], reading), at=folder)
         by_zip = dict(zip(places, taken, strict=True))
     except BaseException:
         remove_folder(folder)
@@ -102,7 +102,7 @@ def _is_zip(path: str) -> bool:
 
 
 def restore_file_keys(spark: SparkSession, frame: DataFrame, found: UnpackedFiles) -> DataFrame:
-    """Set `FILE_KEY` to the key of the zip in rows of its members, and to that of the original in rows of copies."""
+    """Set the column `FILE_KEY` to the key of the zip or original file in rows of unpacked and copied files."""
     if not found.zips:
         return frame
     keyed, of_zip = map_by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})
@@ -117,14 +117,14 @@ def display_name(path: str) -> str:
 
 
 def is_member(path: str) -> bool:
-    """Return whether a path is that of a member that was unpacked from a zip."""
+    """Return whether a path is that of a file that was unpacked from a zip."""
     return f"/{ROOM}/" in path and f"/{COPIES}/" not in path
 
 
-def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
-    """Write the chosen members of a zip into a folder. Errors of writing are not reported as a damaged zip."""
+def _unpack_members(path: str, place: Path, reading: ReadOptions) -> list[str]:
+    """Write the chosen members of a zip into a folder and return their paths. Write errors are not reported as E807."""
     with ExitStack() as opened:
-        with _as_unreadable(path):
+        with _translate_zip_errors(path):
             packed = opened.enter_context(zipfile.ZipFile(opened.enter_context(open_for_reading(path))))
             chosen = _choose_members(packed, path, reading)
         make_folder(place)
@@ -132,65 +132,75 @@ def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
         names: set[str] = set()
         for at, member in enumerate(chosen):
             name = _plain_name(member.filename)
-            # a name that a zip contains twice is two files, each in its own folder
+            # a name that the zip contains twice needs another folder
             inner = place / str(at) if name in names else place
             names.add(name)
             make_folder(inner)
             target = inner / name
             with open_for_writing(target) as to:
-                for chunk in _chunks(packed, member, path):
+                for chunk in _read_chunks(packed, member, path):
                     to.write(chunk)
             taken.append(text_of(target))
         return taken
 
 
-def _chunks(packed: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> Iterator[bytes]:
+def _read_chunks(packed: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> Iterator[bytes]:
     """Yield the content of a member in pieces."""
-    with _as_unreadable(path), packed.open(member) as content:
+    with _translate_zip_errors(path), packed.open(member) as content:
         while chunk := content.read(_CHUNK):
             yield chunk
 
 
 @contextmanager
-def _as_unreadable(path: str) -> Iterator[None]:
-    """Raise E807 for a damaged zip, E883 for an unsupported one."""
+def _translate_zip_errors(path: str) -> Iterator[None]:
+    """Convert errors of zipfile to E807 for a damaged zip and E883 for an unsupported one."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise unreadable(path, error) from error
     except (RuntimeError, NotImplementedError) as error:
-        raise _unfit(path, str(error), "send it without a password, compressed with deflate") from error
+        raise _unreadable_members_error(
+            path, str(error), "send it without a password, compressed with deflate"
+        ) from error
 
 
-_OR_RAISE = "; if the size is right, raise OPTIONS (most_mb ...)"
+_RAISE_LIMIT_HINT = "; if the size is right, raise OPTIONS (most_mb ...)"
 
 
 def _choose_members(packed: zipfile.ZipFile, path: str, reading: ReadOptions) -> list[zipfile.ZipInfo]:
     members = [member for member in packed.infolist() if not member.is_dir()]
     if len(members) > _MOST_MEMBERS:
-        raise _bomb(path, f"it has {len(members)} members, more than {_MOST_MEMBERS}")
+        raise _zip_bomb_error(path, f"it has {len(members)} members, more than {_MOST_MEMBERS}")
     for member in members:
-        _refuse_leading_out(member, path)
+        _refuse_outside_path(member, path)
     chosen = [member for member in members if _is_wanted(member.filename, reading.member)]
     if not chosen:
         wanted = f"no member {reading.member}" if reading.member else "no member"
-        raise _unfit(path, f"it has {wanted}", "choose the members to read: OPTIONS (member '*.csv'), or send them")
-    strange = [member.filename for member in chosen if not _is_known(member.filename, reading)]
-    if strange:
-        why = f"{strange[0]} has a format that is not read from a zip"
-        raise _unfit(path, why, "choose the members with data: OPTIONS (member '*.csv')")
+        raise _unreadable_members_error(
+            path, f"it has {wanted}", "choose the members to read: OPTIONS (member '*.csv'), or send them"
+        )
+    unknown = [member.filename for member in chosen if not _has_known_format(member.filename, reading)]
+    if unknown:
+        why = f"{unknown[0]} has a format that is not read from a zip"
+        raise _unreadable_members_error(path, why, "choose the members with data: OPTIONS (member '*.csv')")
     if any(member.compress_type not in _METHODS for member in chosen):
-        raise _unfit(path, "it is compressed with a method other than deflate", "send it compressed with deflate")
+        raise _unreadable_members_error(
+            path, "it is compressed with a method other than deflate", "send it compressed with deflate"
+        )
     total = sum(member.file_size for member in chosen)
     if total > reading.most_bytes:
-        raise _bomb(path, f"its members have {total} bytes, more than {reading.most_bytes}", _OR_RAISE)
+        raise _zip_bomb_error(
+            path, f"its members have {total} bytes, more than {reading.most_bytes}", _RAISE_LIMIT_HINT
+        )
     for member in chosen:
         if member.file_size > max(_SMALL, member.compress_size * _MOST_RATIO):
-            raise _bomb(path, f"{member.filename} has {member.file_size} bytes, compressed to {member.compress_size}")
+            raise _zip_bomb_error(
+                path, f"{member.filename} has {member.file_size} bytes, compressed to {member.compress_size}"
+            )
     return chosen
 
 
-def _refuse_leading_out(member: zipfile.ZipInfo, path: str) -> None:
+def _refuse_outside_path(member: zipfile.ZipInfo, path: str) -> None:
     name = member.orig_filename.replace("\\", "/")
     parts = name.split("/")
     is_link = stat.S_ISLNK(member.external_attr >> 16)
@@ -212,7 +222,7 @@ def _is_wanted(name: str, glob: str) -> bool:
     return not glob or fnmatchcase(name, glob) or fnmatchcase(parts[-1], glob)
 
 
-def _is_known(name: str, reading: ReadOptions) -> bool:
+def _has_known_format(name: str, reading: ReadOptions) -> bool:
     kind = format_of(name.rpartition("/")[2])
     return kind is not None and FORMATS[kind[0]] != "zip" and (FORMATS[kind[0]] != "fixed" or bool(reading.positions))
 
@@ -221,15 +231,15 @@ def _plain_name(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2]
 
 
-def _sweep(room: Path) -> None:
+def _remove_old_folders(room: Path) -> None:
     """Remove folders of killed scans: those older than two days."""
-    before = (datetime.now(UTC) - _LEFT_BEHIND).strftime(_STAMP)
+    before = (datetime.now(UTC) - _OLD_AFTER).strftime(_STAMP)
     for name in folders_in(room):
         if name < before:
             remove_folder(room / name)
 
 
-def _bomb(path: str, why: str, more: str = "") -> WaterclockError:
+def _zip_bomb_error(path: str, why: str, more: str = "") -> WaterclockError:
     return WaterclockError(
         "E882",
         f"{Path(path).name} is too large when unpacked",
@@ -239,5 +249,5 @@ def _bomb(path: str, why: str, more: str = "") -> WaterclockError:
     )
 
 
-def _unfit(path: str, why: str, fix: str) -> WaterclockError:
+def _unreadable_members_error(path: str, why: str, fix: str) -> WaterclockError:
     return WaterclockError("E883", f"the members of {Path(path).name} cannot be read", where=path, why=why, fix=fix)

@@ -1,1 +1,1 @@
-"""Reads tables and queries of Firebird databases, and delivers tables to them. The shared code is in `sql`."""
+"""Reads tables and queries of Firebird databases, and delivers tables to them."""

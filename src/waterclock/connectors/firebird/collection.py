@@ -26,7 +26,7 @@ def batches(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches, with labels if they are read by window.
 
-    Raises  E812 for type mismatches.
+    Raises E812 for type mismatches.
     """
     with connection.main.cursor() as cursor:
         cursor.stream_blob_threshold = -1
@@ -55,7 +55,7 @@ class FirebirdCollector(ServerCollector[FirebirdConnection, FirebirdColumn]):
     database: FirebirdDatabase
 
     def clock(self, unit: Unit) -> None:
-        """Return None: a server of version 3 reports its time only in its own zone, and does not report that zone."""
+        """Return None: Firebird 3 reports its time only in the server's zone, and does not report that zone."""
 
     @property
     def _source(self) -> FirebirdDatabase:

@@ -42,7 +42,7 @@ class FirebirdColumn(ExpressionColumn):
 
 
 def kind_at(connection: FirebirdConnection, unit: Unit) -> str:
-    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+    """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
     sql = "SELECT RDB$VIEW_BLR IS NULL FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
     row = connection.in_session().first_of(sql, (stored_name(unit.path),))
     return ("table" if row[0] else "view") if row else ""
@@ -54,22 +54,22 @@ def stored_name(name: str) -> str:
 
 
 def columns_of(connection: FirebirdConnection, unit: Unit) -> list[FirebirdColumn]:
-    """Return the columns of a table or query, as the server describes them. Raises  E804 for a missing table."""
+    """Return the columns of a table or query, as the server describes them. Raises E804 for a missing table."""
     if unit.query is None and not kind_at(connection, unit):
         sql = "SELECT TRIM(RDB$RELATION_NAME) FROM RDB$RELATIONS WHERE RDB$SYSTEM_FLAG = 0 ORDER BY 1 ROWS 500"
-        names = [_own_name(row[0]) for row in connection.in_session().rows_of(sql)]
+        names = [_declared_name(row[0]) for row in connection.in_session().rows_of(sql)]
         known = [name for name in names if not name.startswith("waterclock_")]
         raise missing_table_error(unit, known, (unit.path, known))
-    return [_column(each, unit) for each in connection.describe(f"SELECT * FROM {DIALECT.source_of(unit)}")]
+    return [_describe_column(each, unit) for each in connection.describe(f"SELECT * FROM {DIALECT.source_of(unit)}")]
 
 
-def _own_name(name: str) -> str:
+def _declared_name(name: str) -> str:
     """Return a name from the catalog as a declaration spells it: in lower case if it is all in upper case."""
     return name.lower() if name == name.upper() else name
 
 
-def _column(meta: Any, unit: Unit) -> FirebirdColumn:
-    name = _own_name(meta.alias)
+def _describe_column(meta: Any, unit: Unit) -> FirebirdColumn:
+    name = _declared_name(meta.alias)
     if name == meta.alias and name == name.lower() != name.upper():
         fix = f'rename the column, or use a QUERY: SELECT "{name}" AS {name}_ …'
         raise refused_statement_error(str(unit), f'its column "{name}" was created with quotes in lower case', fix)

@@ -1,6 +1,6 @@
 """Opens connections to a Firebird database and translates its errors.
 
-Source  https://github.com/FirebirdSQL/firebird/blob/master/src/include/firebird/impl/msg/jrd.h (numbers of errors)
+Source: https://github.com/FirebirdSQL/firebird/blob/master/src/include/firebird/impl/msg/jrd.h (numbers of errors)
 """
 
 from __future__ import annotations
@@ -52,18 +52,21 @@ DIALECT = SqlDialect(
         f"NUMERIC({digits},{scale})" if digits <= 18 else "BLOB SUB_TYPE TEXT CHARACTER SET UTF8"
     ),
 )
-_NO_RIGHT, _READ_ONLY, _NO_FILE = 335544352, 335544765, 335544344
+_NO_PERMISSION, _READ_ONLY, _NO_FILE = 335544352, 335544765, 335544344
 _LOGINS = frozenset({335544472, 335545106})
 _LOCKED = frozenset({335544345, 335544336, 335544510, 335544451, 335544453, 335544878})
 _CONNECT_SECONDS = 10
-_MOST_BYTES = 256 << 20  # of an answer that is not read row by row
-_FIX_OF_RIGHTS = "the database denies permission", "grant the permission to the connection's user"
-_FIX_OF_WRITING = "the database cannot be written", "allow writing to it on the server"
+_MOST_BYTES = 256 << 20  # of a result that is not read row by row
+_PERMISSION_FIX = "the database denies permission", "grant the permission to the connection's user"
+_WRITING_FIX = "the database cannot be written", "allow writing to it on the server"
 
 
 @dataclass(frozen=True, slots=True)
 class FirebirdConnection:
-    """An open connection. Unless the transaction `main` has begun, each statement is a separate transaction."""
+    """An open connection. Each statement is a separate transaction, unless the transaction `main` has begun.
+
+    `turn` is a second transaction, by which deliveries of a publish wait for each other.
+    """
 
     attachment: Connection
     main: TransactionManager
@@ -101,7 +104,7 @@ class FirebirdConnection:
     def transaction(self) -> Iterator[None]:
         """Run the block in a transaction, which is committed if the block succeeds.
 
-        Else closing the connection rolls it back.
+        Otherwise it is rolled back when the connection closes.
         """
         self.main.begin()
         yield
@@ -109,7 +112,7 @@ class FirebirdConnection:
 
 
 def _rows_of(cursor: Cursor) -> list[Any]:
-    """Return all rows of a result. Raises  DatabaseError if it is too large, as a view may return rows without end."""
+    """Return all rows of a result. Raises DatabaseError if they are too large: a view may return rows without end."""
     from firebird.driver import DatabaseError
 
     rows: list[Any] = []
@@ -174,7 +177,7 @@ class FirebirdDatabase:
 
 
 def _require_client(connection: str) -> None:
-    """Load Firebird's client library. Raises  E825 if it is not installed."""
+    """Load Firebird's client library. Raises E825 if it is not installed."""
     from firebird.driver import get_api
 
     try:
@@ -190,7 +193,7 @@ def _require_client(connection: str) -> None:
 
 
 def database_of(setting: Setting) -> FirebirdDatabase:
-    """Build the database of a connection. Raises  E803 for a missing or invalid url."""
+    """Build the database of a connection. Raises E803 for a missing or invalid url."""
     at = parse_address(setting, ("firebird",), 3050)
     password = setting.options.get("password", at.password)
     return FirebirdDatabase(
@@ -215,6 +218,6 @@ def translate_error(error: DatabaseError, database: FirebirdDatabase, where: str
         return unreachable_server_error(database.name, where, why.removeprefix(f"{database.name}: "))
     if codes & _LOCKED:
         return lock_timeout_error(where, why, by="transaction")
-    if codes & {_NO_RIGHT, _READ_ONLY, _NO_FILE}:
-        return unwritable_database_error(where, why, *(_FIX_OF_RIGHTS if _NO_RIGHT in codes else _FIX_OF_WRITING))
+    if codes & {_NO_PERMISSION, _READ_ONLY, _NO_FILE}:
+        return unwritable_database_error(where, why, *(_PERMISSION_FIX if _NO_PERMISSION in codes else _WRITING_FIX))
     return refused_statement_error(where, why)

@@ -1,8 +1,8 @@
 """Delivers sealed slices to a Firebird database in one transaction, once per claim.
 
 `sql/database_delivery` describes the modes, and `sql/delivery_after_ddl` the steps. Deliveries of a publish run one
-after another: each inserts the same key in a second transaction, which is never committed, so that the next delivery
-waits. Killing a claim first ends the connection that delivers it.
+after another: each inserts a row with the same key in a second transaction that is never committed, so that the next
+delivery must wait. Killing a claim first ends the connection that delivers it.
 
 New columns are whole numbers, FLOAT, DOUBLE PRECISION, NUMERIC up to 18 digits, BOOLEAN, DATE, TIMESTAMP (instants in
 UTC), BLOB SUB_TYPE BINARY, and BLOB SUB_TYPE TEXT for all others. Texts of a key are VARCHAR. A MERGE stages its rows
@@ -58,12 +58,12 @@ _CREATE = (
     " deleted_count BIGINT NOT NULL, note BLOB SUB_TYPE TEXT CHARACTER SET UTF8 NOT NULL,"
     " delivered_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL, PRIMARY KEY (project, claim, label))"
 )
-_TURN = (
+_LOCK_PUBLISH = (
     f'INSERT INTO {DELIVERIES} (project, claim, publish, label, outcome, mode, "ROW_COUNT", deleted_count, note)'
     " VALUES (?, -1, ?, ?, '', '', 0, 0, '')"
 )
-_TAKE = "SELECT RDB$SET_CONTEXT('USER_SESSION', 'waterclock', ?) FROM RDB$DATABASE"
-_END = (
+_MARK_CONNECTION = "SELECT RDB$SET_CONTEXT('USER_SESSION', 'waterclock', ?) FROM RDB$DATABASE"
+_END_CONNECTION = (
     "DELETE FROM MON$ATTACHMENTS WHERE MON$ATTACHMENT_ID IN (SELECT MON$ATTACHMENT_ID FROM MON$CONTEXT_VARIABLES"
     " WHERE MON$VARIABLE_NAME = 'waterclock' AND MON$VARIABLE_VALUE = ?)"
 )
@@ -88,7 +88,7 @@ _LONGEST_KEY = 240  # characters of all keys together, with pages of 4 KB
 _BLOCK_VALUES, _BLOCK_BYTES, _LONG = 500, 30_000, 2_000
 _UNIQUE = 335544665
 _FLOATS = ("float", "double precision")
-_There = Mapping[str, FirebirdColumn]
+_TableColumns = Mapping[str, FirebirdColumn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class FirebirdTables(SqlViewTables):
     connection: FirebirdConnection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+        """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
         return kind_at(self.connection, unit)
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
@@ -128,7 +128,7 @@ def _short_hash(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
-def _read(connection: FirebirdConnection, unit: Unit) -> dict[str, FirebirdColumn]:
+def _read_columns(connection: FirebirdConnection, unit: Unit) -> dict[str, FirebirdColumn]:
     """Return the columns of the destination by lower-case name; empty if there is no table."""
     return {each.name.lower(): each for each in columns_of(connection, unit)} if kind_at(connection, unit) else {}
 
@@ -139,7 +139,7 @@ def _wanted_columns(delivery: Delivery) -> dict[str, str]:
     return {**wanted, **dict.fromkeys(long, f"VARCHAR({_LONGEST_KEY // max(1, len(long))}) CHARACTER SET UTF8")}
 
 
-def _index(session: SqlSession, unit: Unit, wanted: DestinationIndex, known: _There) -> None:
+def _create_index(session: SqlSession, unit: Unit, wanted: DestinationIndex, known: _TableColumns) -> None:
     if is_indexed(wanted, session.rows_of(_INDEXES, (stored_name(unit.path),))):
         return
     listed = ", ".join(DIALECT.quote_identifier(known[name.lower()].name) for name in wanted.columns)
@@ -157,7 +157,7 @@ def _view_error(unit: Unit, delivery: Delivery) -> WaterclockError:
     )
 
 
-def _values(values: pa.Array, into: FirebirdColumn, spark_type: str, where: str) -> list[Any]:
+def _convert_values(values: pa.Array, into: FirebirdColumn, spark_type: str, where: str) -> list[Any]:
     import pyarrow as pa
 
     refuse_inexact(values, into.stored, where)
@@ -182,11 +182,11 @@ def _values(values: pa.Array, into: FirebirdColumn, spark_type: str, where: str)
     if into.kind == "octets":
         return [value.encode() if isinstance(value, str) else value for value in plain]
     if into.kind in {"text", "numeric", "smallint", "integer", "bigint"}:
-        return [_text(value, is_number=into.kind != "text") for value in plain]
+        return [_to_text(value, is_number=into.kind != "text") for value in plain]
     return plain
 
 
-def _text(value: Any, *, is_number: bool) -> str | None:
+def _to_text(value: Any, *, is_number: bool) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -194,7 +194,7 @@ def _text(value: Any, *, is_number: bool) -> str | None:
     return format(Decimal(repr(value)), "f") if is_number and isinstance(value, float) else str(value)
 
 
-def _blocks(rows: Iterator[tuple[Any, ...]], width: int) -> Iterator[list[tuple[Any, ...]]]:
+def _split_into_blocks(rows: Iterator[tuple[Any, ...]], width: int) -> Iterator[list[tuple[Any, ...]]]:
     """Split rows into blocks, each of which fits into one statement."""
     held: list[tuple[Any, ...]] = []
     size = 0
@@ -209,7 +209,7 @@ def _blocks(rows: Iterator[tuple[Any, ...]], width: int) -> Iterator[list[tuple[
         yield held
 
 
-def _parameter(values: Sequence[Any]) -> str:
+def _parameter_type(values: Sequence[Any]) -> str:
     """Return the SQL type of a parameter that can take all of these values."""
     there = [value for value in values if value is not None]
     longest = max((len(value) for value in there if isinstance(value, str | bytes)), default=1)
@@ -227,16 +227,17 @@ def _prepare_table(
     connection: FirebirdConnection,
     unit: Unit,
     delivery: Delivery,
-    is_ours: bool,  # noqa: FBT001 - as all of them are called
+    is_ours: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
     comment: str,
-) -> _There:
+) -> _TableColumns:
     """Create or alter the destination for a delivery. Return its columns by lower-case name.
 
-    Raises  E813, E820, E875.
+    Raises E813 for names that are too long, E820 for a table with rows of other owners, or to which other tables refer,
+    and E875 for a view.
     """
     longest = 31 if connection.attachment.info.engine_version < 4 else 63
     refuse_long_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
-    session, known, wanted = connection.in_session(), _read(connection, unit), _wanted_columns(delivery)
+    session, known, wanted = connection.in_session(), _read_columns(connection, unit), _wanted_columns(delivery)
     if not known:
         create_table(session, unit, wanted)
         if comment:
@@ -250,13 +251,15 @@ def _prepare_table(
             replaced = replaced_rows("SELECT *", unit, delivery, DIALECT, stored_names(known))
             refuse_cascades(unit, delivery, keys, replaced, session.first_of, "drop the constraint", DIALECT.limit)
         add_columns(session, unit, wanted, known)
-    known = _read(connection, unit)
+    known = _read_columns(connection, unit)
     if index := wanted_index(delivery):
-        _index(session, unit, index, known)
+        _create_index(session, unit, index, known)
     return known
 
 
-def _stage(connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _There, number: int) -> StagedSlice:
+def _stage(
+    connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _TableColumns, number: int
+) -> StagedSlice:
     table = f"waterclock_{_short_hash(unit.path)[:12]}_{number}"
     domains = dict(connection.in_session().rows_of(_DOMAINS, (stored_name(unit.path),)))
     columns = [there[name.lower()].name for name in names_of(delivery)]
@@ -271,19 +274,19 @@ def _put(
     connection: FirebirdConnection,
     table: str,
     delivery: Delivery,
-    there: _There,
-    with_marks: bool,  # noqa: FBT001 - as all of them are called
+    there: _TableColumns,
+    with_marks: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
 ) -> int:
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(DIALECT.quote_identifier, names))}) VALUES"
     where, count = f"{delivery.publish}@{delivery.label_text}", 0
 
     def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
-        return _values(values, there[name], kind, where)
+        return _convert_values(values, there[name], kind, where)
 
-    for rows in _blocks(rows_of_slice(delivery, convert, with_marks=with_marks), len(names)):
+    for rows in _split_into_blocks(rows_of_slice(delivery, convert, with_marks=with_marks), len(names)):
         count += len(rows)
-        kinds = [_parameter([row[at] for row in rows]) for at in range(len(names))]
+        kinds = [_parameter_type([row[at] for row in rows]) for at in range(len(names))]
         places = [[f"p{one}_{at}" for at in range(len(names))] for one in range(len(rows))]
         declared = ", ".join(f"{place} {kind} = ?" for each in places for place, kind in zip(each, kinds, strict=True))
         inserts = " ".join(f"{head} (:{', :'.join(each)});" for each in places)
@@ -292,7 +295,7 @@ def _put(
 
 
 def _merge(
-    connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _There, staged: StagedSlice
+    connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _TableColumns, staged: StagedSlice
 ) -> tuple[int, int]:
     _put(connection, staged.name, delivery, there, True)  # noqa: FBT003
     texts = [key for key in delivery.keys if there[key.lower()].kind == "text"]
@@ -310,7 +313,7 @@ def _mark_at(connection: FirebirdConnection, part: Unit) -> str:
 _WRITER = DdlWriter(
     session=FirebirdConnection.in_session,
     tables=lambda connection: FirebirdTables(connection.in_session(), connection),
-    columns=_read,
+    columns=_read_columns,
     transaction=FirebirdConnection.transaction,
     prepare_table=_prepare_table,
     stage=_stage,
@@ -336,11 +339,11 @@ class FirebirdDeliverer(AfterDdlDeliverer[FirebirdConnection, FirebirdColumn]):
 
     def _take_claim(self, connection: FirebirdConnection, project: str, claim: int, where: str) -> None:
         del where
-        connection.run(_TAKE, (_short_hash(project, claim),))
+        connection.run(_MARK_CONNECTION, (_short_hash(project, claim),))
 
     def _end_other(self, where: str, project: str, claim: int) -> None:
         with self.database.open_for_writing(where) as connection:
-            connection.run(_END, (_short_hash(project, claim),))
+            connection.run(_END_CONNECTION, (_short_hash(project, claim),))
 
     def _prepare(self, connection: FirebirdConnection, project: str, publish: str) -> None:
         from firebird.driver import DatabaseError
@@ -354,7 +357,7 @@ class FirebirdDeliverer(AfterDdlDeliverer[FirebirdConnection, FirebirdColumn]):
                     raise
         try:
             with connection.turn.cursor() as cursor:
-                cursor.execute(_TURN, (project, publish, _short_hash(publish)))
+                cursor.execute(_LOCK_PUBLISH, (project, publish, _short_hash(publish)))
         except DatabaseError as error:
             if _UNIQUE not in (error.gds_codes or ()):
                 raise

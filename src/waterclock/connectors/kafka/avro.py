@@ -26,8 +26,8 @@ from waterclock.errors import WaterclockError
 from waterclock.http.client import NoResponse, TooBig, send_once
 
 _MAGIC = 0
-_UNWELCOME = frozenset({401, 403})
-_UNFIT = (
+_REFUSED_STATUSES = frozenset({401, 403})
+_DECODING_ERRORS = (
     ValueError, EOFError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError,
     struct.error,
 )  # fmt: skip
@@ -59,10 +59,10 @@ class _ParsedSchema:
 
 @dataclass(slots=True)
 class Decoder:
-    """Decodes the Avro values of a topic. It is sent to Spark's workers, each of which requests a schema only once.
+    """Decodes the Avro values of a topic, in Spark's workers. Each worker requests a schema only once.
 
     `reader` is the schema to which values are converted, as JSON; `registry` has the registry's address, user and
-    password.
+    password. `known` are writers' schemas by id.
     """
 
     topic: str
@@ -77,7 +77,7 @@ class Decoder:
         return Decoder, (self.topic, self.where, self.reader, dict(self.registry))
 
     def json_of(self, value: bytes | None, partition: int, offset: int) -> bytes | None:
-        """Decode a value to JSON; None for a tombstone. Raises  E857, with partition and offset, if it is invalid."""
+        """Decode a value to JSON; None for a tombstone. Raises E857, with partition and offset, if it is invalid."""
         from fastavro.read import SchemaResolutionError
         from fastavro.schema import SchemaParseException
 
@@ -89,10 +89,10 @@ class Decoder:
             writer, body = self._split_value(value, self.parsed)
             readers = readers_of(recursive=writer.is_recursive or self.parsed.is_recursive)
             read = readers.schemaless_reader(body, writer.schema, self.parsed.schema)
-            text = json.dumps(without_nan(read), default=_plain, ensure_ascii=False)
+            text = json.dumps(without_nan(read), default=_json_default, ensure_ascii=False)
         except RecursionError as error:
             raise unreadable(self.where, self.topic, partition, offset, "it is nested too deep") from error
-        except (*_UNFIT, SchemaResolutionError, SchemaParseException) as error:
+        except (*_DECODING_ERRORS, SchemaResolutionError, SchemaParseException) as error:
             raise unreadable(self.where, self.topic, partition, offset, f"not Avro of its schema: {error}") from error
         return text.encode()
 
@@ -120,16 +120,16 @@ class Decoder:
 def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path | None) -> Decoder:
     """Build the decoder of a topic's values, with the schema of a file or the newest one of the registry.
 
-    Raises  E857 if there is no schema, or it cannot be read
+    Raises E857 if there is no schema, or it cannot be read.
     """
     if file is not None:
         try:
             text = json.dumps(json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
-            raise _no_schema(where, f"{file}: {error}") from error
+            raise _schema_error(where, f"{file}: {error}") from error
         return Decoder(topic, where, _require_schema(text, where, str(file)), registry)
     if not registry:
-        raise _no_schema(where, "the connection has no registry, and the collect has no schema")
+        raise _schema_error(where, "the connection has no registry, and the collect has no schema")
     answer = _request_registry(registry, f"/subjects/{quote(topic, safe='')}-value/versions/latest", where)
     text = _require_schema(answer.get("schema"), where, registry["registry"])
     return Decoder(topic, where, text, registry)
@@ -144,22 +144,22 @@ def _parse(text: str) -> _ParsedSchema:
 
 
 def _require_schema(text: Any, where: str, origin: str) -> str:
-    """Check that a schema is a record that can be decoded, and return its text. Raises  E857 otherwise.
+    """Check that a schema is a record whose values can be decoded, and return its text. Raises E857 otherwise.
 
-    `origin` is where the schema comes from, for the error.
+    `origin` is the file or registry with the schema, for the error.
     """
     from fastavro.schema import SchemaParseException
 
     try:
         schema = json.loads(text)
         _parse(text)
-    except (*_UNFIT, SchemaParseException) as error:
-        raise _no_schema(where, f"{origin}: {error}") from error
+    except (*_DECODING_ERRORS, SchemaParseException) as error:
+        raise _schema_error(where, f"{origin}: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise _no_schema(where, f"{origin}: the schema of a value must be a record, whose fields become columns")
+        raise _schema_error(where, f"{origin}: the schema of a value must be a record, whose fields become columns")
     fields = schema.get("fields", [])
     if not isinstance(fields, list) or not all(isinstance(each["name"], str) for each in fields):
-        raise _no_schema(where, f"{origin}: the names of its fields are no texts")
+        raise _schema_error(where, f"{origin}: the names of its fields are no texts")
     return str(text)
 
 
@@ -178,36 +178,36 @@ def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Map
     address = registry["registry"].rstrip("/") + path
     headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
     if "registry_user" in registry:
-        said = f"{registry['registry_user']}:{registry.get('registry_password', '')}"
-        headers["Authorization"] = "Basic " + base64.b64encode(said.encode()).decode()
+        credentials = f"{registry['registry_user']}:{registry.get('registry_password', '')}"
+        headers["Authorization"] = "Basic " + base64.b64encode(credentials.encode()).decode()
     try:
         file = registry.get("registry_ca")
         trusted = None if file is None else ssl.create_default_context(cafile=file)
         answer = send_once("GET", address, most=_MOST_BYTES, timeout=_SECONDS, headers=headers, trusted=trusted)
         document = json.loads(answer.content) if answer.status == 200 else None
     except TooBig:
-        raise _no_schema(where, f"{address}: its response has more than {_MOST_BYTES >> 20} MiB") from None
+        raise _schema_error(where, f"{address}: its response has more than {_MOST_BYTES >> 20} MiB") from None
     except NoResponse as error:
         if not error.certificate:
-            raise _no_schema(where, f"{address}: {error.why}", transient=True) from None
+            raise _schema_error(where, f"{address}: {error.why}", transient=True) from None
         fix = "set registry_ca to a file with the certificate of the authority that signed the registry's certificate"
-        raise _no_schema(where, f"{address}: {error.certificate}", fix=fix) from None
+        raise _schema_error(where, f"{address}: {error.certificate}", fix=fix) from None
     except RecursionError:
-        raise _no_schema(where, f"{address}: its response is nested too deep") from None
+        raise _schema_error(where, f"{address}: its response is nested too deep") from None
     except (OSError, ValueError) as error:
-        raise _no_schema(where, f"{address}: {error}", transient=True) from error
+        raise _schema_error(where, f"{address}: {error}", transient=True) from error
     if isinstance(document, dict):
         return document
     if answer.status == 200:
-        raise _no_schema(where, f"{address}: its response is no JSON object")
+        raise _schema_error(where, f"{address}: its response is no JSON object")
     fix = ""
-    if answer.status in _UNWELCOME:
+    if answer.status in _REFUSED_STATUSES:
         fix = "check registry_user and registry_password; a changed secret is read at the next try"
-    is_passing = answer.status in {*_UNWELCOME, 429} or answer.status >= 500
-    raise _no_schema(where, f"{address}: it answered {answer.status}", fix=fix, transient=is_passing)
+    is_passing = answer.status in {*_REFUSED_STATUSES, 429} or answer.status >= 500
+    raise _schema_error(where, f"{address}: it answered {answer.status}", fix=fix, transient=is_passing)
 
 
-def _no_schema(where: str, why: str, *, fix: str = "", transient: bool = False) -> WaterclockError:
+def _schema_error(where: str, why: str, *, fix: str = "", transient: bool = False) -> WaterclockError:
     return WaterclockError(
         "E857",
         "the schema of Avro values cannot be read",
@@ -233,14 +233,14 @@ def _spark_type(kind: Any) -> str:
 def _decimal(precision: Any, scale: Any) -> str:
     """Return the Spark type of an Avro decimal, or STRING if its precision or scale is invalid or too large.
 
-    Precision and scale come from a foreign schema and become part of a query, so they are checked.
+    They come from a schema of another system and become part of a query, so they are checked.
     """
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
         return "STRING"
     return f"DECIMAL({precision}, {scale})" if precision <= _MOST_DIGITS else "STRING"
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime | date | time_of_day):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 _DAY_MINUTES = 24 * 60
-_KEPT_MINUTES = 7 * _DAY_MINUTES
+_DEFAULT_RETENTION_MINUTES = 7 * _DAY_MINUTES
 # options of a connection, and their names in the client library
 _SETTINGS = {
     "security": "security.protocol",
@@ -48,10 +48,10 @@ _SETTINGS = {
     "key_password": "ssl.key.password",
 }
 _FILES = frozenset({"ca", "certificate", "key"})
-_LOOKS = 0.05
+_POLL_SECONDS = 0.05
 _TOKEN_SECONDS = 300.0
 _REFUSALS = frozenset({"_INVALID_ARG", "MSG_SIZE_TOO_LARGE"})
-_ABSENT = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+_MISSING = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Cluster:
     token_file: str = ""
     timeout: float = PATIENCE
 
-    def consumer(self, heard: ErrorListener, **more: Any) -> Consumer:
+    def consumer(self, listener: ErrorListener, **more: Any) -> Consumer:
         """Open a consumer that joins no group, reads only committed records, and commits no offsets.
 
-        `heard` receives the client's errors; `more` are additional client settings.
+        `listener` receives the client's errors; `more` are additional client settings.
         """
         from confluent_kafka import Consumer
 
@@ -86,33 +86,36 @@ class Cluster:
             "fetch.max.bytes": 16 * 1024 * 1024,  # in one response, of all partitions
             "fetch.wait.max.ms": 20,  # the records exist: a request that waits for more delays the next partition
         }
-        return Consumer(self._client(heard, {**own, **more}), logger=_silent_logger())
+        return Consumer(self._client(listener, {**own, **more}), logger=_silent_logger())
 
-    def producer(self, heard: ErrorListener, **more: Any) -> Producer:
-        """Open a producer. `heard` receives the client's errors; `more` are additional client settings."""
+    def producer(self, listener: ErrorListener, **more: Any) -> Producer:
+        """Open a producer. `listener` receives the client's errors; `more` are additional client settings."""
         from confluent_kafka import Producer
 
-        return Producer(self._client(heard, more), logger=_silent_logger())
+        return Producer(self._client(listener, more), logger=_silent_logger())
 
-    def admin(self, heard: ErrorListener) -> AdminClient:
+    def admin(self, listener: ErrorListener) -> AdminClient:
         """Open an admin client.
 
         The caller must keep a reference to it: without one, its pending responses are lost.
         """
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient(self._client(heard, {}), logger=_silent_logger())
+        return AdminClient(self._client(listener, {}), logger=_silent_logger())
 
     def log_of(self, topic: str, where: str) -> Log:
-        """Return the identity and the offsets of a topic. Cost: three requests. Raises  E854 to E856, E864."""
+        """Return the id and the offset bounds of a topic. Cost: three requests.
+
+        Raises E854 without a valid response, E855 or E864 for a refused client, and E856 for an unknown topic.
+        """
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
         with self.translate_errors(where, topic):
-            heard = ErrorListener()
-            admin = self.admin(heard)
+            listener = ErrorListener()
+            admin = self.admin(listener)
             described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
-            [found] = _wait_for_results(admin, heard, described).values()
+            [found] = _wait_for_results(admin, listener, described).values()
             partitions = [part.id for part in found.partitions]
             if not partitions:
                 raise self._impossible_answer_error(where, f"{topic} has no partitions")
@@ -125,11 +128,11 @@ class Cluster:
                 for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
             ]
             starts, ends = (
-                {part.partition: answer.offset for part, answer in _wait_for_results(admin, heard, one).items()}
+                {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, one).items()}
                 for one in asked
             )
             for part in partitions:
-                # the client library treats a negative offset as a place, such as -1 as the end
+                # the client library treats a negative offset as a position, such as -1 as the end
                 if not 0 <= starts[part] <= ends[part]:
                     said = f"partition {part} of {topic} has the offsets {starts[part]} to {ends[part]}"
                     raise self._impossible_answer_error(where, said)
@@ -138,7 +141,7 @@ class Cluster:
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
         """Map each partition to the offset of its first record at or after `at`, or else to its end.
 
-        Raises  E854 to E856.
+        Raises E854 without a response, E855 or E864 for a refused client, and E856 for an unknown topic.
         """
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -160,17 +163,17 @@ class Cluster:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
-        heard = ErrorListener()
+        listener = ErrorListener()
         try:
-            admin = self.admin(heard)
+            admin = self.admin(listener)
             broker = next(iter(admin.list_topics(timeout=self.timeout).brokers))
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=self.timeout
             )
-            [answer] = _wait_for_results(admin, heard, asked).values()
+            [answer] = _wait_for_results(admin, listener, asked).values()
             return int(answer["offsets.retention.minutes"].value)
         except (KafkaException, KeyError, StopIteration, ValueError):
-            return _KEPT_MINUTES
+            return _DEFAULT_RETENTION_MINUTES
 
     def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
         """Return the configuration of a topic, and the end of each partition including uncommitted records.
@@ -181,8 +184,8 @@ class Cluster:
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
         with self.translate_errors(where, topic):
-            heard = ErrorListener()
-            admin = self.admin(heard)
+            listener = ErrorListener()
+            admin = self.admin(listener)
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=self.timeout
             )
@@ -190,8 +193,8 @@ class Cluster:
                 {TopicPartition(topic, part): OffsetSpec.latest() for part in log.ends},  # type: ignore[no-untyped-call]
                 request_timeout=self.timeout,
             )
-            [config] = _wait_for_results(admin, heard, asked).values()
-            found = {part.partition: answer.offset for part, answer in _wait_for_results(admin, heard, ends).items()}
+            [config] = _wait_for_results(admin, listener, asked).values()
+            found = {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, ends).items()}
             return {name: str(entry.value) for name, entry in config.items()}, found
 
     @contextmanager
@@ -199,12 +202,12 @@ class Cluster:
         """Open a consumer for the block. Yield it with the listener that receives its errors."""
         from confluent_kafka import KafkaException
 
-        heard = ErrorListener()
-        consumer = self.consumer(heard, **more)
+        listener = ErrorListener()
+        consumer = self.consumer(listener, **more)
         try:
-            yield consumer, heard
+            yield consumer, listener
         except KafkaException as error:
-            raise heard.choose_error(error) from error
+            raise listener.choose_error(error) from error
         finally:
             consumer.close()
 
@@ -221,13 +224,13 @@ class Cluster:
     def translate_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError:
         """Translate an error of the client library to a Waterclock error; it is `transient` if a retry can help."""
         permanent = self.translate_permanent_error(error, where, topic)
-        return permanent or self._silent_cluster(f"{self.servers}: {error.str()}", where)
+        return permanent or self._no_answer_error(f"{self.servers}: {error.str()}", where)
 
     def translate_permanent_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError | None:
         """Translate an error of the client library that a retry cannot fix; None for any other."""
         name, why = error.name(), f"{self.servers}: {error.str()}"
-        if name in _ABSENT:
-            return self._no_topic(topic, where)
+        if name in _MISSING:
+            return self._missing_topic_error(topic, where)
         if is_of_login(error):
             return refused_login_error(error, self.settings, where)
         if is_of_tls(error):
@@ -246,7 +249,7 @@ class Cluster:
             transient=True,
         )
 
-    def _silent_cluster(self, why: str, where: str) -> WaterclockError:
+    def _no_answer_error(self, why: str, where: str) -> WaterclockError:
         first = self.servers.split(",")[0].strip()
         if "ssl" not in self.settings.get("security.protocol", "") and speaks_tls(first):
             return WaterclockError(
@@ -265,7 +268,7 @@ class Cluster:
             transient=True,
         )
 
-    def _no_topic(self, topic: str, where: str) -> WaterclockError:
+    def _missing_topic_error(self, topic: str, where: str) -> WaterclockError:
         from confluent_kafka import KafkaException
 
         try:
@@ -284,17 +287,23 @@ class Cluster:
             fix=did_you_mean(topic, known, otherwise="create the topic, or correct its name"),
         )
 
-    def _client(self, heard: ErrorListener, more: Mapping[str, Any]) -> dict[str, Any]:
-        own = {"bootstrap.servers": self.servers, "client.id": "waterclock", "error_cb": heard, **self.settings, **more}
+    def _client(self, listener: ErrorListener, more: Mapping[str, Any]) -> dict[str, Any]:
+        own = {
+            "bootstrap.servers": self.servers,
+            "client.id": "waterclock",
+            "error_cb": listener,
+            **self.settings,
+            **more,
+        }
         if self.token_file:
-            self._token("")  # the client would wait, and only report that it has no token
+            self._token("")  # raises an error for an invalid token, for which the client would only wait
             own["oauth_cb"] = self._token
         return own
 
     def _token(self, _: str) -> tuple[str, float]:
         """Read the current token from its file. Return it with its expiry time, by default in five minutes.
 
-        Raises  E855 if there is no file or no valid token in it
+        Raises E855 if there is no file or no valid token in it.
         """
         try:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
@@ -315,17 +324,20 @@ class Cluster:
         return token, ends if math.isfinite(ends) else now + _TOKEN_SECONDS
 
 
-def _wait_for_results(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-    """Wait for responses and return their results. Raises the refusal as soon as all brokers refuse the client."""
+def _wait_for_results(admin: AdminClient, listener: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+    """Wait for the responses to `asked` and return their results by key.
+
+    Raises KafkaException as soon as all brokers refuse the client.
+    """
     from confluent_kafka import KafkaException
 
-    while wait(asked.values(), _LOOKS).not_done:
+    while wait(asked.values(), _POLL_SECONDS).not_done:
         admin.poll(0)
-        heard.raise_if_refused()
+        listener.raise_if_refused()
     try:
         return {key: answer.result() for key, answer in asked.items()}
     except KafkaException as error:
-        raise heard.choose_error(error) from error
+        raise listener.choose_error(error) from error
 
 
 def _permission_error(name: str, why: str, where: str, topic: str) -> WaterclockError:
@@ -348,7 +360,7 @@ def _permission_error(name: str, why: str, where: str, topic: str) -> Waterclock
 
 
 def cluster_of(setting: Setting) -> Cluster:
-    """Build the cluster of a connection from its options. Raises  E803 without an address."""
+    """Build the cluster of a connection from its options. Raises E803 without an address."""
     options = setting.options
     servers = options.get("servers")
     if not servers:
@@ -372,7 +384,7 @@ def cluster_of(setting: Setting) -> Cluster:
 
 
 def _silent_logger() -> logging.Logger:
-    """Return a silent logger, as the library also logs events that are not errors. Errors are raised."""
+    """Return a logger without output, as the library also logs events that are not errors. Errors are raised."""
     logger = logging.getLogger("waterclock.kafka")
     logger.propagate = False
     if not logger.handlers:

@@ -21,7 +21,7 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_RECORD = "waterclock-record:"
+_ERROR_MARK = "waterclock-record:"
 _NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
 _DIGITS = ("VARIANT", "STRING")
 _EXACT = ("DECIMAL", "DEC", "NUMERIC")
@@ -33,7 +33,7 @@ def collect_records(
     spark: SparkSession, extract: KafkaExtract, shape: TopicShape, columns: Columns, zone: str
 ) -> Collected:
     """Read the records of an extract into a frame with the columns of their format."""
-    frame = _frame(spark, extract)
+    frame = _read_records(spark, extract)
     found = shape.find_columns(frame, extract, columns)
     matched = match(columns, found, where=extract.where)
     return Collected(
@@ -46,20 +46,20 @@ def collect_records(
 
 
 def find_worker_error(error: BaseException, where: str, topic: str) -> WaterclockError | None:
-    """Return the error of a worker or of an unreadable record in an error of Spark; None if it has another cause."""
+    """Return the Waterclock error in a Spark error, from a worker or for an unreadable record; None if it has none."""
     if decoded := worker_errors.decode_error(error):
         return decoded
     said = str(error)
-    if found := re.search(re.escape(_RECORD) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", said):
+    if found := re.search(re.escape(_ERROR_MARK) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", said):
         return unreadable(where, topic, found[1], found[2], found[3])
     return None
 
 
 class TopicShape:
-    """Maps records to columns: the record's own columns (`raw`), one text (`text`), or the fields of an object."""
+    """Maps records to columns: all columns of the record (`raw`), its value (`text`), or the fields of its value."""
 
     def __init__(self, kind: str, *, has_metadata: bool, typed: Mapping[str, str] | None = None) -> None:
-        """Set the format of values. `typed` are the fields of a schema, if there is one."""
+        """Set the format of values. `typed` are the fields of the schema with their types; None without a schema."""
         self.kind = kind
         self.has_metadata = has_metadata
         self.typed = typed
@@ -86,7 +86,7 @@ class TopicShape:
         declared = [it.name for it in columns.named if it.tells is None and it.name.lower() not in own]
         keys: list[str] = []
         if extract.parts:
-            objects = frame.selectExpr(f"explode(json_object_keys({_text(is_object=True)})) AS name")
+            objects = frame.selectExpr(f"explode(json_object_keys({_value_text_sql(is_object=True)})) AS name")
             keys = sorted(row[0] for row in objects.distinct().collect())
         known = {name.lower() for name in keys}
         keys += [name for name in declared if name.lower() not in known]
@@ -95,7 +95,7 @@ class TopicShape:
     def select_columns(self, frame: DataFrame, matched: ColumnMatch, zone: str) -> DataFrame:
         """Select the columns that the collect reads, with their types, and the label."""
         if self.kind in {"raw", "text"}:
-            own = {"value": _text(is_object=False)} if self.kind == "text" else {}
+            own = {"value": _value_text_sql(is_object=False)} if self.kind == "text" else {}
             taken = [
                 f"{own.get(it.source, quote_name(BESIDE.get(it.source, it.source)))} AS {quote_name(it.name)}"
                 for it in matched.taken
@@ -104,11 +104,11 @@ class TopicShape:
         fields = [it for it in matched.taken if it.source not in BESIDE or not self.has_metadata]
         parsed, texts = (ddl_of((it.source, _type_to_read(it.type, digits)) for it in fields) for digits in _DIGITS)
         options = f"map('mode', 'FAILFAST', 'timeZone', {sql_text(zone)})"
-        read = f"CAST(from_json({_text(is_object=True)}, {sql_text(parsed)}, {options}) AS STRUCT<{texts}>)"
+        read = f"CAST(from_json({_value_text_sql(is_object=True)}, {sql_text(parsed)}, {options}) AS STRUCT<{texts}>)"
         read = read if fields else "NULL"
         names = {it.source for it in fields}
         taken = [
-            f"{_cast(it)} AS {quote_name(it.name)}"
+            f"{_typed_field_sql(it)} AS {quote_name(it.name)}"
             if it.source in names
             else f"{quote_name(BESIDE[it.source])} AS {quote_name(it.name)}"
             for it in matched.taken
@@ -119,27 +119,27 @@ class TopicShape:
 def _type_to_read(kind: str, digits: str) -> str:
     """Return the type with which a field is parsed: `digits` for a DECIMAL, STRING for other scalar types.
 
-    Scalar values are cast later. Spark converts numbers to text through a double; a VARIANT preserves their digits, and
-    is then cast to text.
+    Scalar values are cast later. Spark would convert a number to a STRING through a double. A VARIANT preserves its
+    digits, and is then cast to a STRING.
     """
     if kind.upper().startswith(_EXACT):
         return digits
     return type_to_read(kind, digits) if kind.upper().startswith(_NESTED) else "STRING"
 
 
-def _cast(taken: CollectedColumn) -> str:
+def _typed_field_sql(taken: CollectedColumn) -> str:
     """Return SQL that converts a field to its declared type, or else to the type in the schema."""
     read = f"_waterclock_read.{quote_name(taken.source)}"
     found = _type_to_read(taken.type, "STRING")
     if "<" in found and found != taken.type:
         why = f"{taken.source} is not {taken.type}"
-        wrong = f"CASE WHEN {read} IS NOT NULL THEN {_raise(sql_text(why))} END"
+        wrong = f"CASE WHEN {read} IS NOT NULL THEN {_raise_error_sql(sql_text(why))} END"
         return f"coalesce({narrow_value(read, taken.type)}, {wrong})"
     is_read = taken.is_typed or found == taken.type
     return read if is_read else f"CAST({read} AS {taken.type})"
 
 
-def _text(*, is_object: bool) -> str:
+def _value_text_sql(*, is_object: bool) -> str:
     """Return SQL for a record's value as text, which raises an error with the record's position for an invalid value.
 
     A value is invalid if it is not UTF-8 or, with `is_object`, not a JSON object.
@@ -153,16 +153,18 @@ def _text(*, is_object: bool) -> str:
                 "its value is not a JSON object",
             )
         )
-    cases = " ".join(f"WHEN value IS NOT NULL AND ({check}) THEN {_raise(sql_text(why))}" for check, why in checks)
+    cases = " ".join(
+        f"WHEN value IS NOT NULL AND ({check}) THEN {_raise_error_sql(sql_text(why))}" for check, why in checks
+    )
     return f"CASE {cases} ELSE {text} END"
 
 
-def _raise(why: str) -> str:
+def _raise_error_sql(why: str) -> str:
     """Return SQL that raises an error with the position of a record and the reason `why` (also SQL)."""
-    return f"raise_error(concat('{_RECORD}', partition, '/', offset, '/', {why}))"
+    return f"raise_error(concat('{_ERROR_MARK}', partition, '/', offset, '/', {why}))"
 
 
-def _frame(spark: SparkSession, extract: KafkaExtract) -> DataFrame:
+def _read_records(spark: SparkSession, extract: KafkaExtract) -> DataFrame:
     import pyarrow as pa
 
     read = read_if_few(batches(extract)) if are_few(extract.most) else None

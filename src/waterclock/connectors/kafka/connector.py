@@ -6,8 +6,8 @@ Arrival         Each label has a range of offsets by partition, up to the last c
 Formats         `raw`: the record's own columns; `text`; `json`: the fields of an object; `avro`: those of a schema.
 Publish         One transaction per claim. See `delivery`.
 
-Records are read by the client library, not by Spark's Kafka source. The library can stop at the end of a range even if
-no record is at that offset, and needs no jars (docs/decisions/kafka.md).
+Records are read by the client library `confluent_kafka`, not by Spark's Kafka source. The library can stop at the end
+of a range even if no record is at that offset, and needs no jars (docs/decisions/kafka.md).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class KafkaCollector:
     ) -> Collected:
         """Read the records in the offset ranges of labels.
 
-        Raises  E852 if some of their records no longer exist, E853 for a replaced topic
+        Raises E852 if some of their records no longer exist, E853 for a replaced topic.
         """
         from waterclock.connectors.kafka.collection import collect_records
         from waterclock.connectors.kafka.ranges import require_readable, spans_of

@@ -1,15 +1,16 @@
 """Delivers sealed slices to a topic, each claim in one transaction.
 
-1. `init_transactions` of `waterclock.<project>.<publish>` fences every older runner, and ends a transaction that an
-   older runner left open. Only then is the record of deliveries read.
-2. The record is the committed offset of the consumer group of that name, at partition 0 of the topic: a claim's number,
-   far beyond the log's end. Its metadata contain the newest claims. The first outcome of a claim is final.
+1. `init_transactions` with the id `waterclock.<project>.<publish>` fences every older runner, and ends a transaction
+   that an older runner left open. Only then is the record of deliveries read.
+2. The record is an offset that the consumer group of that name has committed for partition 0 of the topic. The offset
+   is a claim's number, far beyond the log's end. Its metadata contains the newest claims. The first outcome of a claim
+   is final.
 3. Messages and record are one transaction, so a reader of committed messages sees all messages of a claim or none, and
    never twice.
 
-Kafka removes the offsets of a group without members after some days. A claim that is older than that and has no record
-is searched for in the topic, by the header of its messages: see `old_claim_search`. If the topic cannot show it, its
-outcome is unknown. This is reported, and no message is sent.
+Kafka removes the offsets of a group without members after some days. If a claim is older than that and has no record,
+its messages are searched for in the topic, by their headers (`old_claim_search`). If the topic cannot show whether they
+were sent, the delivery fails with E859 and sends nothing.
 
 With the option `ends`, each partition gets a record without a value after the records of a label. Its headers are the
 label, the claim, and the number of the label's records in the partition. So a reader can detect a label that has no
@@ -39,8 +40,8 @@ from waterclock.flow.declarations import Unit
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaException, Message, Producer
 
-_MOST_KEPT = 12
-_AT_ONCE = 1_000
+_MOST_CLAIMS = 12
+_POLL_EVERY = 1_000
 _LEAST_PATIENCE = 60.0
 _ABORT_PATIENCE = 10.0
 _DAY = 86_400
@@ -49,7 +50,7 @@ _QUEUE_KBYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The record of a publish: the outcomes of the newest claims, oldest first, and the newest label's delivery."""
+    """The record of a publish: the outcomes of the newest claims, in order, and the delivery of the newest label."""
 
     topic_id: str
     claims: tuple[Delivered, ...] = ()
@@ -65,9 +66,9 @@ class Records:
         return None
 
     def with_claim(self, found: Delivered) -> Records:
-        """Return the record with the outcome of a claim added. Beyond a limit, the oldest claim is removed."""
+        """Return the record with the outcome of a claim added. If it has too many claims, the oldest is removed."""
         others = (one for one in self.claims if one.claim != found.claim)  # one entry per claim: its newest label
-        claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
+        claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_CLAIMS:]
         is_newest = found.outcome is DeliveryOutcome.DELIVERED and (
             self.last is None or found.label_text >= self.last.label_text
         )
@@ -100,7 +101,7 @@ class _OpenDelivery:
     consumer: Consumer
 
     def records(self) -> Records:
-        """Read the record. Other runners are fenced by the producer, so they can no longer change it."""
+        """Read the record of the publish. No other runner can change it, as `init_transactions` has fenced them."""
         return _read_records(self.consumer, self.unit, self.cluster)
 
     def put(self, claim: int, records: Records, patience: float) -> None:
@@ -121,17 +122,18 @@ class KafkaDeliverer:
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Send the slices of one claim in one transaction, once (see the module docstring).
 
-        Raises  E854 to E856 as the cluster, E858 if another runner has taken over, E859 for an unknown outcome
+        Raises E854 to E856 for errors of the cluster, E858 if another runner has taken over, and E859 if it is unknown
+        whether the claim was sent before.
         """
         first = deliveries[0]
         with self._open_transaction(unit, first.project, first.publish, unit.options.get("in_flight")) as held:
             producer, records = held.producer, held.records()
-            stands = records.find(first.claim)
-            if stands is not None:
-                return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
-            stands = self._search_topic(held, records, first.claim, [one.label_text for one in deliveries])
-            if stands is not None:
-                return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
+            recorded = records.find(first.claim)
+            if recorded is not None:
+                return tuple(replace(recorded, label_text=one.label_text, is_repeat=True) for one in deliveries)
+            recorded = self._search_topic(held, records, first.claim, [one.label_text for one in deliveries])
+            if recorded is not None:
+                return tuple(replace(recorded, label_text=one.label_text, is_repeat=True) for one in deliveries)
             if unit.options.get("keep") == "all":
                 self._require_partitions(unit, set(held.log.ends), deliveries)
             producer.begin_transaction()
@@ -151,12 +153,12 @@ class KafkaDeliverer:
         """Record the claim as killed, unless it has an outcome. Return the recorded outcome."""
         with self._open_transaction(unit, project, publish, None) as held:
             producer, records = held.producer, held.records()
-            stands = records.find(claim)
-            if stands is not None:
-                return replace(stands, is_repeat=True)
-            stands = self._search_topic(held, records, claim, [])
-            if stands is not None:
-                return replace(stands, is_repeat=True)
+            recorded = records.find(claim)
+            if recorded is not None:
+                return replace(recorded, is_repeat=True)
+            recorded = self._search_topic(held, records, claim, [])
+            if recorded is not None:
+                return replace(recorded, is_repeat=True)
             killed = Delivered(claim, DeliveryOutcome.KILLED, "", 0)
             producer.begin_transaction()
             held.put(claim, records.with_claim(killed), self._patience)
@@ -210,7 +212,7 @@ class KafkaDeliverer:
             self._produce(producer, unit, message, record_delivery)
             gone += message.is_gone
             rows += not message.is_gone
-            if (rows + gone) % _AT_ONCE == 0:
+            if (rows + gone) % _POLL_EVERY == 0:
                 producer.poll(0)
         if producer.flush(self._patience) or failed:
             raise self._make_exception(failed)
@@ -221,7 +223,7 @@ class KafkaDeliverer:
                 raise self._make_exception(failed)
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, gone, delivery.note)
 
-    def _produce(self, producer: Producer, unit: Unit, message: SentMessage, heard: Any) -> None:
+    def _produce(self, producer: Producer, unit: Unit, message: SentMessage, listener: Any) -> None:
         more: dict[str, Any] = {} if message.partition is None else {"partition": message.partition}
         if message.milliseconds is not None:
             more["timestamp"] = message.milliseconds
@@ -229,7 +231,7 @@ class KafkaDeliverer:
         while True:
             try:
                 producer.produce(
-                    unit.path, message.value, message.key, headers=list(message.headers), on_delivery=heard, **more
+                    unit.path, message.value, message.key, headers=list(message.headers), on_delivery=listener, **more
                 )
             except BufferError:  # the client's queue is full: wait until some messages are sent
                 if time.monotonic() > end:
@@ -245,11 +247,11 @@ class KafkaDeliverer:
         return KafkaException(errors[0] if errors else KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its public name
 
     def _records(self, unit: Unit, project: str, publish: str) -> Records:
-        with self._group(project, publish) as consumer:
+        with self._open_group(project, publish) as consumer:
             return _read_records(consumer, unit, self.cluster)
 
     @contextmanager
-    def _group(self, project: str, publish: str) -> Iterator[Consumer]:
+    def _open_group(self, project: str, publish: str) -> Iterator[Consumer]:
         with self.cluster.open_consumer(**{"group.id": name_of(project, publish)}) as (consumer, _):
             yield consumer
 
@@ -266,25 +268,25 @@ class KafkaDeliverer:
         if in_flight is not None:
             config["max.in.flight.requests.per.connection"] = int(str(in_flight))
         where = str(unit)
-        with self.cluster.translate_errors(where, unit.path), self._group(project, publish) as consumer:
+        with self.cluster.translate_errors(where, unit.path), self._open_group(project, publish) as consumer:
             log = self.cluster.log_of(unit.path, where)
-            heard = ErrorListener()
-            producer = self.cluster.producer(heard, **config)
+            listener = ErrorListener()
+            producer = self.cluster.producer(listener, **config)
             try:
                 producer.init_transactions(self._patience)
                 yield _OpenDelivery(self.cluster, unit, log, producer, consumer)
             except BaseException as error:
-                # an open transaction blocks readers; one that cannot be aborted now is ended by the next runner
+                # an open transaction blocks readers; if it cannot be aborted here, the next runner ends it
                 producer.purge()
                 with suppress(KafkaException):
                     producer.abort_transaction(_ABORT_PATIENCE)
                 if isinstance(error, KafkaException):
-                    raise self._translate_producer_error(heard.choose_error(error), unit) from None
+                    raise self._translate_producer_error(listener.choose_error(error), unit) from None
                 raise
 
     def _translate_producer_error(self, error: KafkaException, unit: Unit) -> WaterclockError:
-        said = error.args[0]
-        if said.name() in {"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}:
+        cause = error.args[0]
+        if cause.name() in {"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}:
             return WaterclockError(
                 "E858",
                 f"another runner delivers to {unit.path}",
@@ -293,14 +295,14 @@ class KafkaDeliverer:
                 fix="nothing to fix: the other runner delivers",
                 transient=True,
             )
-        return self.cluster.translate_error(said, str(unit), unit.path)
+        return self.cluster.translate_error(cause, str(unit), unit.path)
 
     def _search_topic(
         self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]
     ) -> Delivered | None:
         """Search the topic for an old claim whose record Kafka may have removed; None if it was never sent.
 
-        Raises  E859 if the topic cannot show it
+        Raises E859 if the topic may no longer have the messages of that time.
         """
         if records.claims or not self._may_be_forgotten(claim):
             return None
@@ -327,7 +329,7 @@ class KafkaDeliverer:
 
     @staticmethod
     def _require_partitions(unit: Unit, there: set[int], deliveries: Sequence[Delivery]) -> None:
-        """Check that the topic has all partitions to which the rows belong. Raises  E856."""
+        """Raise E856 if the topic does not have all partitions to which the rows belong."""
         from waterclock.connectors.slice_rows import batches_of
 
         wanted: set[int] = set()

@@ -53,10 +53,10 @@ class MessageFormat:
         """Yield the messages of a delivery. Cost: one pass over its files, in bounded memory."""
         own = () if self.keeps_all else _own_headers(delivery)
         marks = [delivery.deleted_column] if delivery.deleted_column else []
-        files = _by_offset(delivery) if self.keeps_all else batches_of(delivery.files, [*self.columns, *marks])
+        files = _batches_by_offset(delivery) if self.keeps_all else batches_of(delivery.files, [*self.columns, *marks])
         for batch in files:
             gone = batch[delivery.deleted_column].to_pylist() if marks else [False] * batch.num_rows
-            rows = _rows(batch, self.columns, as_they_are=self.kind == "raw")
+            rows = _row_values(batch, self.columns, is_raw=self.kind == "raw")
             for row, is_gone in zip(rows, gone, strict=True):
                 yield self._build_message(row, own, is_gone=bool(is_gone))
 
@@ -68,13 +68,13 @@ class MessageFormat:
             at = row["timestamp"]
             stamp = None if at is None else round(at.timestamp() * 1000)
             return SentMessage(row["key"], row["value"], beside, row["partition"], stamp)
-        headers = tuple((name, _bytes(row[name])) for name in self.headers)
+        headers = tuple((name, _to_bytes(row[name])) for name in self.headers)
         key = self._key_of(row)
         if is_gone:
             return SentMessage(key, None, (*headers, *own), is_gone=True)
         if self.kind == "text":
             name = next(name for name in self.columns if name not in {*self.key, *self.headers})
-            return SentMessage(key, _bytes(row[name]), (*headers, *own))
+            return SentMessage(key, _to_bytes(row[name]), (*headers, *own))
         shown = {name: value for name, value in row.items() if name not in self.headers}
         return SentMessage(
             key, json.dumps(without_nan(shown), ensure_ascii=False, default=str).encode(), (*headers, *own)
@@ -84,7 +84,7 @@ class MessageFormat:
         if not self.key:
             return None
         if len(self.key) == 1:
-            return _bytes(row[self.key[0]])
+            return _to_bytes(row[self.key[0]])
         return json.dumps({name: row[name] for name in self.key}, ensure_ascii=False, default=str).encode()
 
 
@@ -101,13 +101,13 @@ def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMess
 def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
     """Build the message format of a delivery from the unit's options and the columns.
 
-    Raises  E856 for missing columns, and for columns that do not fit the format
+    Raises E856 for missing columns, and for columns that do not fit the format.
     """
     columns = dict(delivery.columns)
     kind = str(unit.options.get("format", "json"))
     keeps_all = unit.options.get("keep") == "all"
-    key = _names(unit.options.get("key")) or delivery.keys
-    headers = _names(unit.options.get("headers"))
+    key = _split_names(unit.options.get("key")) or delivery.keys
+    headers = _split_names(unit.options.get("headers"))
     wanted = (*(_KEPT if keeps_all else _RAW),) if kind == "raw" or keeps_all else (*key, *headers)
     for name in wanted:
         if name not in columns:
@@ -126,8 +126,8 @@ def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
     return MessageFormat(kind, key, headers, keeps_all, delivery.mode, columns)
 
 
-def _by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:
-    """Yield rows ordered by offset within each partition. Rows that have this order are not sorted again."""
+def _batches_by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in the order of offsets within each partition. They are sorted only if they are not in order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -147,16 +147,16 @@ def _by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:
     yield from batches_of(delivery.files, names)
 
 
-def _rows(batch: pa.RecordBatch, columns: Mapping[str, str], *, as_they_are: bool) -> Iterator[Mapping[str, Any]]:
-    if as_they_are:
+def _row_values(batch: pa.RecordBatch, columns: Mapping[str, str], *, is_raw: bool) -> Iterator[Mapping[str, Any]]:
+    if is_raw:
         yield from batch.select(list(columns)).to_pylist()
         return
-    values = [_plain(batch[name], kind) for name, kind in columns.items()]
+    values = [_json_values(batch[name], kind) for name, kind in columns.items()]
     for row in zip(*values, strict=True):
         yield dict(zip(columns, row, strict=True))
 
 
-def _plain(column: pa.Array, kind: str) -> list[Any]:
+def _json_values(column: pa.Array, kind: str) -> list[Any]:
     """Convert a column to JSON values: nested ones to objects and arrays, instants to UTC with a Z."""
     import pyarrow as pa
 
@@ -169,18 +169,18 @@ def _plain(column: pa.Array, kind: str) -> list[Any]:
 
 
 def _own_headers(delivery: Delivery) -> tuple[Header, ...]:
-    """Return the headers with label and claim. A reader recognizes a label that is sent again by the claim."""
+    """Return the headers with label and claim. By the claim, a reader recognizes a label that is sent again."""
     return (LABEL, delivery.label_text.encode()), (CLAIM, str(delivery.claim).encode())
 
 
-def _bytes(value: object) -> bytes | None:
+def _to_bytes(value: object) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     return (value if isinstance(value, str) else json.dumps(value, default=str)).encode()
 
 
-def _names(said: object) -> tuple[str, ...]:
-    return tuple(name.strip() for name in str(said or "").split(",") if name.strip())
+def _split_names(names: object) -> tuple[str, ...]:
+    return tuple(name.strip() for name in str(names or "").split(",") if name.strip())
 
 
 def _missing_column_error(unit: Unit, name: str, columns: Mapping[str, str]) -> WaterclockError:

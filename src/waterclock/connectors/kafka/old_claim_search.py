@@ -1,8 +1,8 @@
 """Searches a topic for the messages of an old claim whose record Kafka has removed.
 
-This runs only when no other runner can still write under the claim's name. If the topic still has all records of that
-time, a claim without messages was never sent. The topic has them if its cleanup policy is `delete`, it has dropped no
-records yet or keeps them for longer, and no open transaction hides its end.
+This runs only when all other runners of the publish are fenced. If the topic still has all records since the claim, a
+claim without messages was never sent. The topic has them if its cleanup policy is `delete`, it has dropped no records
+yet or keeps them for longer, and no open transaction hides its end.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from waterclock.connectors.kafka.ranges import Log, first_range, spans_of
 from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, batches
 from waterclock.flow.declarations import Unit
 
-_CLOCKS = 3600.0  # seconds by which the clocks of a ledger and of a runner may differ
-_EVER = -1
+_CLOCK_MARGIN = 3600.0  # seconds by which the clocks of a ledger and of a runner may differ
+_UNLIMITED = -1
 
 
 def describe_gap(config: Mapping[str, str], log: Log, ends: Mapping[int, int], age: timedelta) -> str:
-    """Return why a topic may not have all records of the last `age`; empty if it has them. Pure function.
+    """Return the reason why a topic may not have all records of the last `age`; empty if it has them. Pure function.
 
     `ends` are the ends of the partitions, including uncommitted records.
     """
@@ -32,7 +32,7 @@ def describe_gap(config: Mapping[str, str], log: Log, ends: Mapping[int, int], a
     if dict(ends) != dict(log.ends):
         return "an open transaction hides the end of the topic; it is checked again when that has ended"
     keeps, bytes_kept = int(config.get("retention.ms", 0)), int(config.get("retention.bytes", 0))
-    is_long = (keeps == _EVER or timedelta(milliseconds=keeps) > age) and bytes_kept == _EVER
+    is_long = (keeps == _UNLIMITED or timedelta(milliseconds=keeps) > age) and bytes_kept == _UNLIMITED
     if any(log.starts.values()) and not is_long:
         return "the topic has dropped records, perhaps those of that time (retention.ms, retention.bytes)"
     return ""
@@ -43,15 +43,15 @@ def find_sent_messages(
 ) -> Delivered | str | None:
     """Search a topic for the messages that a claim sent. Return their delivery, or None if there are none.
 
-    If the topic may not have all records of that time, return a text with the reason.
+    If the topic may not have all records since the claim, return a text with the reason.
 
     `labels` are those that the claim may have sent; empty for all labels.
     Cost: one pass over the records since the claim, in bounded memory.
-    Raises  E854 to E857 as `batches`
+    Raises the errors of `reading.batches`.
     """
     if unit.options.get("keep") == "all":
         return "records that are sent as they were collected have no header claim"
-    where, at = str(unit), datetime.fromtimestamp(max(0.0, claim / 1000 - _CLOCKS), UTC)
+    where, at = str(unit), datetime.fromtimestamp(max(0.0, claim / 1000 - _CLOCK_MARGIN), UTC)
     config, ends = cluster.describe_topic(unit.path, log, where)
     if why := describe_gap(config, log, ends, datetime.now(UTC) - at):
         return why

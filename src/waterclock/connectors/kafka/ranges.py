@@ -1,7 +1,7 @@
 """Computes the next range of a topic's offsets: from the end of the last range to the end of committed records.
 
-Pure functions. Offsets do not count records: transaction markers, aborted records and compacted ones leave gaps between
-them. A range ends at the last stable offset, so that it contains no open transaction.
+Pure functions. A range may have fewer records than offsets, as transaction markers, aborted records and compacted ones
+leave gaps. A range ends at the last stable offset, so that it contains no open transaction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from waterclock.connectors.interface import Positions
 from waterclock.errors import WaterclockError
 
 WITHOUT = "without"
-_LEAVE_OUT = (
+_SKIP_FIX = (
     "if the label was done before, it keeps its rows; if not, leave it out with waterclock skip, with all its records"
 )
 
@@ -47,7 +47,7 @@ class OffsetSpan:
 
 
 def first_range(log: Log, begins: Mapping[int, int]) -> Positions:
-    """Return the first range of a topic: from the offsets `begins`, but at most its end, to its end."""
+    """Return the first range of a topic, from the offsets `begins` (limited to the topic's end) to its end."""
     parts = {str(part): (min(begins[part], end), end) for part, end in sorted(log.ends.items())}
     return Positions(log.identity, parts)
 
@@ -55,9 +55,9 @@ def first_range(log: Log, begins: Mapping[int, int]) -> Positions:
 def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -> Positions | None:
     """Return the range after `reached`; None if the topic has no new records. A new partition is read from offset 0.
 
-    Missing offsets raise an error, unless `without` names exactly these.
-    Raises  E852 for records that were never read and no longer exist, with their offsets; E853 if the topic was
-            replaced by another one, or lost records that were already read
+    `without` has the lost offsets, or the replaced topic, that the collect may skip, exactly as the error writes them.
+    Raises E852 for records that were never read and no longer exist, and E853 if the topic was replaced by another one,
+    or ends before records that were already read.
     """
     if log.identity != reached.of:
         if without.strip() != f"topic {reached.of.split()[-1]}":
@@ -80,7 +80,7 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
 
 
 def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
-    """Return the span of each partition in a range, without offsets that were missing when the range was determined."""
+    """Return the span of each partition in a range, without the lost offsets in `Positions.gone`."""
     found = []
     for part, (low, high) in positions.parts.items():
         begins = positions.gone.get(part, (low, low))[1]
@@ -92,8 +92,8 @@ def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
 def require_readable(log: Log, positions: Positions, *, where: str) -> None:
     """Check that the records in a label's range can still be read.
 
-    Raises  E852 if some of its records no longer exist, E853 if the topic was replaced by another one or ends within
-            the range
+    Raises E852 if some of its records no longer exist, E853 if the topic was replaced by another one or ends within the
+    range.
     """
     if log.identity != positions.of:
         raise _replaced_topic_error(log, positions, where, is_owned=True)
@@ -114,7 +114,7 @@ def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_
     """Build the error for records that the brokers dropped."""
     named = ",".join(map(str, gone))
     fix = (
-        _LEAVE_OUT
+        _SKIP_FIX
         if is_owned
         else f"keep them longer (retention.ms); to continue without them: OPTIONS ({WITHOUT} '{named}') on the collect"
     )
@@ -137,7 +137,7 @@ def _replaced_topic_error(log: Log, reached: Positions, where: str, *, is_owned:
         f"{log.name} is not the topic that was read before",
         where=where,
         why=f"it was deleted and created again: its id is {log.id}, and was {old}; the old one was read up to {read}",
-        fix=_LEAVE_OUT
+        fix=_SKIP_FIX
         if is_owned
         else f"to continue with the new one, from its beginning: OPTIONS ({WITHOUT} 'topic {old}') on the collect",
     )
@@ -150,6 +150,6 @@ def _shortened_log_error(log: Log, cut: list[str], where: str, *, is_owned: bool
         where=where,
         why=f"by partition, end < offset of the label: {', '.join(cut)}; the brokers lost records or partitions",
         fix="it is tried again, as a new leader may still be catching up; collected rows are kept. If the"
-        f" records are lost for good: {_LEAVE_OUT if is_owned else 'collect the topic into a table of another name'}",
+        f" records are lost for good: {_SKIP_FIX if is_owned else 'collect the topic into a table of another name'}",
         transient=True,
     )

@@ -1,7 +1,7 @@
 """Reads ranges of offsets as Arrow batches, in bounded memory: exactly the committed records in them.
 
-A range is complete when the client returns an offset at or after its end: a record, or the end of the log. So a reader
-never waits for the offset of a transaction marker or of a compacted record. All partitions are read concurrently.
+The read of a range is complete when the client returns an offset at or after its end, of a record or of the end of the
+log. So it never waits for a transaction marker or a compacted record. All partitions are read concurrently.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Consumer, KafkaError, Message
 
-_AT_ONCE = 5_000
+_MOST_AT_ONCE = 5_000
 _WAIT = 0.05
 _BATCH_BYTES = 16 * 1024 * 1024
 _LOST_PLACE = frozenset({-140, 1})  # _AUTO_OFFSET_RESET, OFFSET_OUT_OF_RANGE
@@ -100,14 +100,18 @@ def schema() -> pa.Schema:
 
 
 def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the committed records of the spans, in the order of offsets. Raises  E852, E854 to E857, E864."""
+    """Yield the committed records of the spans, in the order of offsets within each partition.
+
+    Raises E852 for records that no longer exist, E857 for an unreadable record, and E854 to E856 and E864 for errors of
+    the cluster.
+    """
     with (
         extract.cluster.translate_errors(extract.where, extract.topic),
-        extract.cluster.open_consumer() as (consumer, heard),
+        extract.cluster.open_consumer() as (consumer, listener),
     ):
         for parts in group_by_pass(extract.parts):
-            for records in _read_in_parallel(consumer, heard, extract, parts):
-                yield _batch(records, extract)
+            for records in _read_in_parallel(consumer, listener, extract, parts):
+                yield _build_batch(records, extract)
 
 
 @dataclass(slots=True)
@@ -138,7 +142,7 @@ class _ReceivedRecords:
     @property
     def is_enough(self) -> bool:
         """True if there are enough records for a batch."""
-        return len(self.records) >= _AT_ONCE or self.size >= _BATCH_BYTES
+        return len(self.records) >= _MOST_AT_ONCE or self.size >= _BATCH_BYTES
 
     def add(self, part: OffsetPart, message: Message) -> None:
         """Add a record."""
@@ -163,16 +167,16 @@ def group_by_pass(parts: Sequence[OffsetPart]) -> list[list[OffsetPart]]:
 
 
 def _read_in_parallel(
-    consumer: Consumer, heard: ErrorListener, extract: KafkaExtract, parts: Sequence[OffsetPart]
+    consumer: Consumer, listener: ErrorListener, extract: KafkaExtract, parts: Sequence[OffsetPart]
 ) -> Iterator[list[tuple[OffsetPart, Message]]]:
     from confluent_kafka import TopicPartition
 
     places = {part.span.partition: _SpanProgress(part, part.span.low) for part in parts}
     _assign(consumer, extract, places)
-    came, last, last_error = _ReceivedRecords(), time.monotonic(), ""
+    received, last, last_error = _ReceivedRecords(), time.monotonic(), ""
     while places:
         # at most as many as remain, as the client would wait for more at the end of each range
-        messages = consumer.consume(min(_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
+        messages = consumer.consume(min(_MOST_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
         done: list[TopicPartition] = []
         is_lost = False
         for message in messages:
@@ -184,18 +188,20 @@ def _read_in_parallel(
                 is_lost = is_lost or error.code() in _LOST_PLACE
                 continue
             last = time.monotonic()
-            if place is not None and _add_message(place, message, came):
+            if place is not None and _add_message(place, message, received):
                 del places[place.part.span.partition]
                 done.append(TopicPartition(extract.topic, place.part.span.partition))
         if done and places:
             consumer.pause(done)  # records after the span are not fetched
         if is_lost:
             _assign(consumer, extract, places)
-        if came.records and (came.is_enough or not messages or not places):
-            yield came.records
-            came, last = _ReceivedRecords(), time.monotonic()  # the caller may take long with them
+        if received.records and (received.is_enough or not messages or not places):
+            yield received.records
+            received, last = _ReceivedRecords(), time.monotonic()  # the caller may take long with them
         if time.monotonic() - last > extract.cluster.timeout:
-            raise _stalled_read_error(extract, [place.remaining_span for place in places.values()], heard, last_error)
+            raise _stalled_read_error(
+                extract, [place.remaining_span for place in places.values()], listener, last_error
+            )
     consumer.unassign()
 
 
@@ -207,19 +213,19 @@ def _assign(consumer: Consumer, extract: KafkaExtract, places: Mapping[int, _Spa
     consumer.resume(at)  # a paused partition stays paused when it is assigned again
 
 
-def _add_message(place: _SpanProgress, message: Message, came: _ReceivedRecords) -> bool:
+def _add_message(place: _SpanProgress, message: Message, received: _ReceivedRecords) -> bool:
     """Add a record that belongs to the span, unless it was added before. Return whether the span is complete."""
     span, offset = place.part.span, message.offset() or 0
     if message.error() is not None:
         return offset >= span.high
     if place.reached <= offset < span.high:
-        came.add(place.part, message)
+        received.add(place.part, message)
         place.reached = offset + 1
     return offset >= span.high - 1
 
 
 def _raise_permanent(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, last_error: str) -> str:
-    """Raise an error that a retry cannot fix. For another error, return the message to report if it persists."""
+    """Raise the error if a retry cannot fix it. Otherwise return the message to report if the read stalls."""
     if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)
         if (begins := log.starts.get(span.partition, span.low)) > span.low:
@@ -228,7 +234,7 @@ def _raise_permanent(error: KafkaError, extract: KafkaExtract, span: OffsetSpan 
         return error.str()  # a broker that has just become the partition's leader may not know yet: it is retried
     if error.code() in _DAMAGED:
         raise _damaged_batch_error(extract, error.str())
-    # each look for the reason of a silent cluster takes seconds, and there may be thousands of errors
+    # the reason for a timeout is not determined here: this takes seconds, and there may be thousands of errors
     permanent = extract.cluster.translate_permanent_error(error, extract.where, extract.topic)
     if permanent is not None:
         raise permanent
@@ -247,11 +253,11 @@ def _damaged_batch_error(extract: KafkaExtract, why: str) -> WaterclockError:
 
 
 def _stalled_read_error(
-    extract: KafkaExtract, left: Sequence[OffsetSpan], heard: ErrorListener, last_error: str
+    extract: KafkaExtract, left: Sequence[OffsetSpan], listener: ErrorListener, last_error: str
 ) -> WaterclockError:
-    if heard.refusal is not None:
-        return extract.cluster.translate_error(heard.refusal, extract.where, extract.topic)
-    last_error = last_error or (heard.last.str() if heard.last else "")
+    if listener.refusal is not None:
+        return extract.cluster.translate_error(listener.refusal, extract.where, extract.topic)
+    last_error = last_error or (listener.last.str() if listener.last else "")
     named = ", ".join(map(str, left[:_MOST_NAMED])) + (", …" if len(left) > _MOST_NAMED else "")
     return WaterclockError(
         "E854",
@@ -264,7 +270,7 @@ def _stalled_read_error(
     )
 
 
-def _batch(records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract) -> pa.RecordBatch:
+def _build_batch(records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract) -> pa.RecordBatch:
     import pyarrow as pa
 
     decoder, messages = extract.decoder, [message for _, message in records]
@@ -292,14 +298,14 @@ def _batch(records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract)
 def _headers_of(message: Message, extract: KafkaExtract) -> list[dict[str, str | bytes | None]] | None:
     """Return the headers of a record; None if they cannot be read.
 
-    For such headers the library returns an incomplete list and sets an error that Python's optimized calls do not
-    notice, but `methodcaller` does. So the headers are read through it, and only once.
+    For invalid headers, the library returns an incomplete list and also sets an error. Python's optimized calls do not
+    notice this error, but `methodcaller` does. So the headers are read through it, and only once.
     """
     try:
         found: list[tuple[str, bytes | None]] | None = methodcaller("headers")(message)
     except (SystemError, UnicodeDecodeError) as error:
         if extract.refuses_odd:
-            raise _unreadable(message, extract, "the key of a header is not UTF-8 text") from error
+            raise _unreadable_record_error(message, extract, "the key of a header is not UTF-8 text") from error
         return None
     return None if found is None else [{"key": key, "value": value} for key, value in found]
 
@@ -312,9 +318,9 @@ def _microseconds_of(message: Message, extract: KafkaExtract) -> int | None:
         return milliseconds * 1000
     if extract.refuses_odd:
         why = f"its timestamp of {milliseconds} ms since 1970 is outside of the years 1 to 9999"
-        raise _unreadable(message, extract, why)
+        raise _unreadable_record_error(message, extract, why)
     return None
 
 
-def _unreadable(message: Message, extract: KafkaExtract, why: str) -> WaterclockError:
+def _unreadable_record_error(message: Message, extract: KafkaExtract, why: str) -> WaterclockError:
     return unreadable(extract.where, extract.topic, message.partition() or 0, message.offset() or 0, why)

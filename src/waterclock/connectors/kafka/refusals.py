@@ -1,8 +1,8 @@
-"""Translates refusals of a Kafka cluster to errors that name the cause.
+"""Builds the errors for logins and certificates that a Kafka cluster or its client refuses.
 
 After a refused login the client waits until its timeout, and reports the refusal only to its error callback. For a
-certificate it only reports that the verification failed. So the handshake is repeated with Python's TLS, which reports
-the reason. No secret is shown.
+certificate it reports no reason, only that the verification failed. So the TLS handshake is repeated in Python, which
+reports the reason. Errors contain no secret.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from waterclock.errors import WaterclockError
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException
 
-_SAID = re.compile(r"^\w+://(?P<at>[^/\s]+)/\S+: (?P<said>.*?)(?: \(after \d+ms.*\))?$", re.DOTALL)
-_WAITED = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE"})
-_LOOK_SECONDS = 3.0
+_ERROR_TEXT = re.compile(r"^\w+://(?P<at>[^/\s]+)/\S+: (?P<said>.*?)(?: \(after \d+ms.*\))?$", re.DOTALL)
+_TIMEOUTS = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE"})
+_HANDSHAKE_SECONDS = 3.0
 _EXPIRED, _OTHER_NAME, _OTHER_ADDRESS = 10, 62, 64  # of OpenSSL
 _ALERT, _UNVERIFIED = "alert", "verify failed"
 _FILES = {"ca": "ssl.ca.location", "certificate": "ssl.certificate.location", "key": "ssl.key.location"}
@@ -61,7 +61,7 @@ class ErrorListener:
         from confluent_kafka import KafkaException
 
         known = self.refusal or self.last
-        return error if known is None or error.args[0].name() not in _WAITED else KafkaException(known)
+        return error if known is None or error.args[0].name() not in _TIMEOUTS else KafkaException(known)
 
 
 def is_of_login(error: KafkaError) -> bool:
@@ -72,7 +72,7 @@ def is_of_login(error: KafkaError) -> bool:
 def is_of_tls(error: KafkaError) -> bool:
     """Return whether an error is about a certificate of a broker or of the client.
 
-    A broken handshake alone does not count, as the broker may be shutting down.
+    A handshake that was cut off does not count, as the broker may be shutting down.
     """
     said = error.str()
     is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(f"{name} failed" in said for name in _FILES.values())
@@ -146,7 +146,7 @@ def speaks_tls(server: str) -> bool:
 
 
 def client_context(ca: str | None) -> ssl.SSLContext:
-    """Return a TLS context that verifies a broker's certificate exactly as strictly as Kafka's client does."""
+    """Return a TLS context that verifies a broker's certificate by the same rules as Kafka's client."""
     context = ssl.create_default_context(cafile=ca)
     # Python 3.13 sets both by default; Kafka's client sets neither
     context.verify_flags &= ~(ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN)
@@ -196,16 +196,16 @@ def _client_certificate_problem(settings: Mapping[str, str]) -> str:
     It is checked in a TLS handshake within this process, whose other end trusts only this certificate.
     """
     certificate, key = settings[_FILES["certificate"]], settings.get(_FILES["key"])
-    shown, seen = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    seen.check_hostname = False
-    seen.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    to_shown, to_seen = ssl.MemoryBIO(), ssl.MemoryBIO()
+    presenter, verifier = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    verifier.check_hostname = False
+    verifier.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    to_presenter, to_verifier = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
-        shown.load_cert_chain(certificate, key, lambda: settings.get(KEY_PASSWORD, ""))
-        seen.load_verify_locations(certificate)
+        presenter.load_cert_chain(certificate, key, lambda: settings.get(KEY_PASSWORD, ""))
+        verifier.load_verify_locations(certificate)
         ends = (
-            seen.wrap_bio(to_seen, to_shown),
-            shown.wrap_bio(to_shown, to_seen, server_side=True),
+            verifier.wrap_bio(to_verifier, to_presenter),
+            presenter.wrap_bio(to_presenter, to_verifier, server_side=True),
         )
         for end in ends * 2:
             try:
@@ -227,10 +227,10 @@ def _certificate_file_error(option: str, said: str, settings: Mapping[str, str],
         what, why = "key does not belong to certificate", f"{path} belongs to another certificate"
         fix = "set key to the key that the certificate was created with"
     elif option == "key" and "PEM" in said:
-        has_word = KEY_PASSWORD in settings
+        has_password = KEY_PASSWORD in settings
         what = "the key cannot be opened"
-        why = f"{path}: {'key_password does not decrypt it' if has_word else 'it is encrypted, or not PEM'}"
-        fix = "correct the secret of key_password" if has_word else "set key_password, as a secret"
+        why = f"{path}: {'key_password does not decrypt it' if has_password else 'it is encrypted, or not PEM'}"
+        fix = "correct the secret of key_password" if has_password else "set key_password, as a secret"
     else:
         what, why, fix = (
             f"{option} cannot be read",
@@ -244,7 +244,7 @@ def _shake_hands(server: str, context: ssl.SSLContext) -> None:
     host, _, port = server.rpartition(":")
     host = host.strip("[]")
     with (
-        socket.create_connection((host, int(port)), _LOOK_SECONDS) as connection,
+        socket.create_connection((host, int(port)), _HANDSHAKE_SECONDS) as connection,
         context.wrap_socket(connection, server_hostname=host),
     ):
         pass
@@ -252,5 +252,5 @@ def _shake_hands(server: str, context: ssl.SSLContext) -> None:
 
 def _split_error_text(said: str) -> tuple[str, str]:
     """Split an error text into the broker and its message, without the prefix and the times that the client adds."""
-    found = _SAID.match(said)
+    found = _ERROR_TEXT.match(said)
     return (found["at"], found["said"]) if found else ("the client", said)

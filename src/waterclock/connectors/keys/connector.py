@@ -1,7 +1,7 @@
 """The connection type `keys`: the secrets of functions such as `hash_keyed` and `encrypt`, each with a name.
 
 Connection      `key.NAME`: a secret. `current`: the name of the key for new values.
-Unit            None: nothing is collected from such a connection or published to it.
+Unit            There is none: nothing is collected from such a connection or published to it.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from waterclock.flow.key_connections import CURRENT, PREFIX, names_of_keys
 from waterclock.secrets.reader import Secrets
 
 _FEWEST_BYTES = 32
-_FEWEST_SIGNS = 10  # different ones; of 64 random hexadecimal digits nearly always 14 or more are
+_FEWEST_CHARACTERS = 10  # different characters; 64 random hexadecimal digits nearly always have 14 or more
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedKeys:
-    """The keys of 32 bytes that are derived from one secret, one for each purpose. `name` is the name of the secret."""
+    """The keys of 32 bytes derived from one secret: one for each purpose, such as `hash`. `name` names the secret."""
 
     name: str
     hash: bytes = field(repr=False)
@@ -28,13 +28,13 @@ class DerivedKeys:
 def derive_keys(connections: Mapping[str, Connection], secrets: Secrets) -> dict[str, DerivedKeys]:
     """Return the derived keys of all connections, by `<connection>/<key>`; the current key also by `<connection>`.
 
-    Raises  E225 for a secret that does not resolve, E924 for one that is too short
+    Raises E225 for a secret that does not resolve, E924 for one that is too short or has too few different characters.
     """
     keys: dict[str, DerivedKeys] = {}
     for connection in connections.values():
         for name in names_of_keys(connection.options):
-            said = connection.options[PREFIX + name]
-            keys[f"{connection.name}/{name}"] = _derive(connection.name, name, str(secrets.value_of(said)))
+            reference = connection.options[PREFIX + name]
+            keys[f"{connection.name}/{name}"] = _derive(connection.name, name, str(secrets.value_of(reference)))
         keys[connection.name] = keys[f"{connection.name}/{connection.options[CURRENT]}"]
     return keys
 
@@ -44,7 +44,7 @@ def _derive(connection: str, name: str, secret: str) -> DerivedKeys:
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
     material = secret.encode()
-    if len(material) < _FEWEST_BYTES or len(set(secret)) < _FEWEST_SIGNS:
+    if len(material) < _FEWEST_BYTES or len(set(secret)) < _FEWEST_CHARACTERS:
         raise WaterclockError(
             "E924",
             f"the secret of key {name} is too weak",

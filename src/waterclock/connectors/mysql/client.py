@@ -1,7 +1,7 @@
 """Opens PyMySQL connections that send no password to servers that are not verified, and that never wait without end.
 
-PyMySQL itself would send the password to any server that requests it: in plain text over TLS, whoever answers, or
-encrypted with a key that the same server sends.
+PyMySQL itself would send the password to any server that requests it: over TLS in plain text, to an unverified server,
+or encrypted with a key that the same server sends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10
 _LOGIN_SECONDS = 30
 _SILENT_SECONDS = 6 * 3600  # a server sends nothing while it sorts
-_MOST_BYTES = 256 << 20  # of an answer that is not read row by row
+_MOST_BYTES = 256 << 20  # of a result that is not read row by row
 # detects a lost server within a minute; an operating system may not have all of these options
-_KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 LACKS_PACKAGE = "package is required"
 """A part of PyMySQL's error message for a login method that needs another package."""
-_NOT_REACHED = 2003
-_LOST = 2013
-_NOT_REVEALED = 2059
+_UNREACHABLE = 2003
+_CONNECTION_LOST = 2013
+_PASSWORD_REFUSED = 2059
 _WANTS_PASSWORD = b"\x01\x04"  # caching_sha2_password: the server does not have the password's hash in its cache
 
 
@@ -55,12 +55,12 @@ def _client_type() -> Any:
             self._received += num_bytes
             if self._received > _MOST_BYTES and not self._is_by_row:
                 self._force_close()
-                raise OperationalError(_LOST, f"it gave an answer of more than {_MOST_BYTES >> 20} MiB")
+                raise OperationalError(_CONNECTION_LOST, f"it gave an answer of more than {_MOST_BYTES >> 20} MiB")
             return bytes(super()._read_bytes(num_bytes))
 
         def _request_authentication(self) -> None:
             if self._auth_plugin_name == "sha256_password" and self.password and not self.is_trusted:
-                _refuse()  # with TLS the first message would contain the password
+                _refuse_password()  # with TLS the first message would contain the password
             super()._request_authentication()
 
     return Client
@@ -69,10 +69,10 @@ def _client_type() -> Any:
 def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) -> Connection:
     """Connect to a server. The caller closes the connection.
 
-    Unless the server `is_trusted`, the password is sent only in a form from which it cannot be read. This is sufficient
-    for mysql_native_password, ed25519, and caching_sha2_password once the server has cached the login.
+    Unless the server `is_trusted`, the password is sent only as a hash with a random value of the server. This is
+    sufficient for mysql_native_password, ed25519, and caching_sha2_password once the server has cached the login.
 
-    Raises  OperationalError for a server that requests more, InternalError for answers that cannot be parsed
+    Raises OperationalError for a server that requests more, InternalError for answers that cannot be parsed.
     """
     from pymysql import OperationalError
 
@@ -86,7 +86,9 @@ def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) ->
             client.connect(opened)
     except TimeoutError as error:
         client._force_close()  # noqa: SLF001 - without COM_QUIT
-        raise OperationalError(_LOST, f"the login was not complete after {_LOGIN_SECONDS:g} seconds") from error
+        raise OperationalError(
+            _CONNECTION_LOST, f"the login was not complete after {_LOGIN_SECONDS:g} seconds"
+        ) from error
     client._read_timeout = _SILENT_SECONDS  # noqa: SLF001 - PyMySQL has one limit for logins and statements
     connection: Connection = client
     return connection
@@ -116,10 +118,10 @@ def _open_socket(address: Mapping[str, Any]) -> socket.socket:
             return _open_unix_socket(path)
         opened = socket.create_connection((host, address["port"]), _CONNECT_SECONDS)
     except OSError as error:
-        raise OperationalError(_NOT_REACHED, f"Can't connect to MySQL server on {path or host!r} ({error})") from error
+        raise OperationalError(_UNREACHABLE, f"Can't connect to MySQL server on {path or host!r} ({error})") from error
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEPT_ALIVE.items():
+    for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):
             opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return opened
@@ -144,7 +146,7 @@ class _RevealingLogin:
 
     def authenticate(self, _packet: Any) -> NoReturn:
         """Raise OperationalError and send nothing."""
-        _refuse()
+        _refuse_password()
 
 
 class _CachedLogin:
@@ -163,7 +165,7 @@ class _CachedLogin:
             connection.write_packet(_auth.scramble_caching_sha2(connection.password, connection.salt))
             packet = connection._read_packet()  # noqa: SLF001 - as PyMySQL's own methods do
         if packet.get_all_data()[:2] == _WANTS_PASSWORD and connection.password:
-            _refuse()
+            _refuse_password()
         return _auth.caching_sha2_password_auth(connection, packet) if packet.is_extra_auth_data() else packet
 
 
@@ -176,11 +178,11 @@ _UNTRUSTED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _refuse() -> NoReturn:
+def _refuse_password() -> NoReturn:
     from pymysql import OperationalError
 
     raise OperationalError(
-        _NOT_REVEALED,
+        _PASSWORD_REFUSED,
         "it asks for the password itself, and nothing shows that it is the right server; the password was not sent: "
         "set ca, connect by a unix_socket in a folder that not every user can write to, or set trust_server = true if "
         "no other server can answer at this address",

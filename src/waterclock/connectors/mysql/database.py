@@ -44,21 +44,21 @@ _STRICT = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION'"
 )
-_NOT_LET_IN = frozenset({1045, 1129, 1130, 1251, 1698, 1820, 1862, 2059, 2061, 3118, 3159, 4151})
-_AWAY = frozenset(
+_LOGIN_REFUSED = frozenset({1045, 1129, 1130, 1251, 1698, 1820, 1862, 2059, 2061, 3118, 3159, 4151})
+_UNREACHABLE = frozenset(
     {1040, 1053, 1077, 1135, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1226, 1927, 2002, 2003, 2005, 2006, 2012, 2013}
 )
 # 1020: another transaction changed rows that this one writes, since it began (MariaDB 11.6 and later)
 _LOCKED = frozenset({1020, 1205, 1206, 1213, 1317, 1614, 3024, 3572, 1969})
 _ALTERED = 1412
 _UNWRITABLE = frozenset({1021, 1036, 1114, 1290, 1792, 1836, 3100})
-_NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370})
+_NO_PERMISSION = frozenset({1044, 1142, 1143, 1227, 1370})
 # without privileges, no server reports that a database does not exist
-_FIX_OF_RIGHTS = (
+_PERMISSION_FIX = (
     "the database denies permission",
     "check that url names the right database, or grant the permission to its user",
 )
-_FIX_OF_SPACE = "the database cannot be written", "free disk space, or check that the server is writable"
+_SPACE_FIX = "the database cannot be written", "free disk space, or check that the server is writable"
 _NO_DATABASE = frozenset({1046, 1049})
 
 
@@ -136,7 +136,7 @@ class MysqlDatabase:
 
 
 def database_of(setting: Setting) -> MysqlDatabase:
-    """Build the database of a connection. Raises  E803 for an invalid url, or a certificate without its key."""
+    """Build the database of a connection. Raises E803 for an invalid url, or a certificate without its key."""
     at = parse_address(setting, ("mysql", "mariadb"), 3306, frozenset({"unix_socket"}))
     if "/" in at.database:
         raise unreadable_url(setting, "it names no database", "mysql://user@host:3306/database")
@@ -171,7 +171,7 @@ def split_table_name(unit: Unit) -> tuple[str | None, str]:
 
 
 def kind_at(connection: Connection, unit: Unit) -> str:
-    """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+    """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
     row = run_statement(
         connection,
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
@@ -202,24 +202,26 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
 
     name = database.name
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    said = str(error.args[1] if len(error.args) > 1 else error).strip()
-    if code in _NOT_LET_IN | _NO_DATABASE:
-        refused = login_error if code in _NOT_LET_IN else no_database
-        return refused(database.connection, where, f"{name}: {said}")
-    if code in _AWAY or (code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)):
-        return unreachable_server_error(name, where, said or "the connection was closed")
+    message = str(error.args[1] if len(error.args) > 1 else error).strip()
+    if code in _LOGIN_REFUSED | _NO_DATABASE:
+        refused = login_error if code in _LOGIN_REFUSED else no_database
+        return refused(database.connection, where, f"{name}: {message}")
+    if code in _UNREACHABLE or (
+        code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)
+    ):
+        return unreachable_server_error(name, where, message or "the connection was closed")
     if code in _LOCKED:
-        return lock_timeout_error(where, f"{name}: {said}", by="transaction")
+        return lock_timeout_error(where, f"{name}: {message}", by="transaction")
     if code == _ALTERED:
         return WaterclockError(
             "E814",
             "the database changed while it was read",
             where=where,
-            why=f"{name}: {said}",
+            why=f"{name}: {message}",
             fix="Waterclock retries by itself: a table was altered since the transaction began",
             transient=True,
         )
-    if code in _UNWRITABLE | _NO_RIGHT:
-        what, fix = _FIX_OF_RIGHTS if code in _NO_RIGHT else _FIX_OF_SPACE
-        return unwritable_database_error(where, f"{name}: {said}", what, fix)
-    return refused_statement_error(where, f"{name}: {said}")
+    if code in _UNWRITABLE | _NO_PERMISSION:
+        what, fix = _PERMISSION_FIX if code in _NO_PERMISSION else _SPACE_FIX
+        return unwritable_database_error(where, f"{name}: {message}", what, fix)
+    return refused_statement_error(where, f"{name}: {message}")

@@ -77,11 +77,11 @@ class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
 
     def _end_other(self, where: str, project: str, claim: int) -> None:
         with self.database.open_connection(where) as connection:
-            _end(connection, self._claim_lock(project, claim))
+            _end_lock_holder(connection, self._claim_lock(project, claim))
 
     def _prepare(self, connection: Connection, project: str, publish: str) -> None:
-        turn = _name_of("publish", self.database.address["database"], project, publish)
-        self._lock(connection, turn, f"{publish} of {project}")
+        publish_lock = _lock_name("publish", self.database.address["database"], project, publish)
+        self._lock(connection, publish_lock, f"{publish} of {project}")
         if not self._has_record(connection):
             run_statement(connection, _CREATE)
 
@@ -91,10 +91,10 @@ class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
 
     def _claim_lock(self, project: str, claim: int) -> str:
         # lock names are shared by the whole server, which may have a database for each environment of a project
-        return _name_of("claim", self.database.address["database"], project, claim)
+        return _lock_name("claim", self.database.address["database"], project, claim)
 
     def _lock(self, connection: Connection, name: str, where: str) -> None:
-        """Take a named lock of the server until the connection ends. Raises  E811 after the timeout."""
+        """Take a named lock of the server until the connection ends. Raises E811 after the timeout."""
         row = run_statement(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
         if row is None or row[0] != 1:
             raise WaterclockError(
@@ -107,13 +107,13 @@ class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
             )
 
 
-def _name_of(kind: str, *parts: object) -> str:
+def _lock_name(kind: str, *parts: object) -> str:
     """Return the name of a lock for these parts, with at most 64 characters."""
-    said = "\0".join(map(str, parts))
-    return f"waterclock {kind} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    joined = "\0".join(map(str, parts))
+    return f"waterclock {kind} {hashlib.sha256(joined.encode()).hexdigest()[:32]}"
 
 
-def _end(connection: Connection, lock: str) -> None:
+def _end_lock_holder(connection: Connection, lock: str) -> None:
     """End the connection that has a lock, if there is one. Its uncommitted changes are rolled back."""
     import pymysql
 

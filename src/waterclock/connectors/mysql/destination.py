@@ -74,7 +74,7 @@ class MysqlDestinationColumn:
 
     @property
     def is_indexable(self) -> bool:
-        """Whether an index can contain the complete values."""
+        """True if an index can contain the complete values."""
         return self.kind not in _LONG
 
 
@@ -82,21 +82,21 @@ def prepare_table(
     connection: Connection,
     unit: Unit,
     delivery: Delivery,
-    is_ours: bool,  # noqa: FBT001 - as all of them are called
+    is_ours: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
     comment: str,
 ) -> Mapping[str, MysqlDestinationColumn]:
     """Create or alter the destination for a delivery's columns. Return its columns by lower-case name.
 
-    Raises  E813 for names that are too long; E820 for a table with rows of other owners, or to which other tables
-            refer; E875 for a table without transactions
+    Raises E813 for names that are too long; E820 for a table with rows of other owners, or to which other tables refer;
+    E875 for a table without transactions.
     """
     refuse_long_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")
     session, known = session_in(connection), read_stored_columns(connection, unit)
-    collation = _collation(connection)
+    collation = _choose_collation(connection)
     wanted = _choose_column_types(delivery, collation)
     if not known:
         ending = f" ENGINE = {_ENGINE} DEFAULT CHARACTER SET utf8mb4 COLLATE {collation} COMMENT = '{comment}'"
-        create_table(session, unit, wanted, _index_of(delivery), ending)
+        create_table(session, unit, wanted, _index_sql(delivery), ending)
         return read_stored_columns(connection, unit)
     refuse_engine(connection, unit, delivery)
     refuse_foreign_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
@@ -105,7 +105,7 @@ def prepare_table(
     add_columns(session, unit, wanted, known)
     known = read_stored_columns(connection, unit)
     if index := wanted_index(delivery):
-        _index(connection, unit, index, known)
+        _create_index(connection, unit, index, known)
     return known
 
 
@@ -123,7 +123,7 @@ def _choose_column_types(delivery: Delivery, collation: str) -> dict[str, str]:
     return {name: f"{kind} NULL DEFAULT NULL" for name, kind in wanted.items()}
 
 
-def _index_of(delivery: Delivery) -> str:
+def _index_sql(delivery: Delivery) -> str:
     if (index := wanted_index(delivery)) is None:
         return ""
     return f", {'UNIQUE ' if index.is_unique else ''}KEY ({', '.join(map(quote_identifier, index.columns))})"
@@ -145,14 +145,14 @@ def _stored_column(  # noqa: PLR0913, PLR0917 - a row of the catalog
     name: str,
     kind: str,
     sql: str,
-    letters: str | None,
+    character_set: str | None,
     collation: str | None,
     scale: int | None,
-    second: int | None,
+    second_digits: int | None,
     length: int | None,
 ) -> MysqlDestinationColumn:
     kind = kind.lower()
-    places = 0 if kind in _WHOLE else scale if kind == "decimal" else second
+    places = 0 if kind in _WHOLE else scale if kind == "decimal" else second_digits
     holds = ValueKind.DECIMAL if kind in _WHOLE else _HOLDS.get(kind)
     stored = StoredColumn(
         name,
@@ -164,8 +164,8 @@ def _stored_column(  # noqa: PLR0913, PLR0917 - a row of the catalog
         forgets_blanks=kind == "char",
         unknown=("nan", "inf"),
     )
-    spelt = f"{sql} CHARACTER SET {letters} COLLATE {collation}" if letters else sql
-    return MysqlDestinationColumn(name, kind, spelt, stored, is_text=letters is not None)
+    spelt = f"{sql} CHARACTER SET {character_set} COLLATE {collation}" if character_set else sql
+    return MysqlDestinationColumn(name, kind, spelt, stored, is_text=character_set is not None)
 
 
 _HOLDS = {
@@ -181,7 +181,7 @@ _HOLDS = {
 }
 
 
-def _collation(connection: Connection) -> str:
+def _choose_collation(connection: Connection) -> str:
     rows = run_statement(
         connection,
         "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN (%s, %s, %s)",
@@ -229,7 +229,7 @@ def _quote_escaping_percents(name: str) -> str:
     return quote_identifier(name).replace("%", "%%")
 
 
-def _index(
+def _create_index(
     connection: Connection, unit: Unit, wanted: DestinationIndex, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
     """Create the wanted index, unless an existing one serves the same purpose or a column is too long for an index."""

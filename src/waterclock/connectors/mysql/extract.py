@@ -1,8 +1,8 @@
 """Splits a big read of a MariaDB or MySQL database into parts, and counts rows without a data time.
 
 These servers cannot share a transaction's snapshot with other connections. So a digest of each part is computed in the
-first transaction, and again in the transaction that reads the part. If both are equal, the part has the rows of the
-first moment.
+first transaction, and again in the transaction that reads the part. If both are equal, the part has not changed
+between them.
 """
 
 from __future__ import annotations
@@ -46,20 +46,18 @@ class MysqlExtract(PartialExtract[MysqlDatabase, MysqlRequestedColumn]):
 def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitions: int) -> list[MysqlExtract]:
     """Return an extract for each part to read in parallel, with its digest.
 
-    Parts are ranges of time or of the primary key.
-
-    Cost: all rows once
+    Parts are ranges of time or of the primary key. Cost: one read of all rows, if there are several parts.
     """
     conditions: list[str] = []
     if partitions > 1 and extract.by_window:
-        conditions = list(_spans(extract.by_window, extract.times, partitions))
+        conditions = list(_time_conditions(extract.by_window, extract.times, partitions))
     elif partitions > 1:
-        conditions = list(_ranges(connection, unit, partitions))
+        conditions = list(_key_conditions(connection, unit, partitions))
     parts = [replace(extract, part=condition) for condition in conditions]
     return [replace(part, digest=digest_of(connection, part)) for part in parts] or [extract]
 
 
-def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
+def _time_conditions(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     cuts = cuts_of(by_window, times, count)
     literals = dict.fromkeys(
         local_literal(cut, DIALECT) if by_window.is_local else format_bound(cut, by_window, times, DIALECT)
@@ -68,7 +66,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     yield from part_conditions(quote_identifier(by_window.time_column), list(literals))
 
 
-def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
+def _key_conditions(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
     """Yield SQL conditions that split a table by its primary key; nothing unless the key is one whole number."""
     if unit.query is not None:
         return

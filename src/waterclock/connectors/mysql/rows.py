@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 10_000
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit"})
 # the server's types whose texts Arrow parses directly; a text column may contain 0x10
-_READ_AS = {
+_PARSED_DIRECTLY = {
     "whole": _WHOLE,
     "floating": _WHOLE | {"decimal", "float", "double"},
     "decimal": _WHOLE | {"decimal"},
@@ -43,7 +43,7 @@ def batches(
 
     `came` counts the rows that the server sent, including those that belong to no window.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     from pymysql.cursors import SSCursor
 
@@ -69,7 +69,7 @@ def batches(
 
 @contextmanager
 def _receive_bytes(connection: Connection) -> Iterator[None]:
-    """Within the block, return values as the bytes that the server sends, for Arrow to parse."""
+    """Within the block, let the driver return values as the bytes that the server sends, which Arrow parses."""
     before = connection.use_unicode, connection.decoders
     connection.use_unicode, connection.decoders = False, {}
     try:
@@ -85,17 +85,19 @@ def _build_batch(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract
     if not extract.by_window:
         if not extract.wanted:
             return pa.RecordBatch.from_arrays([], schema=schema)
-        arrays = [_array(values, one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
+        arrays = [_convert_column(values, one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    labels, kept = _labels(columns.pop(), extract)
-    arrays = [_array(values.filter(kept), one, extract) for values, one in zip(columns, extract.wanted, strict=True)]
+    labels, kept = _labels_of_rows(columns.pop(), extract)
+    arrays = [
+        _convert_column(values.filter(kept), one, extract) for values, one in zip(columns, extract.wanted, strict=True)
+    ]
     return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], schema=schema)
 
 
-def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]:
+def _labels_of_rows(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]:
     """Return the label of each row, and whether the row is in any window.
 
-    Raises  E812 for an invalid date such as 2013-00-00.
+    Raises E812 for an invalid date such as 2013-00-00.
     """
     import pyarrow as pa
 
@@ -114,10 +116,10 @@ def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]
     return labels_of(instants_of_counts(micros, by_window, extract.times), by_window.windows)
 
 
-def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -> pa.Array:
+def _convert_column(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -> pa.Array:
     """Convert values to the column's type. Only zeros at the end of a fraction may be dropped.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     import pyarrow as pa
 
@@ -144,7 +146,7 @@ def _cast(texts: pa.Array, one: MysqlRequestedColumn, wanted: pa.DataType, times
     kind = one.column.kind
     is_time = pa.types.is_timestamp(wanted)
     try:
-        if kind in _READ_AS.get(_sort_of(wanted), frozenset()):
+        if kind in _PARSED_DIRECTLY.get(_type_class(wanted), frozenset()):
             read = texts.cast(wanted)
             read.validate(full=True)  # Arrow accepts more digits than a DECIMAL has, and Spark fails on them
             return read
@@ -160,7 +162,7 @@ def _cast(texts: pa.Array, one: MysqlRequestedColumn, wanted: pa.DataType, times
     return None
 
 
-def _sort_of(wanted: pa.DataType) -> str:
+def _type_class(wanted: pa.DataType) -> str:
     import pyarrow as pa
 
     sorts = {

@@ -1,7 +1,7 @@
 """Writes the rows of a slice to a MariaDB or MySQL table, and merges them by their keys.
 
 Rows are written in statements of some hundred kilobytes. The server rounds some values with a warning and others
-silently; an error is raised in both cases.
+without one. An error is raised in both cases.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def put(
     table: str,
     delivery: Delivery,
     there: Mapping[str, MysqlDestinationColumn],
-    with_marks: bool,  # noqa: FBT001 - as all of them are called
+    with_marks: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
 ) -> int:
-    """Write the slice's rows to a table, and return their number. `with_marks` adds whether a row is deleted.
+    """Write the slice's rows to a table, and return their number. `with_marks` adds a flag for deleted rows.
 
-    Raises  E812 for a value that its column would not store exactly
+    Raises E812 for a value that its column would not store exactly.
     """
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
@@ -100,7 +100,7 @@ def put(
     where = f"{delivery.publish}@{delivery.label_text}"
 
     def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
-        _refuse_cut(values, there[name], where)
+        _refuse_inexact_values(values, there[name], where)
         plain: list[Any] = flat(values, kind).to_pylist()
         return plain
 
@@ -108,21 +108,21 @@ def put(
     packet = int(run_statement(connection, "SELECT @@max_allowed_packet").fetchone()[0])
     with connection.cursor() as cursor:
         held: list[bytes] = []
-        size = begun = len(head.encode())
+        size = head_size = len(head.encode())
 
         def write() -> None:
             cursor.execute(head.encode() + b",".join(held))
             if cursor.warning_count:
-                _refuse_warned(connection, delivery)
+                _raise_warnings(connection, delivery)
             held.clear()
 
         for row in rows_of_slice(delivery, convert, with_marks=with_marks):
             made = cursor.mogrify(places, row).encode("utf-8", "surrogateescape")
-            if begun + len(made) >= packet:
-                raise _row_too_large_error(delivery, begun + len(made), packet)
+            if head_size + len(made) >= packet:
+                raise _row_too_large_error(delivery, head_size + len(made), packet)
             if held and size + len(made) >= min(_STATEMENT, packet):
                 write()
-                size = begun
+                size = head_size
             held.append(made)
             size += len(made) + 1
             rows += 1
@@ -141,26 +141,26 @@ def _row_too_large_error(delivery: Delivery, size: int, packet: int) -> Waterclo
     )
 
 
-def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
+def _raise_warnings(connection: Connection, delivery: Delivery) -> None:
     found = run_statement(connection, "SHOW WARNINGS").rows
-    said = "; ".join(dict.fromkeys(str(row[2]) for row in found))
+    warnings = "; ".join(dict.fromkeys(str(row[2]) for row in found))
     raise WaterclockError(
         "E812",
         "the destination would cut or round a value",
         where=f"{delivery.publish}@{delivery.label_text}",
-        why=f"{said}; the transaction was undone",
+        why=f"{warnings}; the transaction was undone",
         fix="widen the column at the destination, or round or cast it in the transform",
     )
 
 
-def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
+def _refuse_inexact_values(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     """Raise E812 for values that the server would silently round, pad or replace."""
     import pyarrow as pa
 
     refuse_inexact(values, into.stored, where)
     if into.kind in {"enum", "set"}:
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-            _refuse_number(values, into, where)
+            _refuse_enum_positions(values, into, where)
         elif values.null_count < len(values):
             why = "reads a number as a position in its list; send the text of the value"
             raise inexact_value_error(into.stored, values.drop_null()[0].as_py(), why, where)
@@ -186,7 +186,7 @@ def _refuse_padded(values: pa.Array, into: MysqlDestinationColumn, where: str) -
         raise inexact_value_error(into.stored, found[0].as_py(), why, where)
 
 
-def _refuse_number(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
+def _refuse_enum_positions(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     import pyarrow.compute as pc
 
     listed = re.findall(r"'((?:[^']|'')*)'", into.sql)

@@ -1,6 +1,6 @@
 """Maps the types of MariaDB and MySQL columns to Spark types, and defines the SQL that reads them.
 
-Source  https://mariadb.com/kb/en/result-set-packets/ (types and flags of a column)
+Source: https://mariadb.com/kb/en/result-set-packets/ (types and flags of a column)
 """
 
 from __future__ import annotations
@@ -62,26 +62,26 @@ def columns_of(connection: Connection, unit: Unit) -> list[MysqlColumn]:
         cursor.execute(f"SELECT * FROM {source_of(unit)} LIMIT 0")
         # the driver's own description omits whether a number is signed, and whether a string is text or bytes
         fields: Sequence[Any] = cursor._result.fields  # noqa: SLF001
-        return [_column(each) for each in fields]
+        return [_describe_column(each) for each in fields]
 
 
-def _column(field: Any) -> MysqlColumn:
+def _describe_column(field: Any) -> MysqlColumn:
     name, sql, is_unsigned = field.name, quote_identifier(field.name), bool(field.flags & _IS_UNSIGNED)
     if field.type_code in _WHOLE:
         kind = _WHOLE[field.type_code]
         return MysqlColumn(name, kind, (_UNSIGNED if is_unsigned else _SIGNED)[kind], asked=sql, text=sql)
     if field.type_code in _DECIMAL:
         digits = field.length - bool(field.scale) - (not is_unsigned)
-        return _decimal(name, sql, digits, field.scale)
+        return _describe_decimal(name, sql, digits, field.scale)
     if field.type_code in _SIMPLE:
         kind, spark = _SIMPLE[field.type_code]
         # the text of a FLOAT has six digits, that of a DOUBLE has all
         asked = f"({sql} + 0e0)" if kind == "float" else sql
         return MysqlColumn(name, kind, spark, asked=asked, text=asked)
-    return _of_signs(name, sql, field)
+    return _describe_other_column(name, sql, field)
 
 
-def _of_signs(name: str, sql: str, field: Any) -> MysqlColumn:
+def _describe_other_column(name: str, sql: str, field: Any) -> MysqlColumn:
     """Describe a column of bits, text, bytes or geometry, or a column without a type."""
     if field.type_code == _BIT:
         spark = "BOOLEAN" if field.length == 1 else "BIGINT" if field.length < _BITS else "DECIMAL(20,0)"
@@ -99,7 +99,7 @@ def _of_signs(name: str, sql: str, field: Any) -> MysqlColumn:
     return MysqlColumn(name, "null", None, "a column that is NULL in every row has no type", asked=sql, text=sql)
 
 
-def _decimal(name: str, sql: str, digits: int, after: int) -> MysqlColumn:
+def _describe_decimal(name: str, sql: str, digits: int, after: int) -> MysqlColumn:
     if digits > _MOST_DIGITS or after > digits:
         why = f"decimal({digits},{after}) is more than DECIMAL can hold"
         return MysqlColumn(name, "decimal", None, why, asked=sql, text=sql)

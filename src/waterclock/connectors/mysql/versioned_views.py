@@ -27,7 +27,7 @@ class MysqlViewTables(SqlViewTables):
     connection: Connection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+        """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
         return kind_at(self.connection, unit)
 
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:

@@ -10,22 +10,22 @@ _FLOATS = frozenset({"float4", "float8"})
 
 
 def json_of_array(text: str, kind: str) -> str:
-    """Convert the text of an array to JSON; `kind` is its elements' type. Raises  ValueError for an invalid text."""
-    begin = text.find("{")  # in [0:2]={…} the bounds, which differ from 1, are not values
-    items, end = _items(text, begin, kind) if begin >= 0 else ([], -1)
+    """Convert an array's text to JSON. `kind` is the database type of its elements. Raises ValueError if invalid."""
+    begin = text.find("{")  # the text of an array that does not start at index 1 begins with its bounds: [0:2]={…}
+    items, end = _parse_array(text, begin, kind) if begin >= 0 else ([], -1)
     if end != len(text):
         raise ValueError(f"{text!r} is not an array")
     return json.dumps(items)
 
 
-def _items(text: str, at: int, kind: str) -> tuple[list[Any], int]:
+def _parse_array(text: str, at: int, kind: str) -> tuple[list[Any], int]:
     """Parse an array from its opening bracket. Return the elements and the index after the closing bracket."""
     found: list[Any] = []
     at += 1
     if text[at : at + 1] == "}":
         return found, at + 1
     while True:
-        item, at = _item(text, at, kind)
+        item, at = _parse_element(text, at, kind)
         found.append(item)
         sign = text[at : at + 1]
         if sign not in {",", "}"}:
@@ -35,9 +35,9 @@ def _items(text: str, at: int, kind: str) -> tuple[list[Any], int]:
             return found, at
 
 
-def _item(text: str, at: int, kind: str) -> tuple[Any, int]:
+def _parse_element(text: str, at: int, kind: str) -> tuple[Any, int]:
     if text[at : at + 1] == "{":
-        return _items(text, at, kind)
+        return _parse_array(text, at, kind)
     if text[at : at + 1] == '"':
         signs = []
         at += 1
@@ -45,15 +45,15 @@ def _item(text: str, at: int, kind: str) -> tuple[Any, int]:
             at += text[at] == "\\"
             signs.append(text[at : at + 1])
             at += 1
-        return _value("".join(signs), kind), at + 1
+        return _convert_element("".join(signs), kind), at + 1
     end = at
     while text[end : end + 1] not in {",", "}", ""}:
         end += 1
     word = text[at:end]
-    return (None if word.upper() == "NULL" else _value(word, kind)), end
+    return (None if word.upper() == "NULL" else _convert_element(word, kind)), end
 
 
-def _value(text: str, kind: str) -> Any:
+def _convert_element(text: str, kind: str) -> Any:
     if kind in _NUMBERS:
         return int(text)
     if kind in _FLOATS:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def count_minutes(
     connection: Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
 ) -> Iterator[Row]:
-    """Run an aggregation of changed rows on the server, and yield its rows."""
+    """Run the query that counts changed rows by minute on the server, and yield its rows."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed = quote_identifier(change.time_column), microseconds_sql(change)
     if not change.is_number:
@@ -39,7 +39,7 @@ def count_minutes(
 
 
 def change_filter(column: PostgresColumn, unit: Unit) -> WindowFilter:
-    """Return the filter for the column of CHANGED BY. Raises  E827 if its type is not a time."""
+    """Return the filter for the column of CHANGED BY. Raises E827 if its type is not a time."""
     if column.type_name not in TIMES:
         raise change_time_error(column.name, f"is of type {column.type_name}", unit)
     return WindowFilter(column.name, column.kind, ())

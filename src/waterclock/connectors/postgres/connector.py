@@ -135,9 +135,9 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
         return TableFollower(self.database, unit, columns, zone).read(spark, request)
 
     def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
-        """Advance the slot past the changes that a batch has committed.
+        """Advance the slot past the changes that a batch has committed, so that the server may remove them.
 
-        The server may then remove them from its log.
+        `noted` is the `ChangesRead.noted` of that batch.
         """
         from waterclock.connectors.postgres.following import confirm
 

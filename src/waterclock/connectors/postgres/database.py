@@ -34,21 +34,24 @@ _SET = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres';"
     " SET bytea_output = 'hex'; SET extra_float_digits = 1"
 )
-_MOST_BYTES = 256 << 20  # of an answer that is not read row by row
-_KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+_MOST_BYTES = 256 << 20  # of a result that is not read row by row
+_KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
-_NO_RIGHT = "42501"
-_UNWRITABLE = (_NO_RIGHT, "25006", "53")
-_FIX_OF_RIGHTS = "the database denies permission", "grant the permission to the connection's user"
-_FIX_OF_SPACE = "the database cannot be written", "free disk space there, or check that it is writable"
+_NO_PERMISSION = "42501"
+_UNWRITABLE = (_NO_PERMISSION, "25006", "53")
+_PERMISSION_FIX = "the database denies permission", "grant the permission to the connection's user"
+_SPACE_FIX = "the database cannot be written", "free disk space there, or check that it is writable"
 _NO_SCHEMA = "3F000"
-_FIX_OF_SCHEMA = "create the schema, or correct its name in the flow or below the connection in waterclock.toml"
-_AWAY = ("08", "57P", "53300", "25P03")
+_SCHEMA_FIX = "create the schema, or correct its name in the flow or below the connection in waterclock.toml"
+_UNREACHABLE = ("08", "57P", "53300", "25P03")
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresDatabase:
-    """The address and login of a database. `name` is the address without a password, `connection` the declared name."""
+    """The address and login of a database. `name` is the address without a password, `connection` the declared name.
+
+    `is_trusted`: the password may be sent to the server although the server is not verified.
+    """
 
     conninfo: str = field(repr=False)
     name: str
@@ -98,7 +101,7 @@ class PostgresDatabase:
     def connect(self, called: str = "waterclock") -> Connection:
         """Open a connection that the caller closes; `called` is its `application_name` on the server."""
         settings = {
-            **_KEPT_ALIVE,
+            **_KEEPALIVE,
             "connect_timeout": 10,
             "client_encoding": "utf8",
             "application_name": called[:63],
@@ -119,7 +122,7 @@ class PostgresDatabase:
         """Open a replication connection, on which a replication slot can be created with a snapshot."""
         import psycopg
 
-        settings = {**_KEPT_ALIVE, "connect_timeout": 10, "application_name": "waterclock", **self.more}
+        settings = {**_KEEPALIVE, "connect_timeout": 10, "application_name": "waterclock", **self.more}
         try:
             connection: Connection = connect(
                 self.conninfo,
@@ -139,7 +142,7 @@ class PostgresDatabase:
 def database_of(setting: Setting) -> PostgresDatabase:
     """Build the database of a connection from its options.
 
-    Raises  E803 for a missing or invalid url, or a certificate without its key
+    Raises E803 for a missing or invalid url, or a certificate without its key.
     """
     url = url_of(setting, "postgres", "postgresql://user@host/database")
     from psycopg import ProgrammingError
@@ -177,22 +180,24 @@ def _login_of(setting: Setting) -> dict[str, str]:
 def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str) -> WaterclockError:
     """Convert an error of the server to a Waterclock error, which is `transient` if waiting can help."""
     state, name = error.sqlstate or "", database.name
-    said = (error.diag.message_primary or str(error)).strip()
+    message = (error.diag.message_primary or str(error)).strip()
     hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
-    if refused := refusal_of(error.sqlstate, said):
+    if refused := refusal_of(error.sqlstate, message):
         why = f"{name}: {refused.text}"
         if refused.reason is RefusalReason.DATABASE:
             return no_database(database.connection, where, why)
         return login_error(database.connection, where, why)
-    if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):
-        return unreachable_server_error(name, where, said)
+    if state.startswith(_UNREACHABLE) or (
+        not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}
+    ):
+        return unreachable_server_error(name, where, message)
     if state in _LOCKED:
-        return lock_timeout_error(where, f"{name}: {said}", by="transaction")
+        return lock_timeout_error(where, f"{name}: {message}", by="transaction")
     if state.startswith(_UNWRITABLE):
-        what, fix = _FIX_OF_RIGHTS if state == _NO_RIGHT else _FIX_OF_SPACE
-        return unwritable_database_error(where, f"{name}: {said}", what, fix)
-    fix = _FIX_OF_SCHEMA if state == _NO_SCHEMA else "correct the query, or the table in the database"
-    return refused_statement_error(where, f"{name}: {said}{hint}", fix)
+        what, fix = _PERMISSION_FIX if state == _NO_PERMISSION else _SPACE_FIX
+        return unwritable_database_error(where, f"{name}: {message}", what, fix)
+    fix = _SCHEMA_FIX if state == _NO_SCHEMA else "correct the query, or the table in the database"
+    return refused_statement_error(where, f"{name}: {message}{hint}", fix)
 
 
 def require_table(connection: Connection, unit: Unit) -> None:
@@ -216,5 +221,5 @@ def missing_table_error(connection: Connection, unit: Unit) -> WaterclockError:
     known = [str(row[0]) for row in rows if not str(row[0]).rpartition(".")[2].startswith("waterclock_")]
     schema, _, name = unit.path.rpartition(".")
     within = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == schema]
-    # compares names within the schema only: a long schema name would make all of them similar
+    # names are compared without their schema, as a long common schema would make all of them similar
     return refusals.missing_table_error(unit, known, (name, within) if within else (unit.path, known))

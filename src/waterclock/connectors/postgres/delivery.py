@@ -40,9 +40,9 @@ _CREATE = (
     " mode TEXT NOT NULL, row_count BIGINT NOT NULL, deleted_count BIGINT NOT NULL, note TEXT NOT NULL,"
     " delivered_at TIMESTAMPTZ NOT NULL DEFAULT now(), PRIMARY KEY (project, claim, label))"
 )
-_MAKE_LOCK = "SELECT pg_advisory_xact_lock(hashtext('waterclock_deliveries'))"
-_TURN = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-_END = (
+_LOCK_CREATION = "SELECT pg_advisory_xact_lock(hashtext('waterclock_deliveries'))"
+_LOCK_PUBLISH = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+_END_CONNECTION = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
     " WHERE application_name = %s AND usename = current_user AND datname = current_database()"
 )
@@ -60,7 +60,7 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
         A connection that still delivers the claim is ended first.
         """
         with self.database.open_connection(str(unit)) as connection:
-            connection.execute(_END, (_format_application_name(project, claim),))
+            connection.execute(_END_CONNECTION, (_format_application_name(project, claim),))
         return SingleTransactionDeliverer.kill(self, unit, project, publish, claim)
 
     @property
@@ -81,10 +81,10 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
 
     def _prepare(self, connection: Connection, project: str, publish: str) -> None:
         if not self._has_record(connection):
-            connection.execute(_MAKE_LOCK)
+            connection.execute(_LOCK_CREATION)
             connection.execute(_CREATE)
             connection.execute(INDEX)
-        connection.execute(_TURN, (f"waterclock {project} {publish}",))
+        connection.execute(_LOCK_PUBLISH, (f"waterclock {project} {publish}",))
 
     def _has_record(self, connection: Connection) -> bool:
         known = connection.execute("SELECT to_regclass(%s)", (DELIVERIES,)).fetchone()
@@ -119,8 +119,5 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
 
 
 def _format_application_name(project: str, claim: int) -> str:
-    """Return the application_name of a delivering connection.
-
-    It has the project too, as claims are numbered per project.
-    """
+    """Return the `application_name` of a connection that delivers a claim. Claims are numbered per project."""
     return f"waterclock {claim} {project}"[:63]

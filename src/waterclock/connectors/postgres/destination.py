@@ -52,8 +52,8 @@ def prepare_table(
 ) -> Mapping[str, PostgresDestinationColumn]:
     """Create or alter the destination for a delivery's columns. Return its columns by lower-case name.
 
-    Raises  E813 for names that are too long or differ only by case; E820 for a table with rows of other owners, or to
-            which other tables refer
+    Raises E813 for names that are too long or differ only by case; E820 for a table with rows of other owners, or to
+    which other tables refer.
     """
     why = f"PostgreSQL names have up to {_LONGEST_NAME} bytes"
     refuse_long_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)
@@ -63,17 +63,17 @@ def prepare_table(
         create_table(session, unit, wanted)
     else:
         refuse_foreign_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
-        _refuse_alike(unit, delivery, [known[name.lower()] for name in wanted if name.lower() in known])
+        _refuse_ambiguous_names(unit, delivery, [known[name.lower()] for name in wanted if name.lower() in known])
         add_columns(session, unit, wanted, known)
         if not delivery.is_by_label or TIMELABEL in known:
             _refuse_cascades(connection, unit, delivery, known)
     if index := wanted_index(delivery):
         spelt = tuple(stored_names(known).get(name.lower(), name) for name in index.columns)
-        _index(connection, unit, replace(index, columns=spelt))
+        _create_index(connection, unit, replace(index, columns=spelt))
     return read_stored_columns(connection, unit)
 
 
-def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:
+def _refuse_ambiguous_names(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:
     for column in columns:
         if column.alike:
             raise ambiguous_columns_error(unit, delivery, column.alike, column.name)
@@ -98,7 +98,7 @@ def _escape_percents(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name.replace("%", "%%") for name in names)
 
 
-def _index(connection: Connection, unit: Unit, wanted: DestinationIndex) -> None:
+def _create_index(connection: Connection, unit: Unit, wanted: DestinationIndex) -> None:
     """Create the wanted index, unless an existing index serves the same purpose."""
     rows = connection.execute(
         "SELECT i.indisunique, array_agg(a.attname::text ORDER BY k.place) FROM pg_index AS i"

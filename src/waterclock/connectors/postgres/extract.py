@@ -1,7 +1,7 @@
 """Builds the queries that read a PostgreSQL table or query: columns, window conditions, and parts to read in parallel.
 
-Parts are SQL conditions. A query uses bounds that contain all rows of the windows, so that the server can use an index.
-`rows` then determines the window of each row.
+Parts are SQL conditions. The bounds in a query include all rows of the windows and maybe others, so that the server can
+use an index. `rows` then determines the window of each row.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PostgresRequestedColumn(SqlRequestedColumn[PostgresColumn]):
 
     @property
     def is_array(self) -> bool:
-        """Whether the column's values are arrays."""
+        """True if the column's values are arrays."""
         return self.column.is_array
 
 
@@ -65,16 +65,18 @@ class PostgresExtract(SqlExtract[PostgresDatabase, PostgresRequestedColumn]):
 
 
 def parts_of(connection: Connection, extract: PostgresExtract, partitions: int | None) -> list[str | None]:
-    """Return the SQL conditions of parts to read in parallel: ranges of time for windows, else ranges of blocks.
+    """Return SQL conditions that split the rows into parts to read in parallel; [None] for a single part.
 
-    The number of parts is `partitions`, or else depends on the server's estimate of the number of rows.
+    The parts are ranges of time if rows are read by window, else ranges of the table's blocks.
+
+    Their number is `partitions`, or else depends on the server's estimate of the number of rows.
     """
     count = partitions or min(MOST_PARTS, -(-estimate_size(connection, extract)[0] // ROWS_A_PART))
     if count <= 1:
         return [None]
     if extract.by_window:
-        return list(_spans(extract.by_window, extract.times, count))
-    return list(_blocks(connection, extract.source, count))
+        return list(_time_conditions(extract.by_window, extract.times, count))
+    return list(_block_conditions(connection, extract.source, count))
 
 
 def estimate_size(connection: Connection, extract: PostgresExtract) -> tuple[int, int]:
@@ -84,24 +86,24 @@ def estimate_size(connection: Connection, extract: PostgresExtract) -> tuple[int
     return int(plan["Plan Rows"]), int(plan["Plan Rows"]) * int(plan["Plan Width"])
 
 
-def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
+def _time_conditions(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
     cuts = cuts_of(by_window, times, count)
     write = local_literal if by_window.is_local else partial(format_time_literal, kind=by_window.kind, times=times)
     literals = dict.fromkeys(write(cut) for cut in cuts)
     yield from part_conditions(quote_identifier(by_window.time_column), list(literals))
 
 
-def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:
+def _block_conditions(connection: Connection, source: str, count: int) -> Iterator[str | None]:
     """Yield SQL conditions that split a table into ranges of blocks, or one None if it cannot be split or is small.
 
     Within one snapshot, no row moves to another block.
     """
-    asked = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = to_regclass(%s)"
-    row = None if source.startswith("(") else connection.execute(asked, (source,)).fetchone()
+    query = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = to_regclass(%s)"
+    row = None if source.startswith("(") else connection.execute(query, (source,)).fetchone()
     if row is None or row[0] not in {"r", "m"} or row[1] < count:
         yield None
         return
-    # the table is not rewritten meanwhile: an earlier read locks it until the transaction ends
+    # rows stay in their blocks: an earlier read has locked the table against rewrites until the transaction ends
     step = -(-int(row[1]) // count)
     for at in range(count):
         above = f"ctid >= '({at * step},0)'" if at else "true"
@@ -132,7 +134,7 @@ def _render_column(one: PostgresRequestedColumn) -> str:
 def microseconds_sql(by_window: WindowFilter) -> str:
     """Return SQL for a row's time in microseconds since 1970. A time without a zone counts as UTC.
 
-    A numeric column is returned as it is, in its own unit.
+    For a numeric column, it is the column itself, in its own unit.
     """
     name = quote_identifier(by_window.time_column)
     if by_window.kind.startswith("int"):
@@ -155,7 +157,7 @@ def count_excluded_rows(connection: Connection, extract: PostgresExtract) -> Map
 
 
 def require_time(column: PostgresColumn, unit: Unit) -> str:
-    """Return the kind of a column's times. Raises  E815 for a type that is not a time."""
+    """Return the kind of a column's times. Raises E815 for a type that is not a time."""
     name, kind = column.name, column.type_name
     if kind in TIMES:
         return kind

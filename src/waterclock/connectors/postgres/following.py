@@ -1,7 +1,8 @@
 """Collects a PostgreSQL table by its changes: first all rows as of the creation of a slot, then changes from the log.
 
-Each collect has its own slot. The log keeps the changes of a batch until this batch, after its commit, or the next one
-confirms them. The rows and the position after them are committed together, so each change is collected once.
+Each collect has its own replication slot. The server keeps the changes of a batch in its log until the batch confirms
+them after its commit, or the next batch does. The rows and the position after them are committed together, so each
+change is collected once.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ _TROUBLED = frozenset({"extended", "unreserved"})
 
 @dataclass(frozen=True, slots=True)
 class TableFollower:
-    """Reads the rows and the changes of one table for one collect."""
+    """Reads the rows and the logged changes of one table, for one collect."""
 
     database: PostgresDatabase
     unit: Unit
@@ -118,7 +119,7 @@ class TableFollower:
             with self.database.open_for_reading(self.where) as connection:
                 facts = facts_of(connection, self.unit)
                 there, matched = self._columns(connection)
-            plugins = self._plugins(there, matched)
+            plugins = self._output_plugins(there, matched)
             name = request.name()
             table = f"{quote_identifier(facts.schema)}.{quote_identifier(facts.name)}"
             start = self._create_slot(
@@ -147,8 +148,8 @@ class TableFollower:
         whole = replace(read, frame=frame, seen=map_column_types(it.source_column for it in there), close=held.close)
         return ChangesRead(whole, noted, name, (start.position, start.at), said=self._warn_unbounded_log(state))
 
-    def _plugins(self, there: Sequence[PostgresColumn], matched: ColumnMatch) -> list[str]:
-        """Return the output plugins to try: pgoutput, then wal2json unless it would lose numbers."""
+    def _output_plugins(self, there: Sequence[PostgresColumn], matched: ColumnMatch) -> list[str]:
+        """Return the declared output plugin, or those to try: pgoutput, and wal2json unless it would lose numbers."""
         said = self.unit.options.get("decoder")
         if said is not None:
             return [str(said)]
@@ -167,12 +168,12 @@ class TableFollower:
     ) -> SlotStart:
         """Create the first of the slots that the server accepts. If it accepts none, raise the error of the first one.
 
-        Raises  E861, E862
+        The error is E861 or E862.
         """
         refused: list[UnfitDecoder] = []
         for slot in slots:
             try:
-                self._require(facts, matched, keys, slot.plugin)
+                self._require_followable(facts, matched, keys, slot.plugin)
                 return held.enter_context(create_slot(self.database, self.where, slot, table))
             except UnfitDecoder as error:
                 refused.append(error)
@@ -200,16 +201,16 @@ class TableFollower:
             there, matched = self._columns(connection)
             place = read_log_end(
                 connection, self.where
-            )  # after every change of the table's definition that was seen above
+            )  # this end is after all changes of the table's definition that were read above
             taken = [each.source for each in matched.taken]
             require_same(facts, since, self.unit, taken, slot.plugin)
-            self._require(facts, matched, request.keys, slot.plugin)
+            self._require_followable(facts, matched, request.keys, slot.plugin)
             extract = self._extract(there, matched, "")
-            keys = self._keys(matched, request.keys)
+            keys = self._source_keys(matched, request.keys)
             columns = facts.columns_since(since, low, taken)
             followed = FollowedTable(slot, facts.oid, facts.schema, facts.name, extract, keys, columns)
             span = Range(low, place.end, newest, read_clock(connection))
-            frame, seen = self._frame(spark, connection, followed, span, request.until)
+            frame, seen = self._frame_of_range(spark, connection, followed, span, request.until)
             noted = self._build_source_state(connection, slot, facts, matched, since, place.end)
             if slot.plugin == "wal2json":
                 doubt = require_logged(facts, since, self.unit, place.end, seen.high, seen.truncated_by)
@@ -222,7 +223,7 @@ class TableFollower:
             left_out=matched.left_out,
             source={"database": self.database.name},
             is_empty=not seen.rows,
-            close=partial(_forget, frame) if seen.rows > DIRECT_ROWS else _do_nothing,
+            close=partial(_unpersist, frame) if seen.rows > DIRECT_ROWS else _do_nothing,
             seen=map_column_types(it.source_column for it in there),
         )
         return ChangesRead(
@@ -236,7 +237,7 @@ class TableFollower:
             said=self._warn_slot_status(slot, state),
         )
 
-    def _frame(
+    def _frame_of_range(
         self,
         spark: SparkSession,
         connection: Connection,
@@ -261,8 +262,8 @@ class TableFollower:
             rows = pa.Table.from_batches(list(batches_of(first, extract)), log_schema(extract))
             return spark.createDataFrame(rows), seen
         settled = replace(span, high=seen.high)
-        # persisted: a slot has one reader at a time, and each pass over it costs a pass over the log
-        return read_by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
+        # persisted, as a slot has one reader at a time, and each read decodes the log again
+        return read_by_workers(spark, [settled], partial(_read_log_rows, followed), fields).persist(), seen
 
     def _warn_slot_status(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
         if state is None or state.status not in _TROUBLED:
@@ -284,13 +285,15 @@ class TableFollower:
         return PostgresExtract(self.database, self.where, source, wanted, times_of(self.unit, self.zone))
 
     @staticmethod
-    def _keys(matched: ColumnMatch, keys: Sequence[str]) -> tuple[str, ...]:
+    def _source_keys(matched: ColumnMatch, keys: Sequence[str]) -> tuple[str, ...]:
         sources = {each.name.lower(): each.source for each in matched.taken}
         return tuple(sources.get(key.lower(), key) for key in keys)
 
-    def _require(self, facts: PostgresTableFacts, matched: ColumnMatch, keys: Sequence[str], plugin: str) -> None:
+    def _require_followable(
+        self, facts: PostgresTableFacts, matched: ColumnMatch, keys: Sequence[str], plugin: str
+    ) -> None:
         taken = [each.source for each in matched.taken]
-        require_followable(facts, self.unit, self._keys(matched, keys), taken, plugin)
+        require_followable(facts, self.unit, self._source_keys(matched, keys), taken, plugin)
 
     def _read_log_end(self) -> LogEnd:
         with self.database.open_connection(self.where) as connection:
@@ -305,7 +308,7 @@ class TableFollower:
         since: Mapping[str, Any] | None,
         end: int = 0,
     ) -> dict[str, Any]:
-        """Return the facts by which the next batch verifies the slot and the table. `end` is the end of the log."""
+        """Return the facts by which the next batch checks the slot and the table. `end` is the end of the log."""
         noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._requested_snapshot}
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
@@ -344,7 +347,7 @@ def _read_log_range(
 ) -> tuple[list[LogRow], LogScanSummary]:
     """Read a range of the log up to the window's end.
 
-    Returns  the first rows, at most DIRECT_ROWS + 1, and a summary of the range
+    Return its first rows, at most DIRECT_ROWS + 1, and a summary of the range.
     """
     for end in ends_of(span, until, datetime.now(UTC)):
         seen = LogScanSummary()
@@ -358,8 +361,8 @@ def _read_log_range(
     return first, seen
 
 
-def _log_rows(followed: FollowedTable, span: Range) -> Iterator[pa.RecordBatch]:
-    """Yield the changes in a range of the log with a known end. Raises  E866, transient, if the slot is in use."""
+def _read_log_rows(followed: FollowedTable, span: Range) -> Iterator[pa.RecordBatch]:
+    """Yield the changes in a range of the log with a known end. Raises E866, transient, if the slot is in use."""
     with (
         followed.extract.database.open_connection(followed.extract.where) as connection,
         _LogErrorTranslator(followed),
@@ -368,7 +371,7 @@ def _log_rows(followed: FollowedTable, span: Range) -> Iterator[pa.RecordBatch]:
         yield from batches_of(rows_in(events, span, followed, None, LogScanSummary()), followed.extract)
 
 
-def _forget(frame: DataFrame) -> None:
+def _unpersist(frame: DataFrame) -> None:
     frame.unpersist()
 
 

@@ -1,4 +1,4 @@
-"""Defines row changes of a table in the log of a PostgreSQL server, for all decoders. Pure functions.
+"""Defines the row changes that decoders read from the log of a PostgreSQL server. Pure functions.
 
 Positions are byte offsets in the log (`pg_lsn` as a number). The position of a transaction is that of its commit. A
 reader at position `p` has not read the transactions that commit at or after `p`. Times are commit times, in UTC. They
@@ -30,7 +30,7 @@ class Op(StrEnum):
 class Begin:
     """The start of a transaction, with the position and time of its commit.
 
-    The transaction may not change the table.
+    Transactions that do not change the table are included.
     """
 
     xid: int

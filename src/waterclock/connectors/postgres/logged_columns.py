@@ -1,9 +1,9 @@
 """Checks that each column has the same name in the log as in the table now. Pure functions.
 
-A column that was renamed and then renamed back has the temporary name in a part of the log. Its values would be lost,
-or assigned to another column. wal2json writes the number of each column, which never changes. pgoutput writes names in
-the order of these numbers, without dropped and generated columns. So its names are matched with the columns that may
-have existed at that time.
+If a column was renamed and then renamed back, a part of the log has the temporary name. The column's values would be
+lost, or assigned to another column. wal2json also writes the number of each column, which never changes. pgoutput
+writes only names, in the order of these numbers, without dropped and generated columns. So its names are matched with
+the columns that may have existed at that time.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class KnownColumn:
 
 @dataclass(frozen=True, slots=True)
 class LoggedColumns:
-    """All columns that a table may have had while a range of the log was written, also dropped ones, by `attnum`.
+    """All columns that a table may have had while a range of the log was written, including dropped ones.
 
-    `wanted`: the names of the collected columns.
+    They are in the order of their numbers (`attnum`). `wanted` are the names of the collected columns.
     """
 
     columns: tuple[KnownColumn, ...]
@@ -55,20 +55,22 @@ class LoggedColumns:
         names = [name for name, number in logged if number is None]
         if is_whole:
             return self._can_match(names)
-        return self._are_numbered([(name, number) for name, number in logged if number]) and self._are_in_order(names)
+        return self._have_current_numbers([(name, number) for name, number in logged if number]) and self._are_in_order(
+            names
+        )
 
-    def _are_numbered(self, logged: Sequence[tuple[str, int]]) -> bool:
-        own = {each.number: each.name for each in self.columns if each.name in self.wanted and _is_there(each)}
+    def _have_current_numbers(self, logged: Sequence[tuple[str, int]]) -> bool:
+        own = {each.number: each.name for each in self.columns if each.name in self.wanted and _exists_now(each)}
         numbers = {name: number for number, name in own.items()}
         return all(own.get(number, name) == name and numbers.get(name, number) == number for name, number in logged)
 
     def _are_in_order(self, names: Sequence[str]) -> bool:
-        numbers = {each.name: each.number for each in self.columns if each.name in self.wanted and _is_there(each)}
+        numbers = {each.name: each.number for each in self.columns if each.name in self.wanted and _exists_now(each)}
         found = [numbers[name] for name in names if name in numbers]
         return found == sorted(found)
 
     def _can_match(self, names: Sequence[str]) -> bool:
-        """Return whether columns that existed at that time, in the order of their numbers, can have just these names.
+        """Return whether exactly these names, in this order, can be those of the columns at the time of the log.
 
         A new wanted name is refused if it follows a column that was added and dropped between two batches, as the name
         may have been that column's.
@@ -88,10 +90,10 @@ class LoggedColumns:
     def _match_column(self, column: KnownColumn, way: _PartialMatch, names: Sequence[str]) -> _PartialMatch | None:
         if way.is_before_added or way.count == len(names):
             return None
-        name, is_wanted = names[way.count], column.name in self.wanted and _is_there(column)
+        name, is_wanted = names[way.count], column.name in self.wanted and _exists_now(column)
         if is_wanted and (name != column.name or (way.has_skipped and column.presence is Presence.ADDED)):
             return None
-        if not is_wanted and (name in self.wanted or not (_is_there(column) or column.name in {None, name})):
+        if not is_wanted and (name in self.wanted or not (_exists_now(column) or column.name in {None, name})):
             return None
         return _PartialMatch(way.count + 1, way.is_before_added, way.has_skipped)
 
@@ -104,10 +106,10 @@ class LoggedColumns:
 
 @dataclass(frozen=True, slots=True)
 class _PartialMatch:
-    """A match of the first columns with names in the log, and facts about columns without a name in it.
+    """A match of a table's first columns with the first `count` names in the log. Some columns have no name in it.
 
-    `count`: number of matched names. `is_before_added`: a column without a name was not added yet. `has_skipped`: a
-    column without a name was added and dropped between two batches.
+    `is_before_added`: one of these was added later. `has_skipped`: one of these was added and dropped between two
+    batches.
     """
 
     count: int
@@ -115,7 +117,7 @@ class _PartialMatch:
     has_skipped: bool = False
 
 
-def _is_there(column: KnownColumn) -> bool:
+def _exists_now(column: KnownColumn) -> bool:
     return column.presence is not Presence.DROPPED
 
 
@@ -131,15 +133,15 @@ def columns_of_range(
     last_known = max(map(int, known), default=0)
     columns = []
     for number in range(1, count + 1):
-        said = known.get(str(number))
-        seen, was_dropped = said[3:] if said is not None and len(said) > 3 else (0, None)
-        is_settled = said is not None and seen <= low
+        recorded = known.get(str(number))
+        seen, was_dropped = recorded[3:] if recorded is not None and len(recorded) > 3 else (0, None)
+        is_settled = recorded is not None and seen <= low
         if number in now:
             name, is_generated = now[number]
             presence = Presence.ALWAYS if is_settled else Presence.ADDED
             columns.append(KnownColumn(number, name, presence, is_generated))
-        elif not (is_settled and was_dropped) and (said is not None or number > last_known):
-            columns.append(KnownColumn(number, said[0] if said else None, Presence.DROPPED))
+        elif not (is_settled and was_dropped) and (recorded is not None or number > last_known):
+            columns.append(KnownColumn(number, recorded[0] if recorded else None, Presence.DROPPED))
     return LoggedColumns(tuple(columns), frozenset(wanted))
 
 
@@ -155,9 +157,9 @@ def columns_for_record(
     known: Mapping[str, Sequence[Any]] = {} if before is None else before["columns"]
     noted: dict[str, list[Any]] = {}
     for number in range(1, count + 1):
-        said = list(known.get(str(number), ()))
+        recorded = list(known.get(str(number), ()))
         is_dropped = number not in now
-        is_as_before = said[4] == is_dropped if len(said) > 4 else bool(said) and not is_dropped
-        seen = (said[3] if len(said) > 3 else 0) if is_as_before else position if before is not None else 0
-        noted[str(number)] = [*((said or [None] * 3)[:3] if is_dropped else now[number]), seen, is_dropped]
+        is_as_before = recorded[4] == is_dropped if len(recorded) > 4 else bool(recorded) and not is_dropped
+        seen = (recorded[3] if len(recorded) > 3 else 0) if is_as_before else position if before is not None else 0
+        noted[str(number)] = [*((recorded or [None] * 3)[:3] if is_dropped else now[number]), seen, is_dropped]
     return noted

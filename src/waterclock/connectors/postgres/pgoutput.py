@@ -17,7 +17,7 @@ _OPS = {b"I": Op.INSERT, b"U": Op.UPDATE, b"D": Op.DELETE}
 class Relation:
     """The description of a table in pgoutput's messages: its columns, and those of its replica identity.
 
-    `named` are the columns with None as their number, as in `LogChange.columns`.
+    `named` are the columns in the form of `LogChange.columns`, with None as their number.
     """
 
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class Relation:
 
 
 def options(publication: str) -> dict[str, str]:
-    """Return the options with which pgoutput reads a publication."""
+    """Return the plugin options of pgoutput for reading a publication."""
     return {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
 
 
@@ -36,7 +36,7 @@ def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
     `table` is the table's oid, which does not change if the table is renamed. `messages` are complete transactions from
     one read of a slot. In each read, the server describes a table before its first change.
 
-    Raises  ValueError for invalid messages
+    Raises ValueError for invalid messages.
     """
     relations: dict[int, Relation] = {}
     begin: Begin | None = None
@@ -49,10 +49,10 @@ def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
             begin, number = Begin(xid, committed_at, _instant(micros)), 0
             yield begin
         elif kind == b"R":
-            oid, relation = _relation(reader)
+            oid, relation = _parse_relation(reader)
             relations[oid] = relation
         elif kind in _OPS or kind == b"T":
-            change = _change(kind, reader, relations, begin, number, table)
+            change = _parse_change(kind, reader, relations, begin, number, table)
             if change is not None:
                 yield change
                 number += 1
@@ -65,7 +65,7 @@ def _instant(micros: int) -> datetime:
         raise ValueError(f"a commit at {micros} microseconds since 2000") from None
 
 
-def _change(
+def _parse_change(
     kind: bytes,
     reader: _MessageReader,
     relations: dict[int, Relation],
@@ -77,7 +77,7 @@ def _change(
         raise ValueError("a change outside of a transaction")
     if kind == b"T":
         count, _ = reader.unpack("!iB")
-        is_ours = wanted in [reader.unpack("!I")[0] for _ in range(_size(count))]
+        is_ours = wanted in [reader.unpack("!I")[0] for _ in range(_require_size(count))]
         return LogChange(Op.TRUNCATE, begin, number) if is_ours else None
     (oid,) = reader.unpack("!I")
     if oid != wanted:
@@ -88,7 +88,7 @@ def _change(
     after = before = None
     while reader.has_more:
         part = reader.take(1)
-        row = _row(reader, relation)
+        row = _parse_row(reader, relation)
         if part == b"N":
             after = row
         elif part == b"K":
@@ -100,13 +100,13 @@ def _change(
     return LogChange(_OPS[kind], begin, number, after, before, relation.named)
 
 
-def _relation(reader: _MessageReader) -> tuple[int, Relation]:
+def _parse_relation(reader: _MessageReader) -> tuple[int, Relation]:
     (oid,) = reader.unpack("!I")
     for _ in ("schema", "table"):
         reader.text()
     _, count = reader.unpack("!ch")
     columns, identity = [], set()
-    for _ in range(_size(count)):
+    for _ in range(_require_size(count)):
         (flags,) = reader.unpack("!B")
         name = reader.text()
         reader.unpack("!Ii")
@@ -116,11 +116,11 @@ def _relation(reader: _MessageReader) -> tuple[int, Relation]:
     return oid, Relation(tuple(columns), frozenset(identity), tuple((name, None) for name in columns))
 
 
-def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
+def _parse_row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
     """Parse a row. Values that an update left unchanged are missing in it."""
     (count,) = reader.unpack("!h")
     row: dict[str, str | None] = {}
-    for name in relation.columns[: _size(count)]:
+    for name in relation.columns[: _require_size(count)]:
         kind = reader.take(1)
         if kind == _NULL:
             row[name] = None
@@ -132,14 +132,11 @@ def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
     return row
 
 
-def _size(said: int) -> int:
-    """Return a size from a message.
-
-    Raises  ValueError if it is negative, as the reader would then go back and never end.
-    """
-    if said < 0:
-        raise ValueError(f"a size of {said}")
-    return said
+def _require_size(size: int) -> int:
+    """Return a size from a message. Raises ValueError if it is negative, as the reader would then never end."""
+    if size < 0:
+        raise ValueError(f"a size of {size}")
+    return size
 
 
 class _MessageReader:
@@ -154,7 +151,7 @@ class _MessageReader:
         return self._at < len(self._bytes)
 
     def take(self, size: int) -> bytes:
-        taken = self._bytes[self._at : self._at + _size(size)]
+        taken = self._bytes[self._at : self._at + _require_size(size)]
         if len(taken) < size:
             raise ValueError("a message is cut off")
         self._at += size

@@ -1,6 +1,6 @@
 """Parses rows that a PostgreSQL server sends as text into declared types, and adds the labels of their windows.
 
-Rows are sent by COPY as CSV, which Arrow parses: both sides run in C.
+The server sends rows by COPY as CSV, which Arrow parses. This is fast, as both are implemented in C.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WHOLE = frozenset({"int2", "int4", "int8", "oid"})
 _QUOTE, _QUOTES = '"', '""'
 _BOM = b"\xef\xbb\xbf"
 # the Arrow type as which a time is parsed, by its database type
-_NEAR_TIMES: Mapping[str, Callable[[], Any]] = {
+_PARSED_TIMES: Mapping[str, Callable[[], Any]] = {
     "timestamp": lambda: arrow_type("timestamp_ntz"),
     **dict.fromkeys(("int2", "int4", "int8"), lambda: arrow_type("bigint")),
     **dict.fromkeys(("float4", "float8"), lambda: arrow_type("double")),
@@ -45,11 +45,11 @@ def batches(
 
     `came` counts the rows that the server sent, including those that belong to no window.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     schema = schema_of(extract)
     with connection.cursor().copy(f"COPY ({query_of(extract)}) TO STDOUT (FORMAT csv)") as copy:
-        for text in _chunks(copy):
+        for text in _join_rows(copy):
             batch = _parse_batch(text, extract, schema, came)
             if batch.num_rows:
                 yield batch
@@ -60,23 +60,23 @@ def parse_texts(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) 
 
     Texts are in the server's format, but arrays are JSON.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     lines = (",".join("" if text is None else f'"{text.replace(_QUOTE, _QUOTES)}"' for text in row) for row in rows)
     return _parse_batch(("\n".join(lines) + "\n").encode(), extract, schema_of(extract), None)
 
 
-def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
+def _join_rows(rows: Iterable[Any]) -> Iterator[bytes]:
     """Join rows into chunks of some megabytes, without splitting a row."""
-    held, size = [], 0
+    chunk, size = [], 0
     for row in rows:
-        held.append(bytes(row))
-        size += len(held[-1])
+        chunk.append(bytes(row))
+        size += len(chunk[-1])
         if size >= _BATCH_BYTES:
-            yield b"".join(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held)
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield b"".join(chunk)
 
 
 def schema_of(extract: PostgresExtract) -> pa.Schema:
@@ -102,31 +102,31 @@ def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came:
     if not extract.wanted and not extract.by_window:
         return pa.RecordBatch.from_arrays([], schema=schema)
     try:
-        table = _read(text, extract, decimals_as_text=False)
+        table = _parse_csv(text, extract, decimals_as_text=False)
     except pa.ArrowInvalid:  # a decimal with more zeros than its type has places, or an error that is reported below
-        table = _read(text, extract, decimals_as_text=True)
+        table = _parse_csv(text, extract, decimals_as_text=True)
     if came is not None:
         came[0] += table.num_rows
     columns = [table.column(at).combine_chunks() for at in range(table.num_columns)]
     if not extract.by_window:
         arrays = [_convert_column(column, one, extract) for column, one in zip(columns, extract.wanted, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    labels, kept = _labels(columns.pop(), extract.by_window, extract.times)
+    labels, kept = _labels_of_rows(columns.pop(), extract.by_window, extract.times)
     arrays = [
         _convert_column(column.filter(kept), one, extract) for column, one in zip(columns, extract.wanted, strict=True)
     ]
     return pa.RecordBatch.from_arrays([*arrays, labels.filter(kept)], schema=schema)
 
 
-def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
-    """Parse CSV into the columns' types, if Arrow can.
+def _parse_csv(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
+    """Parse CSV into the types in which Arrow can parse the columns.
 
-    Raises  ArrowInvalid, after which the caller tries again with `decimals_as_text`; then E812
+    Raises ArrowInvalid for a value that does not fit, or E812 with `decimals_as_text`, the caller's second attempt.
     """
     import pyarrow as pa
     from pyarrow import csv
 
-    kinds = [_read_as(one) for one in extract.wanted] + ([pa.int64()] if extract.by_window else [])
+    kinds = [_parsed_type(one) for one in extract.wanted] + ([pa.int64()] if extract.by_window else [])
     if decimals_as_text:
         kinds = [pa.string() if pa.types.is_decimal(kind) else kind for kind in kinds]
     names = [str(at) for at in range(len(kinds))]
@@ -151,8 +151,8 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
         raise
 
 
-def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
-    """Return the Arrow type with which Arrow first parses a column: the declared type, or a similar one."""
+def _parsed_type(one: PostgresRequestedColumn) -> pa.DataType:
+    """Return the type in which Arrow parses a column: that of the table, or one that is converted to it later."""
     import pyarrow as pa
 
     kind = one.taken.type.strip().lower()
@@ -160,7 +160,7 @@ def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
         return pa.string()
     if kind.startswith("timestamp"):
         is_instant = one.kind == "timestamptz" and kind != "timestamp_ntz"
-        return pa.timestamp("us", tz="UTC") if is_instant else _NEAR_TIMES.get(one.kind, pa.string)()
+        return pa.timestamp("us", tz="UTC") if is_instant else _PARSED_TIMES.get(one.kind, pa.string)()
     if kind == "boolean" and one.kind != "bool":
         return pa.string()
     wanted = arrow_type(one.taken.type)
@@ -169,7 +169,7 @@ def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
 
 
 def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
-    """Convert values that Arrow could not parse as the column's type to that type."""
+    """Convert values that Arrow parsed to the column's type in the table, unless they have it."""
     import pyarrow as pa
 
     wanted = _arrow_type(one)
@@ -181,7 +181,7 @@ def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: Pos
             if pa.types.is_binary(wanted.value_type) and one.kind == "bytea":
                 items = [items_of and [_decode_hex(each) for each in items_of] for items_of in items]
             cut = _first_fraction(items) if pa.types.is_integer(wanted.value_type) else None
-            return pa.array(items, wanted) if cut is None else _refuse(cut)
+            return pa.array(items, wanted) if cut is None else _raise_mismatch(cut)
         if pa.types.is_integer(wanted) or pa.types.is_decimal(wanted):
             return _check_digits(_parse_exactly(values, wanted), one, extract)
         if pa.types.is_binary(wanted) and one.kind == "bytea":
@@ -201,9 +201,9 @@ def _decode_hex(text: Any) -> Any:
 
 
 def _check_digits(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
-    """Raise E812 for decimals with more digits than their type, and return the values.
+    """Raise E812 for decimals with more digits than their type, else return the values.
 
-    Arrow accepts such decimals, but Spark fails.
+    Arrow accepts such decimals, but Spark fails on them.
     """
     import pyarrow as pa
 
@@ -216,7 +216,10 @@ def _check_digits(values: pa.Array, one: PostgresRequestedColumn, extract: Postg
 
 
 def _parse_exactly(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Parse numbers without rounding; only zeros at the end of a fraction are dropped. Raises  TypeMismatch."""
+    """Parse numbers without rounding; only zeros at the end of a fraction are dropped.
+
+    Raises TypeMismatch for the first text that does not fit.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -231,11 +234,11 @@ def _parse_exactly(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
         return numbers.cast(wanted)
     except pa.ArrowInvalid:
         raise TypeMismatch(
-            next(text for text, one in zip(texts, numbers, strict=True) if _has_other_type(one, wanted))
+            next(text for text, one in zip(texts, numbers, strict=True) if _is_uncastable(one, wanted))
         ) from None
 
 
-def _has_other_type(number: pa.Scalar, wanted: pa.DataType) -> bool:
+def _is_uncastable(number: pa.Scalar, wanted: pa.DataType) -> bool:
     import pyarrow as pa
 
     try:
@@ -245,7 +248,7 @@ def _has_other_type(number: pa.Scalar, wanted: pa.DataType) -> bool:
     return False
 
 
-def _refuse(value: object) -> NoReturn:
+def _raise_mismatch(value: object) -> NoReturn:
     raise TypeMismatch(value)
 
 
@@ -254,7 +257,7 @@ def _first_fraction(items: Sequence[Any]) -> object | None:
     return next((each for item in items if item for each in item if isinstance(each, float)), None)
 
 
-def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa.Array, pa.Array]:
+def _labels_of_rows(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa.Array, pa.Array]:
     """Return the label of each row, and whether the row is in any window."""
     import pyarrow as pa
 
@@ -271,13 +274,15 @@ def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa
 
 def _parse_error(error: Exception, extract: PostgresExtract) -> WaterclockError:
     """Build the error for the value that Arrow could not parse, with its column."""
-    said = str(error)
-    place = re.search(r"In CSV column #(\d+): (.*)", said, re.DOTALL)
+    message = str(error)
+    place = re.search(r"In CSV column #(\d+): (.*)", message, re.DOTALL)
     at = int(place[1]) if place else len(extract.wanted)
     if at >= len(extract.wanted):
-        return WaterclockError("E812", "a row cannot be read", where=extract.where, why=said)
-    value = re.search(r"invalid value '(.*)'|string '(.*?)'", said, re.DOTALL)
-    what = next((each for each in value.groups() if each is not None), "") if value else (place[2] if place else said)
+        return WaterclockError("E812", "a row cannot be read", where=extract.where, why=message)
+    value = re.search(r"invalid value '(.*)'|string '(.*?)'", message, re.DOTALL)
+    what = (
+        next((each for each in value.groups() if each is not None), "") if value else (place[2] if place else message)
+    )
     return _mismatch_error(extract.wanted[at], what, extract)
 
 

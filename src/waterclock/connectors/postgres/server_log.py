@@ -1,7 +1,7 @@
 """Checks that a server's log continues the one that was read before, and is not another log with the same positions.
 
 A restored server or a promoted standby starts a new timeline, at the position where it left the previous one. Changes
-that a batch has collected from after that position do not exist on this server.
+that a batch has collected from the old timeline after that position do not exist on this server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _HEXADECIMAL = 16
-_LEFT = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
+_HISTORY_LINE = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LogEnd:
 
 
 def read_log_end(connection: Connection, where: str) -> LogEnd:
-    """Return the end of the log that is flushed to disk, and the timeline. Raises  E861 (transient) at a standby."""
+    """Return the end of the log that is flushed to disk, and the timeline. Raises E861 (transient) at a standby."""
     row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
     if row is None or row[0]:
         raise WaterclockError(
@@ -53,14 +53,17 @@ def read_log_end(connection: Connection, where: str) -> LogEnd:
 
 
 def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place: LogEnd, where: str) -> None:
-    """Check that this server's log contains all collected changes. Raises  E860 after a restore or a promotion."""
+    """Check that this server's log contains all collected changes. Raises E860 after a restore or a promotion."""
     low = int(since["to"])
     if place.end < low:
         raise _restored_server_error(where, low, f"its log ends at {position_text(place.end)}")
     before = int(since.get("timeline", place.timeline))
     if before == place.timeline:
         return
-    left = {int(number): position_of(at) for number, at in _LEFT.findall(_history(database, place.timeline, where))}
+    left = {
+        int(number): position_of(at)
+        for number, at in _HISTORY_LINE.findall(_read_timeline_history(database, place.timeline, where))
+    }
     if before not in left:
         raise _restored_server_error(where, low, f"its timeline {place.timeline} does not come from {before}")
     if left[before] < low:
@@ -69,7 +72,7 @@ def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place
         )
 
 
-def _history(database: PostgresDatabase, timeline: int, where: str) -> str:
+def _read_timeline_history(database: PostgresDatabase, timeline: int, where: str) -> str:
     from psycopg.pq import ExecStatus
 
     with database.connect_for_replication(where) as connection:

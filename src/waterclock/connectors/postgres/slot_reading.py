@@ -1,4 +1,4 @@
-"""Reads the changes of a table from its slot, in a range of the log whose end is known before rows are returned.
+"""Reads the changes of a table from its replication slot, in a range of the log.
 
 A range ends at the current end of the log, or at the first transaction that was committed at or after the window's end.
 Reading does not advance the slot. It is advanced after the rows are committed.
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _ROWS_A_BATCH = 10_000
-_SHORT = 64 << 20  # bytes of a log that are decoded in one pass
-_MORE = 1.25
+_SHORTEST_READ = 64 << 20  # bytes of a log that are decoded in one pass
+_MARGIN = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class LogScanSummary:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """A row that was made from a change: values by source column.
+    """A row of the collect that was made from a change. `values` are by source column.
 
     `missing` are columns that the change does not contain.
     """
@@ -145,15 +145,15 @@ def _peek_changes(
 
 
 def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
-    """Yield increasing positions up to which the log is read to find the window's end. The last one is `span.high`.
+    """Yield increasing positions up to which to read the log until the window's end is found. The last is `span.high`.
 
     The server decodes everything up to a position before it returns a row. If the log contains many windows, decoding
-    all of it for each window would be wasteful. So the first position is an estimate: where the window ends if the log
+    all of it for each window would take long. So the first position is an estimate: where the window ends if the log
     grew evenly since the last batch, plus a margin. Each further position is twice as far.
     """
     length = span.high - span.low
     share = (until - span.newest) / (now - span.newest) if now > span.newest else 1.0
-    reach = max(_SHORT, int(length * max(share, 0.0) * _MORE))
+    reach = max(_SHORTEST_READ, int(length * max(share, 0.0) * _MARGIN))
     while reach < length:
         yield span.low + reach
         reach *= 2
@@ -168,14 +168,14 @@ def _incomplete_log_error(followed: FollowedTable, why: str) -> WaterclockError:
 def rows_in(
     events: Iterable[Event], span: Range, followed: FollowedTable, until: datetime | None, seen: LogScanSummary
 ) -> Iterator[LogRow]:
-    """Yield the rows of the changes in a range.
+    """Yield the rows of the changes in a range, and update its summary `seen`.
 
-    A transaction at or after `until` ends the range, and `seen.high` is then its position. The times of rows never
-    decrease, even if the server's clock was set back. A commit time after the server's current time is ignored: it
-    would end all ranges until that time. An update that changes the key becomes a delete and, at the next `seq`, an
-    insert, which may have no large values.
+    The first transaction that was committed at or after `until` ends the range; `seen.high` is then its position. The
+    times of rows never decrease, even if the server's clock was set back. A commit time after the server's current time
+    is ignored, as it would end all ranges until that time. An update that changes the key becomes a delete and, at the
+    next `seq`, an insert, in which unchanged large values may be missing.
 
-    Raises  E863 for a change without the key of its row, or with values under another column's name
+    Raises E863 for a change without the key of its row, or with values under another column's name.
     """
     seen.high, seen.newest = span.high, span.newest
     kept = None
@@ -196,10 +196,10 @@ def rows_in(
         if event.columns and event.columns not in checked:
             _require_own_names(event, followed)
             checked.add(event.columns)
-        for op, values, is_moved in _parts(event, followed):
-            # an older row has no columns that were added later: they were NULL then
-            is_all_told = op is Op.TRUNCATE or (op is Op.INSERT and not is_moved)
-            missing = () if is_all_told else tuple(name for name in names if name not in values)
+        for op, values, is_moved in _split_key_update(event, followed):
+            # an insert from before a column was added does not contain the column, which was NULL then
+            has_all_columns = op is Op.TRUNCATE or (op is Op.INSERT and not is_moved)
+            missing = () if has_all_columns else tuple(name for name in names if name not in values)
             seen.rows += 1
             if op is Op.TRUNCATE:
                 seen.has_truncates, seen.truncated_by = True, begin.xid
@@ -226,16 +226,19 @@ def _require_own_names(change: LogChange, followed: FollowedTable) -> None:
     )
 
 
-def _parts(change: LogChange, followed: FollowedTable) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
-    """Yield a change as it is, or an update of the key as a delete and an insert with the flag "moved"."""
+def _split_key_update(
+    change: LogChange, followed: FollowedTable
+) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
+    """Yield (operation, values, is_moved): one for a change, but a delete and a moved insert for an update of the key.
+
+    Raises E863 for a change without the key of its row.
+    """
     before, after = change.before or {}, change.after or {}
     if change.op in {Op.INSERT, Op.TRUNCATE}:
         yield change.op, after, False
         return
-    if lacking := [key for key in followed.keys if key not in before]:
-        why = (
-            f"its log identified rows by {', '.join(before) or 'nothing'} for a while, and not by {', '.join(lacking)}"
-        )
+    if absent := [key for key in followed.keys if key not in before]:
+        why = f"its log identified rows by {', '.join(before) or 'nothing'} for a while, and not by {', '.join(absent)}"
         raise _incomplete_log_error(followed, why)
     if change.op is Op.DELETE:
         yield change.op, before, False
@@ -250,18 +253,18 @@ def _parts(change: LogChange, followed: FollowedTable) -> Iterator[tuple[Op, Map
 def batches_of(rows: Iterable[LogRow], extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
     """Convert rows to Arrow batches, with the columns of a change.
 
-    Raises  E812 for values that do not fit their type.
+    Raises E812 for values that do not fit their type.
     """
     remaining = iter(rows)
     while chunk := list(islice(remaining, _ROWS_A_BATCH)):
-        yield _batch(chunk, extract)
+        yield _build_batch(chunk, extract)
 
 
-def _batch(rows: Sequence[LogRow], extract: PostgresExtract) -> pa.RecordBatch:
+def _build_batch(rows: Sequence[LogRow], extract: PostgresExtract) -> pa.RecordBatch:
     import pyarrow as pa
 
     wanted = [(one.taken.source, one.kind if _is_json(one) else None) for one in extract.wanted]
-    texts = [[_text(row.values.get(name), kind) for name, kind in wanted] for row in rows]
+    texts = [[_convert_text(row.values.get(name), kind) for name, kind in wanted] for row in rows]
     columns: list[Any] = list(parse_texts(texts, extract).columns) if wanted else []
     targets = {one.taken.source: one.taken.name for one in extract.wanted}
     change_values = [
@@ -282,12 +285,12 @@ def _is_json(one: Any) -> bool:
     return bool(one.is_array and ARRAY.fullmatch(one.taken.type.strip()))
 
 
-def _text(text: str | None, array_of: str | None) -> str | None:
+def _convert_text(text: str | None, array_of: str | None) -> str | None:
     return text if text is None or array_of is None else json_of_array(text, array_of)
 
 
 def log_schema(extract: PostgresExtract) -> pa.Schema:
-    """Return the Arrow schema of log rows: the wanted columns and the columns of a change."""
+    """Return the Arrow schema of log rows: the wanted columns, and the columns that describe the change."""
     import pyarrow as pa
 
     change_fields = [
@@ -302,7 +305,7 @@ def log_schema(extract: PostgresExtract) -> pa.Schema:
 
 
 def carried_state(noted: Mapping[str, Any]) -> tuple[int, datetime]:
-    """Return the position that the last batch reached, and the latest commit time before it, from its record."""
+    """Return the log position and the latest commit time that the last batch reached, from its record `noted`."""
     return int(noted["to"]), datetime.fromisoformat(str(noted["newest"]))
 
 

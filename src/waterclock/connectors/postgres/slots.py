@@ -24,12 +24,12 @@ from waterclock.errors import WaterclockError
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
-_KEPT = """
+_RETAINED = """
 SELECT slot_name, coalesce(wal_status, 'lost'), pg_wal_lsn_diff(log.here, restart_lsn),
   pg_wal_lsn_diff(log.here, confirmed_flush_lsn), pg_size_bytes(current_setting('max_slot_wal_keep_size'))
 FROM pg_replication_slots, (SELECT pg_current_wal_flush_lsn() AS here) AS log WHERE slot_name = ANY (%s)
   AND database = current_database()"""
-_STANDS = {
+_SAFETY = {
     "reserved": LogSafety.SAFE,
     "extended": LogSafety.SAFE,
     "unreserved": LogSafety.LOSING,
@@ -39,7 +39,7 @@ _STATE = """
 SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'),
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
-_NO_PLUGIN, _NO_RIGHT, _IN_USE, _UNKNOWN_OPTION = "58P01", "42501", "55006", "22023"
+_NO_PLUGIN, _NO_PERMISSION, _IN_USE, _UNKNOWN_OPTION = "58P01", "42501", "55006", "22023"
 _TRUSTED = "output_plugin_libraries"  # a setting of the minor releases since late 2026
 _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed, dropped with its publication
 
@@ -88,17 +88,18 @@ def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) 
 
     The server first waits for the end of all open transactions. `table` is the quoted name of the table.
 
-    Raises  E861 if the server is not configured for slots, or denies it; as UnfitDecoder if another plugin may work
+    Raises E861 if the server is not configured for slots or denies permission. If another plugin may work, the error is
+    an UnfitDecoder.
     """
     with ExitStack() as held:
         connection = held.enter_context(database.open_connection(where))
         _require_logical(connection, where)
         connection.execute("SELECT pg_advisory_lock(%s)", (lock_of(slot.name),))
         if slot.plugin == "pgoutput":
-            _publish(connection, where, slot, table)
+            _create_publication(connection, where, slot, table)
         try:
-            walker = held.enter_context(database.connect_for_replication(where))
-            position, snapshot = _create(walker, where, slot)
+            replication = held.enter_context(database.connect_for_replication(where))
+            position, snapshot = _create_replication_slot(replication, where, slot)
         except BaseException as error:
             connection.execute(f"DROP PUBLICATION IF EXISTS {quote_identifier(slot.publication)}")
             if (
@@ -106,7 +107,9 @@ def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) 
                 and (error.transient or error.code == "E821")
                 and not _may_replicate(connection)
             ):
-                _refuse(_NO_RIGHT, error.why or error.what, where, slot.plugin)  # the connection was refused before
+                _raise_creation_error(
+                    _NO_PERMISSION, error.why or error.what, where, slot.plugin
+                )  # the connection was refused before
             raise
         yield SlotStart(slot, position, snapshot, read_clock(connection))
 
@@ -125,13 +128,13 @@ def lock_of(name: str) -> int:
     return int.from_bytes(hashlib.sha256(f"waterclock slot {name}".encode()).digest()[:8], "big", signed=True)
 
 
-def _create(walker: Any, where: str, slot: Slot) -> tuple[int, str]:
+def _create_replication_slot(replication: Any, where: str, slot: Slot) -> tuple[int, str]:
     from psycopg.pq import DiagnosticField, ExecStatus
 
     statement = (
         f"CREATE_REPLICATION_SLOT {quote_identifier(slot.name)} LOGICAL {quote_identifier(slot.plugin)} EXPORT_SNAPSHOT"
     )
-    result = execute_replication(walker, statement)
+    result = execute_replication(replication, statement)
     if result.status != ExecStatus.TUPLES_OK:
         state, said, hint = (
             (result.error_field(field) or b"").decode()
@@ -141,18 +144,18 @@ def _create(walker: Any, where: str, slot: Slot) -> tuple[int, str]:
                 DiagnosticField.MESSAGE_HINT,
             )
         )
-        if _is_distrust(state, hint):
+        if _is_untrusted_plugin(state, hint):
             raise _untrusted_plugin_error(slot, said, where, UnfitDecoder)
-        _refuse(state, said or "the server closed the connection", where, slot.plugin)
+        _raise_creation_error(state, said or "the server closed the connection", where, slot.plugin)
     return position_of(result.get_value(0, 1).decode()), result.get_value(0, 2).decode()
 
 
-def _refuse(state: str, said: str, where: str, plugin: str) -> NoReturn:
+def _raise_creation_error(state: str, said: str, where: str, plugin: str) -> NoReturn:
     if state == _NO_PLUGIN:
         fix = "install it on the server (Debian: postgresql-…-wal2json), or use OPTIONS (decoder 'pgoutput')"
         raise UnfitDecoder("E861", f"the server has no {plugin}", where=where, why=said, fix=fix)
     fixes = {
-        _NO_RIGHT: "run ALTER ROLE … REPLICATION for the connection's user",
+        _NO_PERMISSION: "run ALTER ROLE … REPLICATION for the connection's user",
         "53400": "drop unused slots (pg_replication_slots), or raise max_replication_slots on the server",
     }
     raise WaterclockError(
@@ -181,7 +184,7 @@ def _require_logical(connection: Connection, where: str) -> None:
         )
 
 
-def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None:
+def _create_publication(connection: Connection, where: str, slot: Slot, table: str) -> None:
     import psycopg
 
     try:
@@ -198,11 +201,11 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
 
 
 def require_as_of(connection: Connection, table: str, where: str) -> None:
-    """Check that a snapshot still sees the table's rows, and lock the table for the transaction.
+    """Check that a snapshot sees the rows that the table had at its time, and lock the table for the transaction.
 
-    TRUNCATE and rewrites of a table are visible to older snapshots. `table` is the quoted name of the table.
+    It may not, as TRUNCATE and rewrites of a table also affect older snapshots. `table` is the table's quoted name.
 
-    Raises  E867 (transient) if the table was truncated or rewritten since
+    Raises E867 (transient) if the table was truncated or rewritten since.
     """
     connection.execute(f"SELECT FROM {table} LIMIT 0")
     row = connection.execute(
@@ -228,10 +231,10 @@ def state_of(connection: Connection, slot: Slot) -> SlotState | None:
 def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
     """Map each name to the state of its slot, with the size of the log that the server retains for it."""
     found = dict.fromkeys(names, RetainedLog(LogSafety.GONE))
-    for name, status, held, behind, most in connection.execute(_KEPT, (list(names),)):
+    for name, status, held, behind, most in connection.execute(_RETAINED, (list(names),)):
         limit = None if most < 0 else int(most)
         found[name] = RetainedLog(
-            _STANDS.get(status, LogSafety.LOST), max(0, int(held or 0)), max(0, int(behind or 0)), limit
+            _SAFETY.get(status, LogSafety.LOST), max(0, int(held or 0)), max(0, int(behind or 0)), limit
         )
     return found
 
@@ -239,7 +242,7 @@ def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping
 def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
     """Check that a slot can still return all changes after a position.
 
-    Raises  E860 if the slot was dropped, lost its log, or was advanced further
+    Raises E860 if the slot was dropped, lost its log, or was advanced beyond the position.
     """
     if state is None:
         what, why = "is gone", "it was dropped, or the server was restored or replaced"
@@ -271,12 +274,12 @@ def removed_log_error(slot: Slot, said: str, where: str) -> WaterclockError:
     )
 
 
-def _is_distrust(state: str | None, hint: str | None) -> bool:
+def _is_untrusted_plugin(state: str | None, hint: str | None) -> bool:
     """Return whether the server refused an output plugin because its setting does not list the plugin.
 
     The setting's name in the hint shows this, as messages may be translated.
     """
-    return state == _NO_RIGHT and _TRUSTED in (hint or "")
+    return state == _NO_PERMISSION and _TRUSTED in (hint or "")
 
 
 def _untrusted_plugin_error(
@@ -296,7 +299,7 @@ def _untrusted_plugin_error(
 def untrusted_plugin_error(error: BaseException, slot: Slot, where: str) -> WaterclockError | None:
     """Build the error for a slot whose plugin the server no longer trusts; None if the error has another reason."""
     said = getattr(error, "diag", None)
-    if said is None or not _is_distrust(said.sqlstate, said.message_hint):
+    if said is None or not _is_untrusted_plugin(said.sqlstate, said.message_hint):
         return None
     more = (
         "; then run again: no change is lost, as the slot keeps the log until then. Or use OPTIONS (decoder"
@@ -339,7 +342,7 @@ def advance(connection: Connection, slot: Slot, position: int) -> None:
 
 
 def drop(connection: Connection, name: str) -> bool:
-    """Drop a slot and its publication, unless a batch is using it. Return whether it does not exist now."""
+    """Drop a slot and its publication, if they exist. Return False, and keep them, if a batch is using the slot."""
     row = connection.execute("SELECT pg_try_advisory_lock(%s)", (lock_of(name),)).fetchone()
     if row is None or not row[0]:
         return False

@@ -1,7 +1,7 @@
 """Writes the rows of a slice to a PostgreSQL table by COPY, and merges them by their keys.
 
-The server reports how many rows it stored. If it stored fewer than were sent, an error is raised, as a trigger may drop
-rows without an error.
+The server reports how many rows it stored. An error is raised if these are fewer than were sent, as triggers may drop
+rows silently.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def put(
     *,
     is_filtered: bool,
 ) -> int:
-    """Write the slice's rows into the table, and return their number. Rows that they replace must be deleted before.
+    """Write the slice's rows into the table, and return their number. The caller deletes the rows that they replace.
 
-    Raises  E812 for a value that its column would not store exactly, E813 if not all rows were stored
+    Raises E812 for a value that its column would not store exactly, E813 if not all rows were stored.
     """
     names = [there[name.lower()].name for name in delivery.column_names]
     sent, kept = _copy(connection, table_of(unit), names, delivery, there)
@@ -76,9 +76,9 @@ def merge(
 ) -> tuple[int, int]:
     """Merge the slice's rows into the table by their keys, through a temporary table.
 
-    Returns  the numbers of rows written and deleted
-    Raises  E812 for a value that its column would not store exactly, E813 if not all rows were stored, E876 for two
-            keys that the destination treats as equal
+    Return the numbers of rows written and deleted.
+    Raises E812 for a value that its column would not store exactly, E813 if not all rows were stored, and E876 for two
+    keys that the destination treats as equal.
     """
     table = table_of(unit)
     names = [there[name.lower()].name for name in delivery.column_names]
@@ -177,7 +177,7 @@ def _copy(
 def _batches(
     delivery: Delivery, there: Mapping[str, PostgresDestinationColumn], *, with_marks: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the slice's rows as text for PostgreSQL, with labels; `with_marks` adds whether a row is deleted."""
+    """Yield the slice's rows as text for PostgreSQL, with labels. `with_marks` adds a flag for deleted rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -61,10 +61,10 @@ def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, Postgre
     for name, said, kind, modifier, is_array, is_text, is_coarse, inexact_fields in rows:
         column = StoredColumn(str(name), str(said), is_array=bool(is_array))
         if inexact_fields is not None:
-            stored = _composite(column, str(inexact_fields))
+            stored = _describe_composite(column, str(inexact_fields))
         else:
             stored = (
-                _money(connection, column)
+                _describe_money(connection, column)
                 if kind == "money"
                 else _resolve_stored_column(column, str(kind), int(modifier))
             )
@@ -80,7 +80,7 @@ def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> St
     `modifier` encodes the parameters of the type, as in `numeric(10,2)`.
     """
     if kind == "interval":
-        return _interval(column, modifier)
+        return _describe_interval(column, modifier)
     if kind in _FIXED:
         return replace(column, **_FIXED[kind])
     if kind in _TIMES:
@@ -93,7 +93,7 @@ def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> St
     return column
 
 
-def _composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
+def _describe_composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
     """Describe a column of a composite type: the server parses its values from text, and its fields may round them."""
     refuses = f"has fields that may cut or round a value ({inexact_fields})" if inexact_fields else ""
     return replace(column, refuses=refuses, takes_json=False)
@@ -114,7 +114,7 @@ _TIMES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _interval(column: StoredColumn, modifier: int) -> StoredColumn:
+def _describe_interval(column: StoredColumn, modifier: int) -> StoredColumn:
     fields, digits = (modifier >> 16) & _ALL_FIELDS, modifier & _ALL_DIGITS
     if modifier >= 0 and fields != _ALL_FIELDS and not fields & _SECOND:
         return replace(column, refuses="keeps only some fields of an interval")
@@ -122,7 +122,7 @@ def _interval(column: StoredColumn, modifier: int) -> StoredColumn:
     return replace(column, holds=ValueKind.INTERVAL, places=places)
 
 
-def _money(connection: Connection, column: StoredColumn) -> StoredColumn:
+def _describe_money(connection: Connection, column: StoredColumn) -> StoredColumn:
     """Describe which values a money column stores, which depends on the server's locale (lc_monetary)."""
     row = connection.execute(_MONEY).fetchone()
     if row is None or not row[0]:

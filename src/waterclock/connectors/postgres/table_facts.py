@@ -1,7 +1,7 @@
-"""Reads from the catalog what the changes of a table depend on: its identity, its columns, and its replica identity.
+"""Reads the definition of a table from the catalog, and checks that its changes can be collected.
 
-A table that cannot be collected by its changes is refused before a slot is created, because with a publication of a
-table without a replica identity the server would refuse every UPDATE of the table.
+A table that cannot be collected by its changes is refused before a slot is created. Otherwise a table without a replica
+identity would be published, and the server would refuse every UPDATE of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KINDS = {
     "p": "a partitioned table",
     "S": "a sequence",
 }
-_ALIKE = frozenset({"text", "varchar"})
+_SAME_VALUES = frozenset({"text", "varchar"})
 
 
 class UnfitDecoder(WaterclockError):
@@ -107,7 +107,7 @@ class PostgresTableFacts:
 def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
     """Read a table's identity, columns and replica identity from PostgreSQL's catalog.
 
-    Raises  E804 if it does not exist, E862 if its changes are not logged completely
+    Raises E804 if it does not exist, E862 if its changes are not logged completely.
     """
     row = connection.execute(_TABLE, (table_of(unit),)).fetchone()
     if row is None:
@@ -155,7 +155,7 @@ def require_followable(
 
     `keys` and `taken` are columns as the table spells them.
 
-    Raises  E862; as UnfitDecoder if the other plugin would log them
+    The error is E862, and an UnfitDecoder if the other plugin would log them.
     """
     named = {each.name for each in facts.columns if facts.is_whole or each.is_identity}
     unknown = [key for key in keys if key not in named]
@@ -182,7 +182,7 @@ def require_followable(
 def require_same(
     facts: PostgresTableFacts, before: Mapping[str, Any], unit: Unit, taken: Iterable[str], plugin: str
 ) -> None:
-    """Raise E863 for changes of the table's definition that hide changes of rows, or change rows without a log entry.
+    """Raise E863 if the table's definition was changed in such a way that changes of rows are missing in the log.
 
     A new column that is NULL in all older rows is allowed, and so is a dropped one.
     """
@@ -213,7 +213,7 @@ def require_same(
         if name is not None and name != each.name:
             why = f"unchanged rows are known only under {name}"
             raise _changed_table_error(unit, f"has renamed its column {name} to {each.name}", why)
-        if kind is not None and kind != each.kind and not {kind, each.kind} <= _ALIKE:
+        if kind is not None and kind != each.kind and not {kind, each.kind} <= _SAME_VALUES:
             why = "the server rewrote all rows, which is not logged"
             raise _changed_table_error(unit, f"has {each.name} as {each.kind}, formerly {kind}", why)
         if name is not None and were_taken is not None and each.name not in were_taken:
@@ -233,14 +233,14 @@ def _was_renamed_back(facts: PostgresTableFacts, before: Mapping[str, Any]) -> b
 def require_logged(
     facts: PostgresTableFacts, before: Mapping[str, Any], unit: Unit, end: int, reached: int, truncated_by: int | None
 ) -> int | None:
-    """Raise E863 for a table that may have been UNLOGGED for a while, which wal2json does not prevent.
+    """Raise E863 for a table that may have been UNLOGGED for a while, so that changes are missing in wal2json's log.
 
-    A table with large values shows it, as VACUUM FULL, CLUSTER and TRUNCATE keep its `toast`. Another table with a new
-    file must have been emptied by the transaction that changed it last. `reached` is the position up to which the log
-    was read, and `truncated_by` the last transaction before it that emptied the table. `end` is a position after all
-    changes that `facts` show.
+    SET UNLOGGED gives the table a new `file`, and a table with large values also a new `toast`. VACUUM FULL, CLUSTER
+    and TRUNCATE keep the `toast`. A table without one is accepted only if the transaction that changed it last emptied
+    it. `reached` is the position up to which the log was read, `truncated_by` the last transaction before it that
+    emptied the table, and `end` a position after all changes that `facts` show.
 
-    Return the position up to which the log must be read to be certain; None if nothing is suspicious.
+    Return the position up to which the log must be read to be certain; None if the table was not UNLOGGED.
     """
     if before.get("file", facts.file) == facts.file:
         return None

@@ -1,7 +1,7 @@
 """Maps the types of PostgreSQL columns to Spark types, and refuses types without a counterpart.
 
-For a type without a counterpart, a type must be declared. Every type has a text form, so a column that is declared
-STRING can have any type.
+If a column has such a type, the statement must declare a Spark type for it. STRING works for every column, as every
+type has a text form.
 """
 
 from __future__ import annotations
@@ -68,10 +68,12 @@ def columns_of(connection: Connection, unit: Unit) -> list[PostgresColumn]:
         (oids,),
     )
     types = {oid: (name, kind, of, of_kind) for oid, name, kind, of, of_kind in rows}
-    return [_column(each.name, types[each.type_code], each.precision, each.scale) for each in described]
+    return [_describe_column(each.name, types[each.type_code], each.precision, each.scale) for each in described]
 
 
-def _column(name: str, said: tuple[str, str, str, str], precision: int | None, scale: int | None) -> PostgresColumn:
+def _describe_column(
+    name: str, said: tuple[str, str, str, str], precision: int | None, scale: int | None
+) -> PostgresColumn:
     type_name, kind, element, element_kind = said
     if element:
         of = "text" if element_kind == "e" else element
@@ -80,12 +82,12 @@ def _column(name: str, said: tuple[str, str, str, str], precision: int | None, s
     if kind == "e" or type_name in _TEXTS:
         return PostgresColumn(name, type_name, is_array=False, spark="STRING")
     if type_name == "numeric":
-        return _numeric(name, precision, scale)
+        return _describe_numeric(name, precision, scale)
     spark = _SIMPLE.get(type_name)
     return PostgresColumn(name, type_name, is_array=False, spark=spark, why=f"{type_name} has no counterpart in Spark")
 
 
-def _numeric(name: str, precision: int | None, scale: int | None) -> PostgresColumn:
+def _describe_numeric(name: str, precision: int | None, scale: int | None) -> PostgresColumn:
     if precision is None:
         why = "numeric without a precision holds any number of digits, DECIMAL does not"
         return PostgresColumn(name, "numeric", is_array=False, spark=None, why=why)

@@ -24,7 +24,7 @@ class PostgresViewTables(SqlViewTables):
     connection: Connection
 
     def kind_at(self, unit: Unit) -> str:
-        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+        """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
         row = self.session.first_of("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", (table_of(unit),))
         return _KINDS.get(str(row[0]), "table") if row else ""
 

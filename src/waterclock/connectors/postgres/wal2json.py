@@ -1,7 +1,7 @@
 """Decodes the output of PostgreSQL's plugin wal2json, format version 2: a JSON object per begin, change and commit.
 
-JSON has no NaN and Infinity, so wal2json writes these values of a float or numeric as null. So a table with such
-columns is decoded by pgoutput, unless the statement declares wal2json.
+JSON has no NaN and Infinity, so wal2json writes these values of a float or numeric column as null. A table with such
+columns is therefore decoded by pgoutput, unless the statement declares wal2json.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IGNORED = frozenset({"C", "M"})  # commits and messages
 
 
 def options(schema: str, table: str) -> dict[str, str]:
-    """Return the options with which wal2json reads one table, with positions and times, and without messages."""
+    """Return the plugin options of wal2json for reading one table, with positions and times."""
     return {
         "format-version": "2",
         "include-lsn": "1",
@@ -45,13 +45,13 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
 
     `lines` are complete transactions.
 
-    Raises  ValueError for a line that wal2json does not write
+    Raises ValueError for a line that wal2json does not write.
     """
     begin: Begin | None = None
     number = 0
     for line in lines:
         try:
-            event = _event_of(line, begin, number, (schema, table))
+            event = _parse_event(line, begin, number, (schema, table))
         except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"a line that is not of wal2json: {type(error).__name__}: {error}") from error
         if isinstance(event, Begin):
@@ -62,31 +62,33 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
             yield event
 
 
-def _event_of(line: str, begin: Begin | None, number: int, table: tuple[str, str]) -> Event | None:
+def _parse_event(line: str, begin: Begin | None, number: int, table: tuple[str, str]) -> Event | None:
     """Parse a line. Return None for a commit, a message, and a change of another table."""
-    said = json.loads(line, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_object)
-    action = said["action"]
+    entry = json.loads(line, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_unique_members)
+    action = entry["action"]
     if action == "B":
-        return Begin(int(said["xid"]), position_of(said["lsn"]), _instant(said["timestamp"]))
+        return Begin(int(entry["xid"]), position_of(entry["lsn"]), _parse_instant(entry["timestamp"]))
     if action in _IGNORED:
         return None
     if (op := _OPS.get(action)) is None:
         raise ValueError(f"an unknown action {action!r}")
-    if (said["schema"], said["table"]) != table:
+    if (entry["schema"], entry["table"]) != table:
         return None
     if begin is None:
         raise ValueError("a change outside of a transaction")
-    columns, identity = said.get("columns"), said.get("identity")
+    columns, identity = entry.get("columns"), entry.get("identity")
     if columns is None and op in {Op.INSERT, Op.UPDATE}:
         raise ValueError(f"an {op} without columns")
-    return LogChange(op, begin, number, _values(columns), _values(identity), _list_column_numbers(columns, identity))
+    return LogChange(
+        op, begin, number, _parse_values(columns), _parse_values(identity), _list_column_numbers(columns, identity)
+    )
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return _dict_of(pairs, "key")
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return _unique_dict(pairs, "key")
 
 
-def _dict_of(pairs: Iterable[tuple[str, Any]], kind: str) -> dict[str, Any]:
+def _unique_dict(pairs: Iterable[tuple[str, Any]], kind: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if not isinstance(name, str):
@@ -97,25 +99,27 @@ def _dict_of(pairs: Iterable[tuple[str, Any]], kind: str) -> dict[str, Any]:
     return found
 
 
-def _instant(text: str) -> datetime:
+def _parse_instant(text: str) -> datetime:
     instant = datetime.fromisoformat(f"{text}:00" if text[-3] in "+-" else text)
     if instant.tzinfo is None:
         raise ValueError(f"the timestamp {text!r} without a zone")
     return instant
 
 
-def _values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None] | None:
+def _parse_values(columns: Iterable[Mapping[str, Any]] | None) -> dict[str, str | None] | None:
     if columns is None:
         return None
-    return _dict_of(((column["name"], _text(column["value"], column["type"])) for column in columns), "column")
+    return _unique_dict(
+        ((column["name"], _to_server_text(column["value"], column["type"])) for column in columns), "column"
+    )
 
 
 def _list_column_numbers(*rows: Iterable[Mapping[str, Any]] | None) -> tuple[tuple[str, int | None], ...]:
-    """Return the names of columns with their numbers; columns of a replica identity have None as their number."""
+    """Return the names of columns with their numbers, which are None for the columns of a replica identity."""
     return tuple((each["name"], int(each.get("position", 0)) or None) for row in rows for each in row or ())
 
 
-def _text(value: Any, kind: str) -> str | None:
+def _to_server_text(value: Any, kind: str) -> str | None:
     if isinstance(value, bool):
         return "t" if value else "f"
     if value is None:

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 MAX_BODY = 1 << 20
 MAX_WAITING = 64 << 20
-_MENDING = (
+_TYPE_ERROR_FIX = (
     "declare the column with the type that is sent, or STRING; or quarantine such rows with an ELSE after the type; "
     "then `waterclock retry`. Received events are stored unchanged, and need not be sent again"
 )
-_SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 
 def streams_of(flow: Flow) -> dict[str, list[Cadence]]:
-    """Map each stream that tables collect, as `connection/stream`, to the cadences of these tables."""
+    """Map each stream `connection/stream` that tables collect to the cadences of these tables."""
     found: dict[str, list[Cadence]] = {}
     for table in flow.tables.values():
         unit = table.source.unit if table.source is not None else None
@@ -48,7 +48,7 @@ def streams_of(flow: Flow) -> dict[str, list[Cadence]]:
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     del path
     kept = {name.strip().lower() for name in str(options.get("headers") or "").split(",")}
-    if what == "connection" and (secret := sorted(kept & _SECRET)):
+    if what == "connection" and (secret := sorted(kept & _SECRET_HEADERS)):
         yield InvalidOption(
             "E313",
             "headers",
@@ -91,7 +91,7 @@ def _open_source(setting: Setting) -> ReceiverCollector:
 
 
 def _open_destination(setting: Setting) -> Deliverer:
-    """Raise an error, as nothing can be published to a receiver. `check` refuses it before."""
+    """Raise an error, because nothing can be published to a receiver. `waterclock check` reports it before."""
     raise AssertionError(f"{setting.name} is a receiver: nothing is published to it")
 
 
@@ -100,25 +100,25 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 @dataclass(frozen=True, slots=True)
 class ReceiverCollector:
-    """Collects received events from the files of JSON lines into which sealing converts segments."""
+    """Collects received events from the sealed files: JSON lines into which `sealing` converts segments."""
 
     setting: Setting
 
     def seal(self, unit: Unit, now: datetime) -> datetime:
-        """Convert received events to files. Return the instant up to which they are complete; see `sealing.seal`."""
+        """Convert received events to sealed files. Return the instant up to which all events are in them."""
         from waterclock.connectors.receiver.sealing import seal
 
         return seal(self._folder(unit), now)
 
     def find_pending(self, unit: Unit) -> Waiting:
-        """Return the number, size and oldest label of the segments and files that are not archived yet."""
+        """Return the number, size and oldest label of segments and sealed files that are not archived yet."""
         folder = self._folder(unit)
         segments = spool.segments_in(folder)
         landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
         there = [*(folder / segment.name for segment in segments), *landed]
         labels = [*(each.label for each in segments), *(spool.label_of_file(path.name) for path in landed)]
         return Waiting(
-            len(there), sum(_size(path) for path in there), min(labels, default=None),
+            len(there), sum(_size_of(path) for path in there), min(labels, default=None),
             is_open=any(segment.state == "open" for segment in segments),
         )  # fmt: skip
 
@@ -136,14 +136,18 @@ class ReceiverCollector:
         explained = self._files().explain(_build_landed_unit(unit), columns, error)
         if explained is None or explained.code != "E806":
             return explained
-        return WaterclockError(explained.code, explained.what, where=explained.where, why=explained.why, fix=_MENDING)
+        return WaterclockError(
+            explained.code, explained.what, where=explained.where, why=explained.why, fix=_TYPE_ERROR_FIX
+        )
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """List all files of events, new and archived, oldest first, with reports about damaged segments."""
+        """List all sealed files of events, archived or not, oldest first, with reports about damaged segments."""
         folder = self._folder(unit)
         make_private_folder(folder)
         listing = self._files().arrivals(_build_landed_unit(unit), taken)
-        return Listing(listing.items, (*listing.reports, *map(_report, self._find_damaged_segments(folder))))
+        return Listing(
+            listing.items, (*listing.reports, *map(_build_damage_report, self._find_damaged_segments(folder)))
+        )
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
         """Return the files of events with these names, archived or not."""
@@ -183,12 +187,12 @@ def _build_landed_unit(unit: Unit) -> Unit:
     return replace(unit, path=f"{unit.path}/{spool.LANDED}")
 
 
-def _report(path: Path) -> Report:
+def _build_damage_report(path: Path) -> Report:
     damage = WaterclockError("E871", "only events before the damage were collected; the file was complete once")
     return Report(str(path), "damaged", f"{damage.code}: {damage.what}")
 
 
-def _size(path: Path) -> int:
+def _size_of(path: Path) -> int:
     try:
         return path.stat().st_size
     except FileNotFoundError:

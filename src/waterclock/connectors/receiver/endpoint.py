@@ -30,8 +30,8 @@ Send = Callable[[Message], Awaitable[None]]
 _LONGEST_KEY = 200
 _LONGEST_PATH = 400
 _LONGEST_LENGTH = 18  # digits
-_IN_THE_LOOP = 64 * 1024  # longer bodies are parsed by a thread, so that small requests do not wait for them
-_MOST_KEPT = 16 << 20  # bytes of kept headers, which are stored with each event of a request
+_MOST_PARSED_IN_LOOP = 64 * 1024  # longer bodies are parsed by a thread, so that small requests do not wait for them
+_MOST_HEADER_BYTES = 16 << 20  # bytes of a request's stored headers, which are repeated for each of its events
 
 
 class Writer(Protocol):
@@ -58,8 +58,8 @@ class Writer(Protocol):
 class RequestLimits:
     """The settings of a connection for requests: its token, if any, the limit of bytes, and the headers to store.
 
-    Names in `headers` are in lower case. `has_raw`: the text of each event is stored, too. `needs_token`: if the
-    connection has no token, senders need an access token.
+    Names in `headers` are in lower case. `has_raw`: the text of each event is also stored as it was sent.
+    `needs_token`: senders need an access token, because the connection has no token of its own.
     """
 
     token: str | None = None
@@ -70,7 +70,10 @@ class RequestLimits:
 
 
 class SendPermission(Enum):
-    """Where the sender of an access token may send events. Only with `EVERYWHERE` may it learn which streams exist."""
+    """Whether an access token permits sending to the requested stream: yes (HERE), to all streams, or only elsewhere.
+
+    Only a sender who may send EVERYWHERE may learn which streams exist.
+    """
 
     HERE = auto()
     EVERYWHERE = auto()
@@ -105,9 +108,9 @@ class Stream:
         self._failure: OSError | None = None
 
     def put(self, body: bytes) -> asyncio.Future[None]:
-        """Queue a body. The returned future is done once the body is on disk or has failed.
+        """Queue a request body. The returned future completes once the body is on disk, and fails if the write fails.
 
-        Raises  OSError after a final failure of the disk
+        Raises OSError if an earlier failure of the disk has stopped all writing.
         """
         if self._failure is not None:
             raise self._failure
@@ -117,15 +120,14 @@ class Stream:
         return future
 
     def finish(self) -> None:
-        """Let `run` end after all pending requests are written."""
+        """Request that `run` ends after it has written all pending requests."""
         self._is_ending = True
         self._woken.set()
 
     async def run(self, thread: ThreadPoolExecutor) -> None:
         """Write pending requests, until `finish` is called.
 
-        Raises  errors that make further writing impossible, such as SyncFailedError, after all pending requests have
-                failed with them
+        Raises an error that makes further writing impossible, such as SyncFailedError. All pending requests fail first.
         """
         loop = asyncio.get_running_loop()
         while self._waiting or not self._is_ending:
@@ -194,7 +196,7 @@ class Endpoint:
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        with suppress(_GoneError):
+        with suppress(_DisconnectedError):
             client = (scope.get("client") or ("",))[0]
             parts = _read_asgi_body(receive)
             status, body, head = await self.answer(scope["method"], scope["path"], headers, parts, client)
@@ -219,22 +221,22 @@ class Endpoint:
         `parts` are the parts of its body; names in `headers` are in lower case. `client` is the sender's address.
         """
         try:
-            status, said, more = await self._answer(method, path.strip("/"), headers, parts, client)
+            status, content, more = await self._answer(method, path.strip("/"), headers, parts, client)
         except RefusedError as refused:
             more = _RETRY if refused.status == HTTPStatus.SERVICE_UNAVAILABLE else ()
-            status, said = refused.status, {"error": str(refused)}
-        body = json.dumps(said, separators=(",", ":")).encode() + b"\n"
+            status, content = refused.status, {"error": str(refused)}
+        body = json.dumps(content, separators=(",", ":")).encode() + b"\n"
         return status, body, [("content-type", "application/json"), ("content-length", str(len(body))), *more]
 
     async def _answer(
         self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes], client: str
     ) -> _Answer:
         if method != "POST":
-            return await self._state(method, path, headers)
+            return await self._answer_get(method, path, headers)
         stream = await self._authorize(path, headers, client)
         return stream if isinstance(stream, tuple) else await self._accept_events(stream, headers, parts)
 
-    async def _state(self, method: str, path: str, headers: Mapping[str, str]) -> _Answer:
+    async def _answer_get(self, method: str, path: str, headers: Mapping[str, str]) -> _Answer:
         if not self.hosts.allows(headers.get("host", "")):
             return _NOT_SERVED
         if method not in {"GET", "HEAD"}:
@@ -244,10 +246,10 @@ class Endpoint:
         if path == "readyz":
             return (200 if self.is_ready else 503), {"ready": self.is_ready}, ()
         if path == "metrics":
-            return await self._check_token(self.metrics_token, headers) or self._metrics()
+            return await self._check_token(self.metrics_token, headers) or self._build_metrics()
         return 404, {"error": "unknown path: GET /livez, /readyz or /metrics, or POST events to /connection/stream"}, ()
 
-    def _metrics(self) -> _Answer:
+    def _build_metrics(self) -> _Answer:
         streams = {
             name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
             for name, of in ((name, stream.counts) for name, stream in self.streams.items())
@@ -262,7 +264,7 @@ class Endpoint:
         stream = self.streams.get(path)
         sent = bearer_of(headers.get("authorization", "")) or ""
         if self.senders is not None and sent.startswith(PREFIX):
-            return await self._check_scope(await self.senders(sent, path[:_LONGEST_PATH], client), stream)
+            return await self._check_access_token(await self.senders(sent, path[:_LONGEST_PATH], client), stream)
         tokens = {each.limits.token for each in self.streams.values()} - {None}
         needs_token = any(each.limits.needs_token for each in self.streams.values())
         if stream is None and (tokens or needs_token):
@@ -279,7 +281,7 @@ class Endpoint:
             return _NOT_SERVED
         return stream or _NO_STREAM
 
-    async def _check_scope(self, found: SendPermission, stream: Stream | None) -> Stream | _Answer:
+    async def _check_access_token(self, found: SendPermission, stream: Stream | None) -> Stream | _Answer:
         """Return the stream if the access token of a request may send events to it, else a response that refuses it."""
         if found is SendPermission.NOT_KNOWN:
             return 503, {"error": "the token cannot be checked now; send it again"}, _RETRY
@@ -290,9 +292,9 @@ class Endpoint:
         return stream or _NO_STREAM
 
     async def _check_token(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
-        """Check that the bearer token of a request is `token`. Return None if it is, else the response that refuses it.
+        """Return None if the bearer token of a request is `token`, else the response that refuses the request.
 
-        None as `token` never matches.
+        If `token` is None, no bearer token matches.
         """
         sent = bearer_of(headers.get("authorization", ""))
         if sent is None:
@@ -307,8 +309,8 @@ class Endpoint:
         stream.counts.requests += 1
         try:
             with _ReservedBytes(self, stream) as share:
-                body = await self._body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
-                is_small = len(body) <= _IN_THE_LOOP and headers.get("content-encoding", "") in {"", "identity"}
+                body = await self._read_body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
+                is_small = len(body) <= _MOST_PARSED_IN_LOOP and headers.get("content-encoding", "") in {"", "identity"}
                 read = (
                     _encode_in_loop if is_small else _encode_in_thread
                 )  # a small packed body may unpack to a large one
@@ -319,20 +321,26 @@ class Endpoint:
             stream.counts.refused += 1
             raise
         except OSError as error:
-            said = f"the disk cannot store it: {error.strerror}; send it again"
-            raise RefusedError(said, HTTPStatus.SERVICE_UNAVAILABLE) from error
+            message = f"the disk cannot store it: {error.strerror}; send it again"
+            raise RefusedError(message, HTTPStatus.SERVICE_UNAVAILABLE) from error
         stream.counts.events += events
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
-    async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes) -> bytes:
+    async def _read_body(
+        self, declared_length: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes
+    ) -> bytes:
         """Read the body of a request, and count its bytes as they arrive.
 
-        Raises  RefusedError: 413 for a body that is too large, 408 for a slow one, 503 without space
+        Raises RefusedError with status 413 for a body that is too large, 408 for a slow one, 503 without space.
         """
-        length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
+        length = (
+            min(int(declared_length), most + 1)
+            if declared_length.isdecimal() and len(declared_length) <= _LONGEST_LENGTH
+            else None
+        )
         if (length or 0) > most:
             raise _too_large_error(most)
-        came: list[bytes] = []
+        received: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(self.patience) as time:
@@ -342,15 +350,15 @@ class Endpoint:
                     if size > most:
                         raise _too_large_error(most)
                     share.add(len(part))
-                    came.append(part)
+                    received.append(part)
         except TimeoutError:
-            if share.is_out:
+            if share.is_ended:
                 raise _out_of_space_error() from None
-            said = f"the request was incomplete after {self.patience:g} seconds"
-            raise RefusedError(said, HTTPStatus.REQUEST_TIMEOUT) from None
+            message = f"the request was incomplete after {self.patience:g} seconds"
+            raise RefusedError(message, HTTPStatus.REQUEST_TIMEOUT) from None
         finally:
             share.end_arrival()
-        return b"".join(came)
+        return b"".join(received)
 
 
 @dataclass(slots=True, eq=False)
@@ -364,8 +372,8 @@ class _ReservedBytes:
     endpoint: Endpoint
     stream: Stream
     size: int = 0
-    is_out: bool = False
-    _time: asyncio.Timeout | None = None
+    is_ended: bool = False
+    _timeout: asyncio.Timeout | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -375,7 +383,7 @@ class _ReservedBytes:
 
     def start_arrival(self, time: asyncio.Timeout) -> None:
         """Record that the request's body is arriving; `time` is its timeout."""
-        self._time = time
+        self._timeout = time
         self.stream.coming[self] = None
 
     def end_arrival(self) -> None:
@@ -385,9 +393,9 @@ class _ReservedBytes:
     def add(self, size: int) -> None:
         """Count more bytes. If the limit is exceeded, end requests that are still arriving, the oldest first.
 
-        Raises  RefusedError (503) if that is not enough
+        Raises RefusedError (503) if that is not enough.
         """
-        if self.is_out:
+        if self.is_ended:
             raise _out_of_space_error()
         self.size += size
         self.stream.held += size
@@ -400,11 +408,11 @@ class _ReservedBytes:
 
     def end(self) -> None:
         """End the wait for the body, and release the request's bytes."""
-        self.is_out = True
+        self.is_ended = True
         self.end_arrival()
         self._release_bytes()
-        if self._time is not None:
-            self._time.reschedule(asyncio.get_running_loop().time())
+        if self._timeout is not None:
+            self._timeout.reschedule(asyncio.get_running_loop().time())
 
     def _release_bytes(self) -> None:
         self.stream.held -= self.size
@@ -422,17 +430,17 @@ _NO_STREAM: _Answer = (404, {"error": "no table collects from here: POST to /con
 _NOT_SERVED: _Answer = (421, {"error": "this host name is not served"}, ())
 
 
-class _GoneError(Exception):
+class _DisconnectedError(Exception):
     """Raised if the sender disconnects before its request is complete."""
 
 
 async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the parts of an ASGI request body. Raises  _GoneError if the sender disconnects before the last one."""
+    """Yield the parts of an ASGI request body. Raises _GoneError if the sender disconnects before the last one."""
     is_more = True
     while is_more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _GoneError
+            raise _DisconnectedError
         yield message.get("body", b"")
         is_more = message.get("more_body", False)
 
@@ -440,7 +448,7 @@ async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
 async def _read_rsgi_body(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
     """Yield the parts of an RSGI request body. A body with a short declared length is a single part."""
     length = headers.get("content-length", "")
-    if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _IN_THE_LOOP:
+    if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _MOST_PARSED_IN_LOOP:
         yield await protocol()
         return
     async for part in protocol:
@@ -465,11 +473,11 @@ def _encode_events(body: bytes, headers: Mapping[str, str], limits: RequestLimit
     key = headers.get("idempotency-key")
     if key is not None and not 0 < len(key) <= _LONGEST_KEY:
         raise RefusedError(f"Idempotency-Key has {len(key)} characters: 1 to {_LONGEST_KEY} are allowed")
-    said = {name: headers[name] for name in limits.headers if name in headers} if limits.headers else None
-    size = len(json.dumps(said)) if said else 0
-    if size * len(kept.events) > _MOST_KEPT:
+    stored_headers = {name: headers[name] for name in limits.headers if name in headers} if limits.headers else None
+    size = len(json.dumps(stored_headers)) if stored_headers else 0
+    if size * len(kept.events) > _MOST_HEADER_BYTES:
         raise RefusedError(
             f"{size} bytes of headers are stored with each of {len(kept.events)} events: send fewer events per request",
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         )
-    return len(kept.events), kept.body(key, said, has_raw=limits.has_raw)
+    return len(kept.events), kept.body(key, stored_headers, has_raw=limits.has_raw)

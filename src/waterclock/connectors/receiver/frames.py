@@ -1,7 +1,7 @@
-"""Reads and writes the frames of a segment. Each frame is one request: `length, crc32, instant, body`.
+"""Reads and writes the frames of a segment file. Each frame is one request: `length, crc32, instant, body`.
 
-An incomplete frame is ignored: after a crash the last frames may be cut off or contain zeros. A frame with a wrong
-checksum was never acknowledged.
+Reading stops at an incomplete frame: after a crash the last frames may be cut off or contain zeros. Such frames were
+never acknowledged. An incomplete frame before a complete one is damage: see `has_later_frame`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from zlib import crc32
 from waterclock.timelabel.instant import EPOCH
 
 _HEAD = struct.Struct("<IIq")
-_SUM = struct.Struct("<q")
+_TIME = struct.Struct("<q")
 _MICROSECOND = timedelta(microseconds=1)
-_LONGEST = 1 << 30  # far beyond any request: a larger length is from a torn frame
+_MOST_BODY_BYTES = 1 << 30  # far beyond any request: a larger length is from a torn frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,20 @@ class EventFrame:
 
 
 def build_frame(at: datetime, body: bytes) -> bytes:
-    """Return the bytes of a frame."""
+    """Return the bytes of a frame with a request's body and the time `at` when it is written."""
     micros = (at - EPOCH) // _MICROSECOND
-    return _HEAD.pack(len(body), crc32(body, crc32(_SUM.pack(micros))), micros) + body
+    return _HEAD.pack(len(body), crc32(body, crc32(_TIME.pack(micros))), micros) + body
 
 
 def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
     """Yield the complete frames of a file, up to the first incomplete one. Cost: one frame in memory."""
     start = 0
     while len(head := file.read(_HEAD.size)) == _HEAD.size:
-        length, said, micros = _HEAD.unpack(head)
-        if not 0 < length <= _LONGEST:
+        length, checksum, micros = _HEAD.unpack(head)
+        if not 0 < length <= _MOST_BODY_BYTES:
             return
         body = file.read(length)
-        if len(body) < length or crc32(body, crc32(head[8:])) != said:
+        if len(body) < length or crc32(body, crc32(head[8:])) != checksum:
             return
         end = start + _HEAD.size + length
         yield EventFrame(EPOCH + micros * _MICROSECOND, body, start, end)
@@ -55,15 +55,15 @@ def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
 def has_later_frame(file: IO[bytes], start: int) -> bool:
     """Return whether a complete frame follows the frame at `start`, which has a wrong checksum.
 
-    If so, the frame at `start` was written completely and damaged later, as a writer that dies leaves only its last
-    frame incomplete.
+    If so, the frame at `start` was written completely and damaged later, because a writer that dies leaves only its
+    last frame incomplete.
     """
     file.seek(start)
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return False
     length, _, _ = _HEAD.unpack(head)
-    if not 0 < length <= _LONGEST:
+    if not 0 < length <= _MOST_BODY_BYTES:
         return False
     file.seek(start + _HEAD.size + length)
     return next(frames_of(file), None) is not None

@@ -1,7 +1,7 @@
-"""Seals a stream up to an instant: closes the segments of dead writers, and converts closed segments to files.
+"""Seals a stream up to an instant: closes segments of writers that died, and converts closed segments to sealed files.
 
-It neither waits for live writers nor closes their segments. A live writer whose segment belongs to an earlier window
-keeps that window open until its own timer closes the segment.
+It does not wait for live writers and does not close their segments. If the segment of a live writer belongs to an
+earlier window, that window stays open until the writer's own timer closes the segment.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from waterclock.connectors.receiver.writing import remove_unfinished
 from waterclock.faults import fault
 from waterclock.permissions.ownership import make_private_folder
 
-_LEVEL = 1
+_GZIP_LEVEL = 1
 
 
 def seal(folder: Path, now: datetime) -> datetime:
     """Seal a stream up to the minute of `now`.
 
-    Return the instant up to which it is complete: no earlier event will come.
-    When it returns, all closed segments are files. Concurrent calls of several runners are executed one after another.
-    Cost    new data is read once and written once, with one frame in memory
+    Return the instant up to which it is complete: no earlier event will arrive. All closed segments are converted to
+    files before this returns. Concurrent calls of several runners are executed one after another.
+    Cost: new data is read once and written once, with one frame in memory.
     """
     make_private_folder(folder)
     until = minute_of(now)
@@ -47,12 +47,12 @@ def seal(folder: Path, now: datetime) -> datetime:
         complete = min([until, *(each.label for each in _find_live_segments(folder))])
         for segment in segments_in(folder):
             if segment.state == "closed":
-                _land(folder, segment)
+                _convert_segment(folder, segment)
     return complete
 
 
 def _find_live_segments(folder: Path) -> Iterator[Segment]:
-    """Yield the segments of live writers. Close those of dead writers, without an incomplete last frame."""
+    """Yield the segments of live writers. Close those of dead writers, after removing an incomplete last frame."""
     for segment in segments_in(folder):
         if segment.state != "open":
             continue
@@ -60,30 +60,30 @@ def _find_live_segments(folder: Path) -> Iterator[Segment]:
             fault("receiver.looked")
             if not is_locked(file.fileno()):
                 yield segment
-            elif _is_there(folder / segment.name, file):  # its writer has not closed it in the meantime
+            elif _is_same_file(folder / segment.name, file):  # its writer has not closed it in the meantime
                 end = 0
                 for frame in frames_of(file):
                     end = frame.end
-                if not has_later_frame(file, end):  # else it is damaged, and is kept as it is when it is landed
+                if not has_later_frame(file, end):  # else it is damaged, and `_convert_segment` keeps it unchanged
                     file.truncate(end)
                     os.fsync(file.fileno())
                 fault("receiver.cut")
                 (folder / segment.name).rename(folder / segment.with_state("closed").name)
 
 
-def _is_there(path: Path, file: IO[bytes]) -> bool:
+def _is_same_file(path: Path, file: IO[bytes]) -> bool:
     try:
         return path.stat().st_ino == os.fstat(file.fileno()).st_ino
     except FileNotFoundError:
         return False
 
 
-def _land(folder: Path, segment: Segment) -> None:
+def _convert_segment(folder: Path, segment: Segment) -> None:
     """Convert a closed segment to a sealed file, then remove the segment. A damaged segment is renamed instead."""
-    path, aside = folder / segment.name, folder / f".{segment.landed_name}.part"
-    with path.open("rb") as source, aside.open("wb") as sink:
+    path, temporary = folder / segment.name, folder / f".{segment.landed_name}.part"
+    with path.open("rb") as source, temporary.open("wb") as sink:
         end, count = 0, 0
-        with gzip.GzipFile("", "wb", _LEVEL, sink, mtime=0) as packed:
+        with gzip.GzipFile("", "wb", _GZIP_LEVEL, sink, mtime=0) as packed:
             for frame in frames_of(source):
                 end = frame.end
                 for line in lines_of(frame.body, frame.at, f"{segment.writer}-{frame.start}"):
@@ -94,9 +94,9 @@ def _land(folder: Path, segment: Segment) -> None:
         os.fsync(sink.fileno())
     fault("receiver.made_file")
     if count:
-        aside.rename(folder / segment.landed_name)
+        temporary.rename(folder / segment.landed_name)
     else:
-        aside.unlink()
+        temporary.unlink()
     sync_folder(folder)
     fault("receiver.landed")
     if is_whole:

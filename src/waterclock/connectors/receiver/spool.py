@@ -4,7 +4,7 @@
     closed-<label>-<writer>-<number>.seg    is complete, and no longer has a writer
     damaged-<label>-<writer>-<number>.seg   was complete once: its readable part was collected, the segment is kept
     <label>-<writer>-<number>.jsonl.gz      the events of a closed segment, to be collected and then archived
-    sealing-<label>                         windows that end up to this label are sealed: no segment begins before it
+    sealing-<label>                         windows that end by this label are sealed: no new segment begins before it
 
 A segment's label is the minute in which it begins. Its writer ends it where a window of the stream's tables ends, so
 a segment belongs to one window of each table.
@@ -30,11 +30,11 @@ LANDED = "*.jsonl.gz"
 
 _MINUTE = timedelta(minutes=1)
 _SEGMENT = re.compile(r"(open|closed|damaged)-([0-9]{14})-([0-9a-z]+-[0-9]+)\.seg")
-_MARKED = re.compile(r"sealing-[0-9]{14}")
+_MARKER_NAME = re.compile(r"sealing-[0-9]{14}")
 _MARKER = "sealing-"
-_LOCK = ".sealer"
+_LOCK_FILE = ".sealer"
 _MARKERS_KEPT = 2
-_AGAIN = 0.02
+_RETRY_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +72,19 @@ def minute_of(at: datetime) -> datetime:
 
 def segments_in(folder: Path) -> list[Segment]:
     """Return the segments of a stream, sorted by file name; empty if its folder does not exist."""
-    found = (_SEGMENT.fullmatch(name) for name in _names(folder))
+    found = (_SEGMENT.fullmatch(name) for name in _list_names(folder))
     return [Segment(each[1], instant_of(each[2]), each[3]) for each in found if each]
 
 
 def find_seal_time(folder: Path) -> datetime | None:
     """Return the instant of the newest marker, before which no segment begins. None before the first sealing."""
-    markers = _markers(folder)
+    markers = _list_markers(folder)
     return instant_of(markers[-1].removeprefix(_MARKER)) if markers else None
 
 
 def mark_sealed(folder: Path, until: datetime) -> None:
-    """Create the marker of an instant, unless a newer one exists. Of the older markers only the last one is kept."""
-    markers = _markers(folder)
+    """Create the marker of an instant, unless a newer one exists. Remove all older markers except the last one."""
+    markers = _list_markers(folder)
     name = f"{_MARKER}{label_of(until)}"
     if not markers or markers[-1] < name:
         (folder / name).touch()
@@ -95,19 +95,19 @@ def mark_sealed(folder: Path, until: datetime) -> None:
 
 @contextmanager
 def lock_sealing(folder: Path) -> Iterator[None]:
-    """Lock a stream for sealing within the block, after waiting for another process.
+    """Lock a stream for sealing within the block. Wait while another process holds the lock.
 
-    The lock of a dead process is free.
+    The lock of a process that died is free.
     """
-    with (folder / _LOCK).open("ab") as lock:
+    with (folder / _LOCK_FILE).open("ab") as lock:
         while not is_locked(lock.fileno()):
             fault("receiver.waits")
-            sleep(_AGAIN)
+            sleep(_RETRY_SECONDS)
         yield
 
 
 def is_locked(descriptor: int) -> bool:
-    """Try to lock an open file. Return False if another process or descriptor has the lock."""
+    """Try to lock an open file. Return whether it succeeded: False if another process or descriptor has the lock."""
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -115,7 +115,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the directory entries of a folder to disk. Raises  OSError if the disk fails."""
+    """Flush the directory entries of a folder to disk. Raises OSError if the disk fails."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -123,11 +123,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _markers(folder: Path) -> list[str]:
-    return [name for name in _names(folder) if _MARKED.fullmatch(name)]
+def _list_markers(folder: Path) -> list[str]:
+    return [name for name in _list_names(folder) if _MARKER_NAME.fullmatch(name)]
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     with suppress(FileNotFoundError):
         return sorted(os.listdir(folder))  # noqa: PTH208 - only names are needed
     return []

@@ -1,4 +1,4 @@
-"""Appends requests to segments, and flushes them to disk before they are answered.
+"""Appends received requests to the segment files of a stream, and flushes them to disk before they are answered.
 
 Any number of writers, in any number of processes of one machine, can write to one stream. Each has its own segments.
 """
@@ -27,7 +27,7 @@ class SyncFailedError(OSError):
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenSegment:
     segment: Segment
     path: Path
     descriptor: int
@@ -36,10 +36,10 @@ class _Open:
 
 
 class SegmentWriter:
-    """Writes the segments of a stream, from one thread at a time. `end_of` returns the end of the window of an instant.
+    """Writes the segments of a stream, from one thread at a time. `end_of` maps an instant to the end of its window.
 
-    The times of its frames never decrease, even if the machine's clock is set back, and are never before the sealed
-    minute.
+    The times of its frames never decrease, even if the machine's clock is set back, and are never in a time range that
+    is sealed already.
     """
 
     def __init__(
@@ -55,36 +55,36 @@ class SegmentWriter:
         self._full = full
         self._name = secrets.token_hex(4)
         self._count = 0
-        self._last = datetime.min.replace(tzinfo=UTC)
-        self._open: _Open | None = None
+        self._last_time = datetime.min.replace(tzinfo=UTC)
+        self._open: _OpenSegment | None = None
 
     def append(self, bodies: Sequence[bytes]) -> None:
         """Write requests to disk with one write and one sync. After that they may be answered.
 
-        Raises  OSError if the disk fails; then none of them is stored, and they may be sent again
-                SyncFailedError if it is unknown which data is on disk: no more data may be written
+        Raises OSError if the disk fails: none of the requests is stored, and they may be sent again. Raises
+        SyncFailedError if it is unknown which data is on disk: no more data may be written.
         """
         now = self._now()
-        to = self._open
-        if to is not None and (now >= to.end or to.size >= self._full):
+        current = self._open
+        if current is not None and (now >= current.end or current.size >= self._full):
             self.end()
-            to = None
-        if to is None:
-            to = self._open = self._start_segment(now)
-            now = self._last = max(now, to.segment.label)
+            current = None
+        if current is None:
+            current = self._open = self._start_segment(now)
+            now = self._last_time = max(now, current.segment.label)
         data = b"".join([build_frame(now, body) for body in bodies])
         fault("receiver.append")
         try:
-            _write(to.descriptor, data)
+            _write_all(current.descriptor, data)
         except OSError:
-            self._cut(to)
+            self._truncate(current)
             raise
         fault("receiver.written")
         try:
-            os.fdatasync(to.descriptor)
+            os.fdatasync(current.descriptor)
         except OSError as error:
-            raise SyncFailedError(error.errno, error.strerror, str(to.path)) from error
-        to.size += len(data)
+            raise SyncFailedError(error.errno, error.strerror, str(current.path)) from error
+        current.size += len(data)
 
     def ends_in(self) -> float | None:
         """Return the seconds until `end_if_over` must be called; None without an open segment."""
@@ -97,21 +97,21 @@ class SegmentWriter:
 
     def end(self) -> None:
         """End the open segment; the next request starts another one."""
-        to, self._open = self._open, None
-        if to is None:
+        current, self._open = self._open, None
+        if current is None:
             return
         try:
             fault("receiver.ends")
-            to.path.rename(to.path.with_name(to.segment.with_state("closed").name))
+            current.path.rename(current.path.with_name(current.segment.with_state("closed").name))
             fault("receiver.ended")
         finally:
-            os.close(to.descriptor)
+            os.close(current.descriptor)
 
     def _now(self) -> datetime:
-        self._last = max(self._last, self._clock())
-        return self._last
+        self._last_time = max(self._last_time, self._clock())
+        return self._last_time
 
-    def _start_segment(self, now: datetime) -> _Open:
+    def _start_segment(self, now: datetime) -> _OpenSegment:
         """Start a segment at the minute of `now`, or at the first minute that is not sealed."""
         make_private_folder(self._folder)
         label = minute_of(now)
@@ -128,21 +128,21 @@ class SegmentWriter:
                     sync_folder(self._folder)
                     return made
             except BaseException:
-                _remove(made)
+                _remove_segment(made)
                 raise
             # the sealer may have listed the folder before this segment existed
-            _remove(made)
+            _remove_segment(made)
             label = sealed
 
-    def _create_segment(self, segment: Segment) -> _Open | None:
-        """Create a segment, and lock it before it is visible; None if a cleanup removed it before."""
-        aside, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
-        descriptor = create_private_file(aside, os.O_APPEND)
+    def _create_segment(self, segment: Segment) -> _OpenSegment | None:
+        """Create a segment, and lock it before it gets its final name; None if `remove_unfinished` removed it."""
+        temporary, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
+        descriptor = create_private_file(temporary, os.O_APPEND)
         try:
             is_ours = is_locked(descriptor)
             fault("receiver.locked")
             if is_ours:
-                aside.rename(path)
+                temporary.rename(path)
         except FileNotFoundError:
             is_ours = False
         except BaseException:
@@ -151,15 +151,15 @@ class SegmentWriter:
         if not is_ours:
             os.close(descriptor)
             return None
-        return _Open(segment, path, descriptor, self._end_of(segment.label))
+        return _OpenSegment(segment, path, descriptor, self._end_of(segment.label))
 
     @staticmethod
-    def _cut(to: _Open) -> None:
-        """Truncate a partial write. Raises  SyncFailedError if the file cannot be truncated."""
+    def _truncate(current: _OpenSegment) -> None:
+        """Truncate a partial write. Raises SyncFailedError if the file cannot be truncated."""
         try:
-            os.ftruncate(to.descriptor, to.size)
+            os.ftruncate(current.descriptor, current.size)
         except OSError as error:
-            raise SyncFailedError(error.errno, error.strerror, str(to.path)) from error
+            raise SyncFailedError(error.errno, error.strerror, str(current.path)) from error
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -170,12 +170,12 @@ def remove_unfinished(folder: Path) -> None:
                 path.unlink()
 
 
-def _remove(made: _Open) -> None:
+def _remove_segment(made: _OpenSegment) -> None:
     made.path.unlink(missing_ok=True)
     os.close(made.descriptor)
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def _write_all(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]

@@ -1,8 +1,8 @@
 """Builds the addresses of requests to an API, and refuses addresses that are not below the connection's url.
 
-The parsed address that is sent must have the same scheme, host and port as the url, no user, and a path below that of
-the url. Servers and proxies decode a path before they resolve `..`, some of them twice, and some treat a backslash as a
-slash. So the check decodes a path in the same way before it compares it.
+An address must have the same scheme, host and port as the url, no user, and a path below that of the url. Servers and
+proxies decode a path before they resolve `..`, some of them twice, and some treat a backslash as a slash. So the check
+decodes the path in the same way before it compares it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
 
     Several values of a column are joined by commas.
 
-    Raises  OutsideApi for values that lead to another path, such as `..` and `../x`, and for an empty one, whose
-            segment servers would drop
+    Raises OutsideApiError for values that lead to another path, such as `..` and `../x`, and for an empty value, whose
+    segment servers would drop.
     """
     named = {name: of for name, of in values.items() if f"{{{name}}}" in template}
     empty = next((name for name, of in named.items() if not "".join(of)), None)
@@ -55,7 +55,7 @@ def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
 
 
 def wrong_path(path: str) -> str:
-    """Return why a path may lead out of an API's url, however a server decodes it; empty if it cannot."""
+    """Return the reason why a path may lead out of an API's url, however a server decodes it; empty if it cannot."""
     try:
         steps = decode_path(path).split("/")
     except OutsideApiError as error:
@@ -68,7 +68,7 @@ def wrong_path(path: str) -> str:
 def decode_path(path: str) -> str:
     """Decode a path as the most lenient server does: repeatedly, with backslashes as slashes.
 
-    Raises  OutsideApi for control characters, for bytes that are not UTF-8, and for 8 or more levels of encoding
+    Raises OutsideApiError for control characters, for bytes that are not UTF-8, and for 8 or more levels of encoding.
     """
     for _ in range(_MOST_DECODED):
         try:
@@ -97,9 +97,9 @@ def with_params(address: str, params: Mapping[str, str]) -> str:
 
 
 def resolve_link(base: str, link: str, *, without: str) -> str:
-    """Resolve a link of a response to a complete address, without the parameter `without`, which contains the key.
+    """Resolve a link of a response to a complete address. The parameter `without`, which has the key, is removed.
 
-    Raises  OutsideApi for a link that is not a valid URL
+    Raises OutsideApiError for a link that is not a valid URL.
     """
     try:
         whole = urljoin(base, link)
@@ -113,7 +113,7 @@ def resolve_link(base: str, link: str, *, without: str) -> str:
 
 
 def path_of_link(link: str) -> str:
-    """Return the path of a link, which is safe to show, as only the parameters may contain a key."""
+    """Return the path of a link for messages. It contains no key, as only the parameters may contain one."""
     try:
         return urlsplit(link).path or "/"
     except ValueError:
@@ -123,7 +123,7 @@ def path_of_link(link: str) -> str:
 def parse_below(url: str, address: str) -> httpx2.URL:
     """Parse an address into the form that is sent, and check that it is below `url`.
 
-    Raises  OutsideApi if it is not below `url`: another host, port or path.
+    Raises OutsideApiError if it is not, because it has another scheme, host, port or path, or a user.
     """
     import httpx2
 

@@ -1,11 +1,11 @@
 """Sends requests to an API with credentials, within its rate limit, with retries, and in bounded memory.
 
 A request is retried after 408, 425, 429 and 5xx (except 501 and 505), and if there is no connection, no response in
-time, or a response that was cut off. The wait before a retry grows, or is the one that the server asks for. Any other
-4xx is final.
-Redirects are not followed, and no request leaves the connection's url (`addresses`), because the credentials would go
-with it. Every response has a size limit, also that for a token (`http.client`). No secret and no parameter appears in
-an error message.
+time, or a response that was cut off. The wait before a retry grows, and is at least the one that the server asks for.
+Any other 4xx is final.
+Redirects are not followed, and no request is sent to an address that is not below the connection's url (`addresses`),
+because it would contain the credentials. Every response has a size limit, also that for a token (`http.client`). No
+secret and no parameter appears in an error message.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
 MOST_BYTES = 256 * 1024 * 1024
-"""The maximum size of a response, unpacked, as a page is kept in memory as a whole."""
+"""The maximum size of an unpacked response. A response is in memory as a whole."""
 MOST_BYTES_OF_TOKEN = 1024 * 1024
-_TOLD = 300
+_MOST_SHOWN = 300
 _LONGEST_WAIT = 30.0
 _SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
-"""Matches header values that all servers read alike: ASCII without control characters or surrounding blanks."""
+"""Matches header values that are safe to send: ASCII without control characters or surrounding blanks."""
 
 
 _CODES = {HttpFailure.NO_CONNECTION: "E840", HttpFailure.LATE: "E841", HttpFailure.CUT_OFF: "E842"}
 
 
 class TransientFailure(Exception):
-    """Raised if an attempt fails that may succeed later. It has the error code, the reason, and the wait in seconds.
+    """Raised if a request fails that may succeed later, with the error code and the reason.
 
-    The wait is None unless the server asks for one.
+    `after` are the seconds that the server asks to wait; None if it does not ask.
     """
 
     def __init__(self, code: str, why: str, after: float | None = None) -> None:
@@ -73,7 +73,7 @@ class TransientFailure(Exception):
 class ApiRequest:
     """A request for a path with parameters, or for `link`, the address of a next page.
 
-    `may_lack`: 404 and 410 are valid responses. `kind` is the media type of the content.
+    `may_lack`: 404 and 410 are valid responses, and not errors. `kind` is the media type of the content.
     """
 
     method: str
@@ -103,7 +103,7 @@ class Api:
         self._patience = float(str(setting.options.get("patience", 300)))
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._made: httpx2.Client | None = None
+        self._created_client: httpx2.Client | None = None
         self._tokens = Tokens(self._fetch_token) if self._has_option("auth.client_secret") else None
         rate = rate_of(setting.options["rate"]) if "rate" in setting.options else None
         who = next((str(setting.options[name]) for name in SECRETS if name in setting.options), "")
@@ -113,13 +113,13 @@ class Api:
         """Send a request, with retries. Return the successful response, or the result of `read` for it.
 
         `read` raises ValueError for a response that was cut off.
-        Raises  E840 if the server does not respond, E841 if it stays busy or fails, E842 if the response is incomplete:
-                all three are transient
-                E844 if the credentials are refused, E845 for any other refusal
+        Raises E840 if the server does not respond, E841 if it stays busy or fails, and E842 if the response is
+        incomplete. These are transient. Raises E842 for a response that is too large, E844 if the credentials are
+        refused, E845 for any other refusal, and E877 for an address that is not below the url.
         """
         from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
-        def once() -> Any:
+        def attempt() -> Any:
             answer = self._send_authorized(request, where)
             if read is None:
                 return answer
@@ -128,7 +128,7 @@ class Api:
             except ValueError as error:
                 if type(error) not in {ValueError, json.JSONDecodeError, UnicodeDecodeError}:
                     raise
-                raise TransientFailure("E842", self._no_json(answer, error)) from None
+                raise TransientFailure("E842", self._describe_invalid_json(answer, error)) from None
 
         retrying = Retrying(
             stop=stop_after_attempt(self._tries),
@@ -138,7 +138,7 @@ class Api:
             reraise=True,
         )
         try:
-            return retrying(once)
+            return retrying(attempt)
         except TransientFailure as failed:
             raise self._retries_exhausted_error(request, failed, where) from None
         except TooBig:
@@ -161,7 +161,7 @@ class Api:
     def reach(self, path: str) -> None:
         """Send a HEAD request for a path, to check that the API responds and accepts the credentials.
 
-        Raises  E840 without a response, E844 for refused credentials
+        Raises E840 without a response, E844 for refused credentials.
         """
         request = ApiRequest("HEAD", path, {})
         try:
@@ -181,7 +181,7 @@ class Api:
         """Resolve a link to the next page to a complete address, without the parameter that contains the key.
 
         The link may be relative to the address of the request.
-        Raises  OutsideApi for a link that is not below the API's url
+        Raises OutsideApiError for a link that is not below the API's url.
         """
         whole = resolve_link(self._base_address(request), link, without=self._option_text("auth.param"))
         parse_below(self._url, whole)
@@ -195,11 +195,11 @@ class Api:
 
     def _client(self) -> httpx2.Client:
         with self._lock:
-            if self._made is None:
+            if self._created_client is None:
                 own = {k.removeprefix("headers."): str(v) for k, v in self._options.items() if k.startswith("headers.")}
-                self._made = client_of(timeout=self._timeout, headers={"Accept": "application/json"} | own)
-                weakref.finalize(self, self._made.close)  # a collector is never closed explicitly
-            return self._made
+                self._created_client = client_of(timeout=self._timeout, headers={"Accept": "application/json"} | own)
+                weakref.finalize(self, self._created_client.close)  # a collector is never closed explicitly
+            return self._created_client
 
     def _receive(self, sent: httpx2.Request, most: int) -> Response:
         try:
@@ -274,7 +274,7 @@ class Api:
             try:
                 return {"Authorization": f"Bearer {self._tokens.get()}"}
             except ValueError as error:
-                raise self._no_token(str(error), where) from None
+                raise self._token_error(str(error), where) from None
         if self._has_option("auth.token"):
             return {"Authorization": f"Bearer {self._option_text('auth.token')}"}
         if self._has_option("auth.password"):
@@ -286,7 +286,7 @@ class Api:
         return {}
 
     def _fetch_token(self) -> bytes:
-        """Request a token, and return the body of the response. The caller must have the lock of the tokens."""
+        """Request a token, and return the body of the response. `Tokens` calls this while it holds its lock."""
         form = {"grant_type": "client_credentials"}
         if self._has_option("auth.scope"):
             form["scope"] = self._option_text("auth.scope")
@@ -308,9 +308,9 @@ class Api:
 
     def _send_for_token(self, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
         client = self._client()
-        said = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        all_headers = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         try:
-            sent = client.build_request("POST", url, content=content, headers=said)
+            sent = client.build_request("POST", url, content=content, headers=all_headers)
             return self._receive(sent, MOST_BYTES_OF_TOKEN)
         except TooBig:
             raise ValueError(f"the token server returned more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
@@ -334,16 +334,20 @@ class Api:
             plain.add(_basic(self._option_text("auth.user"), self._option_text("auth.password")))
         if self._tokens is not None:
             client = self._option_text("auth.client_id"), self._option_text("auth.client_secret")
-            plain |= {self._tokens.current, _basic(*client), _basic(*(quote(part, safe="") for part in client))}
-        return {form for secret in plain if secret for form in _forms(secret)}
+            plain |= {
+                self._tokens.current,
+                _basic(*client),
+                _basic(*(quote(part, safe="") for part in client)),
+            }
+        return {form for secret in plain if secret for form in _encoded_forms(secret)}
 
     def _describe_answer(self, answer: Response) -> str:
         # secrets are hidden before the text is cut, as a part of a secret would not be found
         body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
-        return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
+        return f"{answer.status}{': ' + body[:_MOST_SHOWN] if body else ''}"
 
-    def _no_json(self, answer: Response, error: ValueError) -> str:
-        if answer.content.lstrip()[:1] == b"<":  # a login, proxy or app page: another page_size does not help
+    def _describe_invalid_json(self, answer: Response, error: ValueError) -> str:
+        if answer.content.lstrip()[:1] == b"<":  # the page of a login, a proxy or an app
             return f"the response is HTML or XML, and not JSON: {self._describe_answer(answer)}"
         return f"the response is not complete JSON: {error}"
 
@@ -388,7 +392,7 @@ class Api:
             "E845", f"{self.name} refuses a request", where=where, why=f"{what}; {why}" if why else what, fix=fix
         )
 
-    def _no_token(self, why: str, where: str) -> WaterclockError:
+    def _token_error(self, why: str, where: str) -> WaterclockError:
         return WaterclockError(
             "E844",
             f"{self.name} does not issue a token",
@@ -398,7 +402,7 @@ class Api:
         )
 
 
-def _forms(secret: str) -> tuple[str, ...]:
+def _encoded_forms(secret: str) -> tuple[str, ...]:
     """Return the forms in which an error may contain a secret: plain, percent-encoded, in JSON, in HTML or escaped."""
     escaped = (repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode())[2:-1])
     return secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], escape(secret), *escaped

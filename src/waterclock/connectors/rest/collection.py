@@ -1,8 +1,9 @@
 """Reads an API page by page into files, which Spark then reads. Only one page is in memory at a time.
 
 Each window is requested separately, with its start and end in the API's parameters. A collect that continues after an
-interruption reuses its pages, even if it collects other windows too. Records outside of the requested window are
-dropped (an API may have an inclusive end, or dates instead of times): the window to which they belong requests them.
+interruption reuses its pages, even if it collects other windows too. An API may return records outside of the requested
+window, if its end is inclusive or it takes dates instead of times. These are dropped, because the request for their own
+window returns them too.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SAME = 3  # the same page so often in a row: the source ignores the page parameter
+_MOST_EQUAL_PAGES = 3  # after so many equal pages in a row, the source is assumed to ignore the page parameter
 _MOST_EMPTY = 1000
 
 
@@ -44,7 +45,7 @@ _MOST_EMPTY = 1000
 class RestSource:
     """The source of a collect: the API, the unit, and the resource to request.
 
-    `setting` has the archive that stores pages.
+    Pages are stored in the archive of `setting`.
     """
 
     api: Api
@@ -54,7 +55,7 @@ class RestSource:
 
     @property
     def columns_folder(self) -> Path:
-        """The folder with the list of the columns that were seen in responses to the same request."""
+        """The folder with the list of all columns in the responses to this request so far."""
         resource, archive = self.resource, entry_path(self.setting.archive)
         asked = [resource.method, resource.path, resource.params, resource.rows]
         return page_store.columns_folder(archive, self.setting.name, self.unit.path, asked)
@@ -65,17 +66,17 @@ def read_windows(
 ) -> Collected:
     """Collect the records of windows from an API.
 
-    Raises  E805 if the time column does not exist; E840 to E845
+    Raises E805 if the time column does not exist, and E840 to E845 for failed requests.
     """
     is_asked = bool(reading.resource.asked.since)
     found = _window_series(reading, request) if is_asked else [(_common_series(reading, request.windows[-1]), None)]
     with _close_on_failure(found):
-        read = _read(reading, found)
+        read = _read_pages(reading, found)
         time = request.time_column
         if read.known and not any(each.name.lower() == time.lower() for each in read.known):
             raise missing_time_column_error(time, [each.name for each in read.known], where=str(reading.unit))
         if not read.rows:
-            return _collect_nothing(spark, reading, columns, read, has_label=True)
+            return _build_empty_result(spark, reading, columns, read, has_label=True)
         matched = match(columns, read.known, where=str(reading.unit))
         frame = frames.frame_of(
             spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch, time=time, by_window=is_asked
@@ -87,12 +88,12 @@ def read_windows(
 
 
 def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zone: str) -> Collected:
-    """Collect all records of an API. Its pages are requested one after the other, so they are not of one moment."""
-    found = [(_series_of(reading, None, goes_on_whole=False), None)]
+    """Collect all records of an API. As pages are requested one after the other, they can be of different moments."""
+    found = [(_series_of(reading, None, reuses_complete=False), None)]
     with _close_on_failure(found):
-        read = _read(reading, found)
+        read = _read_pages(reading, found)
         if not read.rows:
-            return _collect_nothing(spark, reading, columns, read, has_label=False)
+            return _build_empty_result(spark, reading, columns, read, has_label=False)
         matched = match(columns, read.known, where=str(reading.unit))
         frame = frames.frame_of(spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch)
         return read.build_result(frame, left_out=matched.left_out)
@@ -114,39 +115,36 @@ class _CollectedPages:
     close: Callable[[], None]
 
     def build_result(self, frame: DataFrame, **facts: Any) -> Collected:
-        """Build the result of the collect.
-
-        It closes the series before the commit, so no other batch reuses the pages.
-        """
+        """Build the result of the collect. It closes the series before the commit, so that no later batch reuses it."""
         seen = map_column_types(self.known)
         return Collected(frame, source=self.source, close=self.close, before_commit=self.close, seen=seen, **facts)
 
 
-_Found = Sequence[tuple[Series, Window | None]]
+_SeriesList = Sequence[tuple[Series, Window | None]]
 
 
-def _window_series(reading: RestSource, request: WindowRequest) -> _Found:
+def _window_series(reading: RestSource, request: WindowRequest) -> _SeriesList:
     """Return the series of pages of each window."""
     return [(_series_of(reading, window), window) for window in request.windows]
 
 
 def _common_series(reading: RestSource, newest: Window) -> Series:
-    """Return the series for all windows together. Its name contains the end of the newest window."""
+    """Return one series for all windows, for an API that takes no window. It is named after the newest window's end."""
     return _series_of(reading, None, until=newest.end.isoformat())
 
 
-def _series_of(reading: RestSource, window: Window | None, *, until: str = "", goes_on_whole: bool = True) -> Series:
+def _series_of(reading: RestSource, window: Window | None, *, until: str = "", reuses_complete: bool = True) -> Series:
     resource = reading.resource
-    asked = [resource.method, resource.path, resource.params, _span_params(resource.asked, window), resource.rows]
+    asked = [resource.method, resource.path, resource.params, _window_params(resource.asked, window), resource.rows]
     asked += [repr(resource.paging), *([until] if until else [])]
     label = window.label if window else ""
     archive = entry_path(reading.setting.archive)
     folder = page_store.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
-    return page_store.open_series(folder, resource.resume, goes_on_whole=goes_on_whole)
+    return page_store.open_series(folder, resource.resume, reuses_complete=reuses_complete)
 
 
 @contextmanager
-def _close_on_failure(found: _Found) -> Iterator[None]:
+def _close_on_failure(found: _SeriesList) -> Iterator[None]:
     """Close the series of pages if the block raises a permanent error, so that a retry requests all pages again.
 
     After a transient error a retry continues the series.
@@ -155,18 +153,18 @@ def _close_on_failure(found: _Found) -> Iterator[None]:
         yield
     except WaterclockError as error:
         if not error.transient:
-            _close(found)
+            _close_all(found)
         raise
 
 
-def _close(found: _Found) -> None:
+def _close_all(found: _SeriesList) -> None:
     for series, _ in found:
         series.close()
 
 
-def _read(reading: RestSource, found: _Found) -> _CollectedPages:
+def _read_pages(reading: RestSource, found: _SeriesList) -> _CollectedPages:
     """Read the stored pages of all series, and request the missing ones."""
-    read = [list(_collect(reading, series, window)) for series, window in found]
+    read = [list(_read_series(reading, series, window)) for series, window in found]
     rows = sum(page.rows for of_one in read for page in of_one)
     columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
     archive = str(entry_path(reading.setting.archive))
@@ -180,17 +178,17 @@ def _read(reading: RestSource, found: _Found) -> _CollectedPages:
             "rows": rows,
             "kept": [str(one.folder).removeprefix(archive).lstrip("/") for one, _ in found],
         },
-        close=lambda: _close(found),
+        close=lambda: _close_all(found),
     )
 
 
-def _collect(reading: RestSource, series: Series, window: Window | None) -> Iterator[Page]:
-    """Yield the stored pages of a series, then request the missing ones.
+def _read_series(reading: RestSource, series: Series, window: Window | None) -> Iterator[Page]:
+    """Yield the stored pages of a series, then request, store and yield the following ones.
 
-    Raises  E843 for pages that do not end, E879 for a damaged page
+    Raises E843 for pages that do not end, E879 for a damaged page.
     """
     place: PagePosition | None = first_position(reading.resource.paging)
-    before, number, digests, empty = 0, 0, [""] * _SAME, 0
+    before, number, digests, empty = 0, 0, [""] * _MOST_EQUAL_PAGES, 0
     places: set[str] = set()
     kept = series.pages()
     while place is not None:
@@ -212,7 +210,7 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
             )
         if digests[0] and len(set(digests)) == 1 and reading.resource.paging.style in {"page", "offset"}:
             raise endless_pages_error(
-                reading, f"it returned the same page {_SAME} times: it may not support the parameter", where
+                reading, f"it returned the same page {_MOST_EQUAL_PAGES} times: it may not support the parameter", where
             )
         yield page
         before, number, place = before + page.rows, page.number, page.next
@@ -230,7 +228,7 @@ def _request_and_store_page(
 
 
 class NotFound(Exception):
-    """Raised if the resource does not exist, for a request that accepts this as a response."""
+    """Raised for a response 404 or 410 to a request that accepts it (`ApiRequest.may_lack`)."""
 
 
 def request_page(
@@ -244,12 +242,12 @@ def request_page(
     """Request the page at a position. Return its body and the position of the next page, None after the last page.
 
     `adapt` changes the request before it is sent. `before` is the number of records on earlier pages.
-    Raises  NotFound; E842 if the response does not have the declared structure, E843 if its link leaves the API's
-            url; and as `Api.request`
+    Raises NotFound, E842 if the response does not have the declared structure, E843 if its link is not below the API's
+    url, and the errors of `Api.request`.
     """
     resource, api = reading.resource, reading.api
     where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number}"
-    request = adapt(_request(resource, place, window))
+    request = adapt(_build_request(resource, place, window))
 
     def read(answer: Response) -> tuple[Body, PagePosition | None]:
         if answer.is_not_found:
@@ -277,30 +275,30 @@ def request_page(
     return body, following
 
 
-def _request(resource: Resource, place: PagePosition, window: Window | None) -> ApiRequest:
+def _build_request(resource: Resource, place: PagePosition, window: Window | None) -> ApiRequest:
     if "link" in place:
-        following = ApiRequest(resource.method, resource.path, {}, *_body(resource, {}))
+        following = ApiRequest(resource.method, resource.path, {}, *_json_body(resource, {}))
         return replace(following, link=str(place["link"]))
-    params = {**dict(resource.params), **_span_params(resource.asked, window), **params_at(resource.paging, place)}
+    params = {**dict(resource.params), **_window_params(resource.asked, window), **params_at(resource.paging, place)}
     if resource.is_in_body:
-        return ApiRequest(resource.method, resource.path, {}, *_body(resource, params))
-    return ApiRequest(resource.method, resource.path, params, *_body(resource, {}))
+        return ApiRequest(resource.method, resource.path, {}, *_json_body(resource, params))
+    return ApiRequest(resource.method, resource.path, params, *_json_body(resource, {}))
 
 
-def _body(resource: Resource, params: Mapping[str, str]) -> tuple[bytes] | tuple[()]:
+def _json_body(resource: Resource, params: Mapping[str, str]) -> tuple[bytes] | tuple[()]:
     if resource.method != "POST":
         return ()
-    return (json.dumps({name: _plain(value) for name, value in params.items()}).encode(),)
+    return (json.dumps({name: _json_parameter(value) for name, value in params.items()}).encode(),)
 
 
-def _plain(value: str) -> Any:
-    """Convert a parameter for a JSON body to a number if it is one, as JSON APIs reject page numbers in quotes."""
+def _json_parameter(value: str) -> Any:
+    """Convert the text of a number to a number for a JSON body, as APIs may reject page numbers in quotes."""
     is_number = value.isascii() and value.isdigit() and (value == "0" or not value.startswith("0"))
     return int(value) if is_number else value
 
 
-def _span_params(asked: WindowParams, window: Window | None) -> dict[str, str]:
-    """Return the parameters that request a window. Times are rounded outwards, so that they include all of it."""
+def _window_params(asked: WindowParams, window: Window | None) -> dict[str, str]:
+    """Return the parameters that request a window. A time that the API takes less exactly is rounded outwards."""
     if window is None or not asked.since:
         return {}
     params = {asked.since: time_text(window.start, asked)}
@@ -343,7 +341,7 @@ def _widen_bound(local: datetime, *, is_end: bool) -> datetime:
 
 
 def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[SourceColumn]:
-    """Return the columns of the pages and of earlier collects, as records may omit empty fields."""
+    """Return the columns of these pages and of earlier collects, because records may omit empty fields."""
     if rows:
         page_store.add_seen_columns(reading.columns_folder, seen)
     earlier = page_store.read_seen_columns(reading.columns_folder)
@@ -351,11 +349,11 @@ def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[
         try:
             earlier = columns_now(reading)
         except WaterclockError:
-            earlier = ()  # the columns of records beyond the window are unknown
+            earlier = ()  # without records, the columns stay unknown
     return [SourceColumn(name) for name in dict.fromkeys((*seen, *earlier))]
 
 
-def _collect_nothing(
+def _build_empty_result(
     spark: SparkSession, reading: RestSource, columns: Columns, read: _CollectedPages, *, has_label: bool
 ) -> Collected:
     """Build a result without rows. It has the known columns of the source or, if none are known, the declared ones."""

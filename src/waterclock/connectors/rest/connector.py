@@ -74,10 +74,10 @@ class RestCollector:
         return Api(self.setting)
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the server's clock from the header Date of a response; None if there is none or with clock 'machine'.
+        """Return the server's clock from the header Date of a response; None without it or with clock 'machine'.
 
-        The records' times are those of the server. So its clock decides when a window is over, even if it is wrong.
-        Cost: one request
+        Times in records are set by the server. So its clock decides when a window is over, even if it is wrong.
+        Cost: one request.
         """
         if self.setting.options.get("clock", "server") == "machine":
             return None
@@ -120,7 +120,10 @@ class RestCollector:
         return read_snapshot(spark, self._build_source(unit), columns, zone)
 
     def reach_each(self, unit: Unit) -> None:
-        """Send a HEAD request for the part of the path before its first placeholder. Raises  E840, E844."""
+        """Send a HEAD request for the part of the path before its first placeholder.
+
+        Raises E840 without a response, E844 for refused credentials.
+        """
         self.api.reach(self._build_source(unit).resource.path.partition("{")[0])
 
     def read_each(

@@ -1,4 +1,4 @@
-"""Declares the options of connections, collects and publishes, and parses their values."""
+"""Declares the options of REST connections, collects and publishes, and parses their values."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ OF_PUBLISH = {
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How the pages of a resource are requested.
+    """The options that determine how the pages of a resource are requested.
 
     `param` and `size_param` are names of parameters; `next`, `more` and `total` are paths in a response. `stops_short`:
-    a page with fewer records than `size` is the last one.
+    a page with fewer than `size` records is the last one.
     """
 
     style: str = "none"
@@ -106,7 +106,10 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class WindowParams:
-    """How windows are requested. `since` and `until` are names of parameters; empty if the API has none."""
+    """The parameters `since` and `until` for the start and end of a window, and how times are written in them.
+
+    A parameter that the API does not have is empty.
+    """
 
     since: str = ""
     until: str = ""
@@ -146,7 +149,7 @@ class EachOptions:
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """How a PUBLISH sends rows. `idempotency` is the header of a request's key; empty if requests have no key."""
+    """The options of a PUBLISH. `idempotency` is the header with the key of a request; empty if requests have none."""
 
     method: str
     path: str

@@ -1,6 +1,6 @@
 """Sends the rows of sealed slices to an API, and never sends rows again that it accepted.
 
-1. The slices of the claim are checked. If one is missing, the delivery stops and nothing was sent.
+1. The slices of the claim are checked. If one is missing, the delivery stops before anything is sent.
 2. The claim's record is created, unless it exists. It names the slices and how they are split. From then on the claim
    can only be completed: every process that handles it, to deliver, to kill or to check, sends the remaining rows.
 3. Each chunk is sent with its idempotency key, and recorded once it is accepted (`journal`).
@@ -46,14 +46,14 @@ from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 _REFUSED = frozenset({"E844", "E845"})
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 _MOST_REFUSED = 100  # requests: after so many the remaining ones are not sent
 _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "row": "application/json"}
 
 
 @dataclass(slots=True)
 class _Refusals:
-    """What the API refused of a claim: the first error, the number of requests, and descriptions of the rows.
+    """The refusals of a claim: the first error, the number of refused requests, and descriptions of the refused rows.
 
     `entities` are the values of PER in refused rows. Later rows with these values are not sent.
     """
@@ -78,36 +78,36 @@ class RestDeliverer:
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Send the slices of a claim, or only the remaining rows if the claim was begun before.
 
-        Raises  E822 for a missing slice, E847 if the API refuses rows; E848, transient, if it accepted only a part so
-                far; E840, E841, E844 if nothing was accepted
+        Raises E822 for a missing slice, E847 if the API refuses rows, E848 (transient) if it accepted only a part so
+        far, and E840, E841 or E844 if nothing was accepted.
         """
         one = deliveries[0]
-        journal = self._journal(one.project, one.publish)
-        if stands := self._load_delivered(journal, one.claim):
-            return stands
+        journal = self._open_journal(one.project, one.publish)
+        if recorded := self._load_delivered(journal, one.claim):
+            return recorded
         if journal.record(one.claim) is None:
-            rows = [_readable(delivery) for delivery in deliveries]
+            rows = [_count_rows(delivery) for delivery in deliveries]
             fault("deliver.rows")
-            journal.latch(one.claim, _record(journal, deliveries, parse_sending(unit.path, unit.options), rows))
+            journal.latch(one.claim, _build_record(journal, deliveries, parse_sending(unit.path, unit.options), rows))
             fault("deliver.latched")
-            if stands := self._load_delivered(journal, one.claim):
-                return stands
-        delivered = self._forward(unit, journal, one.claim, is_repeat=False)
+            if recorded := self._load_delivered(journal, one.claim):
+                return recorded
+        delivered = self._send_remaining(unit, journal, one.claim, is_repeat=False)
         fault("deliver.done")
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record a claim as killed. If it was begun before, send its remaining rows instead, as accepted rows remain.
+        """Record a claim as killed. If it was begun before, send its remaining rows instead, to complete it.
 
-        Raises  as `deliver` if the remaining rows cannot be sent now; the claim then stays open
+        Accepted rows cannot be undone. Raises the errors of `deliver` if rows cannot be sent now; the claim stays open.
         """
-        journal = self._journal(project, publish)
+        journal = self._open_journal(project, publish)
         if journal.latch(claim, {"outcome": KILLED}):
             return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
-        if stands := self._load_delivered(journal, claim):
-            return stands[-1]
+        if recorded := self._load_delivered(journal, claim):
+            return recorded[-1]
         try:
-            return self._forward(unit, journal, claim, is_repeat=True)[-1]
+            return self._send_remaining(unit, journal, claim, is_repeat=True)[-1]
         except WaterclockError:
             if journal.read_refusal(claim) is None:
                 raise
@@ -116,7 +116,7 @@ class RestDeliverer:
     def reach(self, unit: Unit) -> None:
         """Check that the API responds and accepts the connection's credentials; no rows are sent.
 
-        Raises  E840, E844.
+        Raises E840 without a response, E844 for refused credentials.
         """
         del unit
         self.api.reach("")
@@ -124,16 +124,16 @@ class RestDeliverer:
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
         """Return the outcome of a claim; None if it was not begun or is not completed."""
         del unit
-        stands = self._load_delivered(self._journal(project, publish), claim)
-        return stands[-1] if stands else None
+        recorded = self._load_delivered(self._open_journal(project, publish), claim)
+        return recorded[-1] if recorded else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label; None before the first delivery.
 
-        Each completed claim records the newest delivery at the time of its own end.
+        The record of the newest completed claim contains it.
         """
         del unit
-        journal = self._journal(project, publish)
+        journal = self._open_journal(project, publish)
         for claim in journal.claims_done():
             completion = journal.read_completion(claim)
             if completion:
@@ -141,13 +141,13 @@ class RestDeliverer:
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return a message if a completed claim has no record; else None. The content of an API cannot be checked."""
+        """Return a message if the journal has no record of a completed claim; else None. The API is not checked."""
         del unit
-        if self._journal(project, publish).read_completion(claim) is None:
+        if self._open_journal(project, publish).read_completion(claim) is None:
             return f"the journal of {self.setting.name} has no record of claim {claim}"
         return None
 
-    def _journal(self, project: str, publish: str) -> Journal:
+    def _open_journal(self, project: str, publish: str) -> Journal:
         return Journal(
             entry_path(self.setting.archive) / self.setting.name / "_waterclock" / "deliveries" / project / publish
         )
@@ -161,7 +161,7 @@ class RestDeliverer:
             return (Delivered(claim, DeliveryOutcome.KILLED, "", 0, is_repeat=True),)
         return ()
 
-    def _forward(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
+    def _send_remaining(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
         """Send the remaining rows of a claim that was begun, record its completion, and return its outcomes."""
         record = journal.record(claim)
         if record is None or record["outcome"] != SENDING:
@@ -205,34 +205,34 @@ class _Sender:
     def send(self, each: dict[str, Any], record: dict[str, Any]) -> None:
         """Send the remaining rows of a label.
 
-        Raises  E848 if some requests were accepted already; otherwise the original error
+        Raises E848 if some requests were accepted already; otherwise the original error.
         """
         per, is_ordered = each["per"], bool(each["order_by"])
         chunks: Iterable[tuple[Chunk, str]] = self._find_pending_chunks(each, record)
         if self.sending.in_flight == 1 or (is_ordered and not per):
             for chunk, key in chunks:
-                if self._is_over(stops=is_ordered and not per):
+                if self._must_stop(stops=is_ordered and not per):
                     return
                 self._send(each, chunk, key)
             return
         with ThreadPoolExecutor(self.sending.in_flight) as threads:
-            flying: set[Future[None]] = set()
+            pending: set[Future[None]] = set()
             at_bin = 0
             for chunk, key in chunks:
                 most = 0 if chunk.bin != at_bin else self.sending.in_flight - 1
                 at_bin = chunk.bin
-                flying = _wait_for_requests(flying, most)
-                if self._is_over(stops=False):
+                pending = _wait_for_requests(pending, most)
+                if self._must_stop(stops=False):
                     break
-                flying.add(threads.submit(self._send, each, chunk, key))
-            _wait_for_requests(flying, 0)
+                pending.add(threads.submit(self._send, each, chunk, key))
+            _wait_for_requests(pending, 0)
 
     def build_refusal_error(self) -> WaterclockError:
         """Build the error that lists the refused rows."""
         first, refusals = self.refusals.first, self.refusals
         if first is None:
             raise AssertionError("nothing was refused")
-        rows = "; ".join(refusals.rows[:_MOST_TOLD]) + ("; …" if len(refusals.rows) > _MOST_TOLD else "")
+        rows = "; ".join(refusals.rows[:_MOST_LISTED]) + ("; …" if len(refusals.rows) > _MOST_LISTED else "")
         count = len(refusals.rows)
         code = "E844" if first.code == "E844" else "E847"
         return WaterclockError(
@@ -246,7 +246,7 @@ class _Sender:
             "accepted rows are not sent again",
         )
 
-    def _is_over(self, *, stops: bool) -> bool:
+    def _must_stop(self, *, stops: bool) -> bool:
         with self._lock:
             first = self.refusals.first
             return first is not None and (stops or first.code == "E844" or self.refusals.requests >= _MOST_REFUSED)
@@ -300,21 +300,21 @@ class _Sender:
         label = each["label"]
         where = f"{each['publish']}@{label}, request {chunk.number + 1}"
         with self._lock:
-            # rows after a refused row with the same PER value wait for it; other rows of the chunk are sent
+            # rows with the PER values of a refused row are not sent, so that they keep their order
             rows = tuple(row for row in chunk.rows if row.entity not in self.refusals.entities)
         if chunk.rows and not rows:
             return
-        if lacking := _find_null_column(self.sending.path, rows):
-            self._record_refused(_missing_path_value_error(self.sending.path, lacking, where), rows, each)
+        if null_column := _find_null_column(self.sending.path, rows):
+            self._record_refused(_missing_path_value_error(self.sending.path, null_column, where), rows, each)
             return
         try:
-            path = _path(self.sending.path, label, rows)
+            path = _build_path(self.sending.path, label, rows)
         except OutsideApiError as error:
             self._record_refused(_outside_path_error(str(error), where), rows, each)
             return
         if len(rows) < len(chunk.rows):
             key = key_of((key,), rows, 0)
-        # rows carried over from refused claims belong to the same delivery as the rows those claims sent
+        # all claims that send rows of one delivery, after refusals, name the first of them
         begun = min(each["carried"], default=self.claim)
         headers = {"Waterclock-Label": label, "Waterclock-Delivery": str(begun)}
         if self.sending.idempotency:
@@ -361,15 +361,15 @@ class _Sender:
         )
 
 
-def _wait_for_requests(flying: set[Future[None]], most: int) -> set[Future[None]]:
+def _wait_for_requests(pending: set[Future[None]], most: int) -> set[Future[None]]:
     """Wait until at most `most` requests are in flight. If one has failed, raise its error once all have ended."""
-    while len(flying) > most:
-        done, flying = wait(flying, return_when=FIRST_COMPLETED)
+    while len(pending) > most:
+        done, pending = wait(pending, return_when=FIRST_COMPLETED)
         failed = next((one.exception() for one in done if one.exception()), None)
         if failed is not None:
-            wait(flying)
+            wait(pending)
             raise failed
-    return flying
+    return pending
 
 
 def _describe_row(row: ChunkRow, keys: Sequence[str]) -> str:
@@ -377,8 +377,8 @@ def _describe_row(row: ChunkRow, keys: Sequence[str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items()) if values else row.text[:80]
 
 
-def _path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
-    """Build the path of a request. Raises  OutsideApi for a value that leads to another path."""
+def _build_path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
+    """Build the path of a request. Raises OutsideApiError for a value that leads to another path."""
     values = {name: [str(value)] for name, value in ((rows[0].values or {}) if rows else {}).items()}
     return fill_path(template, {**values, TIMELABEL: [label]})
 
@@ -409,12 +409,12 @@ def _outside_path_error(why: str, where: str) -> WaterclockError:
     )
 
 
-def _readable(delivery: Delivery) -> int:
-    """Count the rows of a slice. Raises  E822 if one of its files is missing or damaged."""
+def _count_rows(delivery: Delivery) -> int:
+    """Read a slice, and return its number of rows. Raises E822 if one of its files is missing or damaged."""
     return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
 
 
-def _record(
+def _build_record(
     journal: Journal, deliveries: Sequence[Delivery], sending: SendOptions, rows: Sequence[int]
 ) -> dict[str, Any]:
     entries = []

@@ -1,9 +1,9 @@
-"""Splits the rows of a slice into requests. The split is deterministic, so that each chunk is known by its number.
+"""Splits the rows of a slice into chunks, one for each request. Every run splits a slice into the same chunks.
 
 Without an order, chunks follow the order of rows in the files. With `ORDER BY` the rows are sorted, NULLs first. With
 `PER`, the first row of each PER value goes to bin 0, the second to bin 1, and so on, and a request contains rows of one
-bin only. So two rows with the same value are never sent at the same time, and a refused request delays only rows with
-its own values.
+bin only. So two rows with the same value are never sent at the same time, and a refused request holds back only rows
+with its own values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A row to send: its JSON text, the text's digest, its PER values (`entity`), and values for path and messages."""
+    """A row to send: its JSON text, the text's digest, its PER values as text (`entity`), and some of its values.
+
+    `values` are those that the path or error messages contain; None if there are none.
+    """
 
     text: str
     digest: str
@@ -52,8 +55,8 @@ def rows_of(
 ) -> Iterator[ChunkRow]:
     """Yield the rows of slice files as JSON objects. The last member is the label, if `timelabel` is given.
 
-    Cost: with `order_by` all rows of the label are sorted in memory at once; otherwise they are read in batches
-    Raises  E822 as `slice_rows.batches_of`
+    Cost: with `order_by` all rows of the label are in memory at once; otherwise they are read in batches.
+    Raises E822 for unreadable files.
     """
     names = [name for name, _ in columns]
     wanted = {*per, *placed}
@@ -74,7 +77,7 @@ def rows_of(
 
 
 def skip_accepted_rows(rows: Iterable[ChunkRow], carried: Counter[str]) -> Iterator[ChunkRow]:
-    """Yield the rows that were not accepted before. `carried` has the number of accepted rows by digest."""
+    """Yield the rows that the API has not accepted. `carried` has the number of accepted rows by digest."""
     left = Counter(carried)
     for row in rows:
         if left[row.digest] > 0:
@@ -86,7 +89,7 @@ def skip_accepted_rows(rows: Iterable[ChunkRow], carried: Counter[str]) -> Itera
 def chunks_of(rows: Iterable[ChunkRow], size: int, *, per: bool) -> Iterator[Chunk]:
     """Split rows into chunks. Cost: with `per` all rows are kept in memory, otherwise one chunk."""
     if not per:
-        yield from _cut(rows, size, 0, 0)
+        yield from _group_rows(rows, size, 0, 0)
         return
     bins: dict[int, list[ChunkRow]] = {}
     met: Counter[str] = Counter()
@@ -95,7 +98,7 @@ def chunks_of(rows: Iterable[ChunkRow], size: int, *, per: bool) -> Iterator[Chu
         met[row.entity] += 1
     number = 0
     for at, members in bins.items():
-        for chunk in _cut(members, size, number, at):
+        for chunk in _group_rows(members, size, number, at):
             yield chunk
             number = chunk.number + 1
 
@@ -116,13 +119,13 @@ def content_of(rows: Sequence[ChunkRow], kind: str, wrap: str) -> bytes:
 def key_of(identity: Sequence[str], rows: Sequence[ChunkRow], nth: int) -> str:
     """Build the idempotency key of a request: a digest of its rows and their delivery.
 
-    `nth` distinguishes requests with the same rows, each of which must be delivered.
+    `nth` numbers requests with equal rows, so that the API does not take one for a repetition of another.
     """
-    said = json.dumps([*identity, *(row.digest for row in rows), nth])
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    document = json.dumps([*identity, *(row.digest for row in rows), nth])
+    return hashlib.sha256(document.encode()).hexdigest()[:32]
 
 
-def _cut(rows: Iterable[ChunkRow], size: int, first: int, at: int) -> Iterator[Chunk]:
+def _group_rows(rows: Iterable[ChunkRow], size: int, first: int, at: int) -> Iterator[Chunk]:
     held: list[ChunkRow] = []
     for row in rows:
         held.append(row)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 ASKED_BY = "_waterclock_own"
 """The column with the label of the window that requested a record."""
 _TYPE_MISMATCH = "waterclock-misfit-of-page"
-_TOLD = re.compile(re.escape(_TYPE_MISMATCH) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
+_MISMATCH_TEXT = re.compile(re.escape(_TYPE_MISMATCH) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _FILE = re.compile(r"Encountered error while reading file (?:file:/*)?(/?\S*?page-\d+-\S*?\.ndjson\.gz)")
-_PLAIN = frozenset(
+_SCALARS = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric boolean".split()
 )
 _EPOCHS = {"seconds": "timestamp_seconds", "milliseconds": "timestamp_millis", "microseconds": "timestamp_micros"}
@@ -50,11 +50,11 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     inside: Mapping[str, str] | None = None,
     chosen: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
-    """Return the records of stored pages. It adds the data time `TIME` if `time` names its column.
+    """Return the records of stored pages as a frame. If `time` is a column, its instants are added as `TIME`.
 
-    `by_window` adds `ASKED_BY`, the label of the window that requested the record. `inside` maps columns to the names
-    of their members in the pages, where these differ. `chosen` filters records before their values are parsed; its
-    input has those members and `ASKED_BY`. Cost: one scan, and no job before it
+    `by_window` adds `ASKED_BY`, the label of the window that requested the record. `inside` maps columns to their JSON
+    members in the pages, if the names differ. `chosen` filters records before their values are parsed; its input has
+    these members and `ASKED_BY`. Cost: one scan when the frame is evaluated, and no job before.
     """
     inside = inside or {}
     by_source = {one.source: one for one in taken}
@@ -76,7 +76,7 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     ]
     if time:
         source = next(found.name for found in known if found.name.lower() == time.lower())
-        values.append(f"{_instant(quote_name(source), types[source], zone, epoch)} AS {TIME}")
+        values.append(f"{_instant_sql(quote_name(source), types[source], zone, epoch)} AS {TIME}")
         values.append(f"'' AS {FILE_KEY}")
     if by_window:
         values.append(f"{asked_by} AS {ASKED_BY}")
@@ -84,10 +84,7 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
 
 
 def keep_own_window(labelled: DataFrame) -> DataFrame:
-    """Keep the rows that are in the window that requested them, and drop `ASKED_BY`.
-
-    Other windows request the others.
-    """
+    """Keep the rows that are in the window that requested them, and drop `ASKED_BY`."""
     return labelled.where(f"{ASKED_BY} = {TIMELABEL}").drop(ASKED_BY)
 
 
@@ -100,15 +97,17 @@ def empty_frame(spark: SparkSession, types: Mapping[str, str], *, has_label: boo
 def explain(error: BaseException, where: str) -> WaterclockError | None:
     """Build an error that names the record that Spark failed to read; None if the error is not about a page."""
     text = str(error)
-    match = _TOLD.search(text)
+    match = _MISMATCH_TEXT.search(text)
     if match:
-        path = _local(match[1])
+        path = _path_of_uri(match[1])
         why = f"{match[2]} is {match[3]!r}, which does not fit its type"
-        return _record_error(path, _record_with(path, match[2], match[3]), why, where)
+        return _record_error(path, _find_record(path, match[2], match[3]), why, where)
     file = _FILE.search(text)
     if file is None:
         return None
-    return _record_error(_local(file[1]), None, "Spark cannot read one of its records with the declared types", where)
+    return _record_error(
+        _path_of_uri(file[1]), None, "Spark cannot read one of its records with the declared types", where
+    )
 
 
 def _record_error(path: str, record: int | None, why: str, where: str) -> WaterclockError:
@@ -124,12 +123,12 @@ def _record_error(path: str, record: int | None, why: str, where: str) -> Waterc
     )
 
 
-def _local(path: str) -> str:
+def _path_of_uri(path: str) -> str:
     plain = unquote(path)
     return plain if is_remote(plain) else "/" + plain.removeprefix("file:").lstrip("/")
 
 
-def _record_with(path: str, name: str, value: str) -> int | None:
+def _find_record(path: str, name: str, value: str) -> int | None:
     if not is_there(path):
         return None
     for number, line in enumerate(lines_of(entry_path(path)), 1):
@@ -146,11 +145,11 @@ def _sql(text: str) -> Column:
 
 
 def _type_to_read(taken: CollectedColumn | None, epoch: str) -> str:
-    """Return the type for Spark's JSON reader. Scalar types are read as text, because a number may be in quotes."""
+    """Return the type for Spark's JSON reader: text for numbers and booleans, because a value may be in quotes."""
     if taken is None:
         return "STRING"
     kind = taken.type.lower().partition("(")[0].strip()
-    return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else type_to_read(taken.type)
+    return "STRING" if kind in _SCALARS or (epoch and kind == "timestamp") else type_to_read(taken.type)
 
 
 def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch: str, file: str) -> str:
@@ -158,7 +157,7 @@ def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch:
         return value
     is_time, is_nested = taken.type.lower() == "timestamp", found == type_to_read(taken.type)
     if is_time:
-        made = _instant(value, found, zone, epoch)
+        made = _instant_sql(value, found, zone, epoch)
     else:
         made = narrow_value(value, taken.type) if is_nested else cast_text(value, taken.type)
     text = f"to_json({value})" if is_nested else value
@@ -166,7 +165,7 @@ def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch:
     return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({mismatch}) END)"
 
 
-def _instant(value: str, found: str, zone: str, epoch: str) -> str:
+def _instant_sql(value: str, found: str, zone: str, epoch: str) -> str:
     """Return SQL that converts a value to an instant. A text of digits counts `epoch` units since 1970."""
     if found.lower() != "string":
         return instant(value, found, zone)

@@ -5,7 +5,7 @@
         <claim>.accepted      a line for each accepted request, flushed at once; in an object store a folder with an
                               object for each; removed once all requests were accepted
         <claim>.done.json     all requests were accepted
-        <claim>.refused.json  the API refuses some of them for good: accepted ones stay accepted
+        <claim>.refused.json  the API refused some requests for good; the others were accepted
         labels/<label>/done-<claim>, refused-<claim>
 
 All files except `<claim>.accepted` are created only if they do not exist, so the first of two runners wins.
@@ -52,7 +52,7 @@ class AcceptedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The record of the requests of one publish."""
+    """The record of the requests that a publish sent to an API."""
 
     folder: Path
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
@@ -104,17 +104,17 @@ class Journal:
 
         Return the record.
         """
-        stands = self._end(claim, labels, record, _DONE)
+        recorded = self._record_end(claim, labels, record, _DONE)
         path = self.folder / f"{claim}.accepted"
         if is_remote(self.folder):
             remove_folder(path)
         else:
             remove_file(path)
-        return stands
+        return recorded
 
     def refuse(self, claim: int, labels: Iterable[str], record: Mapping[str, Any]) -> dict[str, Any]:
         """Record that the API refused a part of a claim for good. Return the record."""
-        return self._end(claim, labels, record, _REFUSED)
+        return self._record_end(claim, labels, record, _REFUSED)
 
     def read_completion(self, claim: int) -> dict[str, Any] | None:
         """Return the record of `finish` for a claim; None if not all of its rows were accepted."""
@@ -131,14 +131,14 @@ class Journal:
         return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 
     def generation(self, label: str) -> tuple[int, tuple[int, ...]]:
-        """Return the last claim that delivered a label completely (0 for none), and the refused claims since then."""
-        names = names_in(self._label(label), "")
+        """Return the newest claim that delivered a label completely (0 if none), and the claims refused since then."""
+        names = names_in(self._label_folder(label), "")
         done = max((int(name.removeprefix("done-")) for name in names if name.startswith("done-")), default=0)
         refused = sorted(int(name.removeprefix("refused-")) for name in names if name.startswith("refused-"))
         return done, tuple(claim for claim in refused if claim > done)
 
     def count_carried(self, label: str, claims: Sequence[int]) -> Counter[str]:
-        """Count, by digest, the rows of a label that the API accepted under these claims, which it refused in part."""
+        """Count the rows of a label, by digest, that the API accepted from claims that it then refused in part."""
         counted: Counter[str] = Counter()
         for claim in claims:
             for one in self.read_accepted(claim):
@@ -146,15 +146,15 @@ class Journal:
                     counted.update(one.digests)
         return counted
 
-    def _end(self, claim: int, labels: Iterable[str], record: Mapping[str, Any], how: str) -> dict[str, Any]:
+    def _record_end(self, claim: int, labels: Iterable[str], record: Mapping[str, Any], how: str) -> dict[str, Any]:
         for label in labels:
-            make_folder(self._label(label))
-            put_if_absent(self._label(label) / f"{how}-{claim}", "{}", is_flushed=True)
+            make_folder(self._label_folder(label))
+            put_if_absent(self._label_folder(label) / f"{how}-{claim}", "{}", is_flushed=True)
         path = self.folder / f"{claim}.{how}.json"
         put_if_absent(path, json.dumps(record), is_flushed=True)
         return read_json(path) or dict(record)
 
-    def _label(self, label: str) -> Path:
+    def _label_folder(self, label: str) -> Path:
         return self.folder / "labels" / label
 
     def _lines(self, claim: int) -> Iterator[str]:

@@ -24,7 +24,7 @@ _AUTH = {
     "auth.password": ("auth.user", "auth.password"),
     "auth.client_secret": ("auth.token_url", "auth.client_id", "auth.client_secret"),
 }
-_BESIDE = {
+_REQUIRED_WITH = {
     "auth.user": "auth.password",
     "auth.header": "auth.key",
     "auth.param": "auth.key",
@@ -40,10 +40,10 @@ _OF_EACH = ("batch", "match", "in_flight", "cache", "not_found")
 def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iterator[InvalidOption]:
     """Yield errors for invalid or contradictory options of a `connection`, a `collect` or a `publish`.
 
-    A collect is checked once more: as `each` if it has FOR EACH, as `whole` if it does not.
+    `what` is one of these words. For a collect, a second call has `each` if it has FOR EACH, else `whole`.
     """
     if what in {"each", "whole"}:
-        yield from _wrong_each(options, path) if what == "each" else _only_of_each(options, path)
+        yield from _wrong_each_options(options, path) if what == "each" else _unused_each_options(options, path)
         return
     if what == "connection":
         yield from _wrong_address(options)
@@ -113,15 +113,15 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
 
 def _wrong_place(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
     """Yield an error for a path that leaves the connection's url, however it is encoded."""
-    said = options.get("path", path)
-    if not isinstance(said, str):
+    given = options.get("path", path)
+    if not isinstance(given, str):
         return
-    if ADDRESS.match(said):
+    if ADDRESS.match(given):
         what, why = "path is a complete address", "requests and credentials are only sent below the connection's url"
         yield InvalidOption(
             "E314", "path", what, why, "write the part below the url, or declare a connection for the other address"
         )
-    elif why := wrong_path(said):
+    elif why := wrong_path(given):
         fix = "write it without the segments `.` and `..`, below the url of the connection"
         yield InvalidOption(
             "E314", "path" if "path" in options else "", "the path leaves the connection's url", why, fix
@@ -142,7 +142,7 @@ def _wrong_auth(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
         missing = [name for name in _AUTH[kind] if name not in options]
         if missing:
             yield InvalidOption("E313", kind, f"{kind} is set without {missing[0]}", "", f"add {missing[0]}")
-    for name, kind in _BESIDE.items():
+    for name, kind in _REQUIRED_WITH.items():
         if name in options and kind not in options:
             yield InvalidOption("E313", name, f"{name} is set without {kind}", "", f"add {kind}, as a secret")
     if "auth.header" in options and "auth.param" in options:
@@ -164,7 +164,10 @@ def _wrong_params(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
 
 
 def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[InvalidOption]:
-    """Yield errors for options that contradict the paging. Those of a connection may be incomplete."""
+    """Yield errors for options that contradict the paging. With `is_whole`, also for a missing option.
+
+    A connection need not have all options, as a collect can add them.
+    """
     style = options.get("paging")
     if style is None:
         return
@@ -206,7 +209,7 @@ def _wrong_times(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
         yield InvalidOption("E314", "time_zone", f"time_zone is {zone!r}", "", "write a zone such as Europe/Berlin")
 
 
-def _only_of_each(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
+def _unused_each_options(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
     for name in _OF_EACH:
         if name in options:
             why = "it belongs to requests for each row of a table"
@@ -222,7 +225,7 @@ def _only_of_each(options: Mapping[str, Any], path: str) -> Iterator[InvalidOpti
             yield InvalidOption("E392", name, what, why, f"add FOR EACH schema.table, a table that has {places[0]}")
 
 
-def _wrong_each(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
+def _wrong_each_options(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
     parameters = each_parameters(path, options)
     is_batch = int(options.get("batch", 1)) > 1 if isinstance(options.get("batch", 1), int | float) else True
     if is_batch and "match" not in options:
@@ -246,9 +249,9 @@ def _wrong_each(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption
         yield InvalidOption("E394", "cache", "cache and since are both set", why, "leave one of them out")
 
 
-def _is_duration(said: object) -> bool:
+def _is_duration(given: object) -> bool:
     try:
-        parse_duration(str(said))
+        parse_duration(str(given))
     except WaterclockError:
         return False
     return True

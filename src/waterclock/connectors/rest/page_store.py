@@ -3,14 +3,14 @@
     <archive>/<connection>/<unit>/w=<label>/<request digest>/000001/
         page-000001.json                metadata: number of records, columns, time, and the position of the next page
         page-000001-<random>.ndjson.gz  the records, each on a line, as the source wrote them
-        closed.json                     the collect is over: the next read of the window starts a new series
+        closed.json                     exists once the collect is over: the next one starts a new series (folder)
     <archive>/<connection>/<unit>/columns/<digest>/columns.json     the columns that were seen, by request and rows
 
-A page exists once its JSON file does, which names the file of its records. The JSON file is flushed, and created only
-if it does not exist. If two runners write the same page, the first wins, and both continue with its content. So a
-series is one chain of pages, even with several writers. A series continues at the page that its last page names as the
-next, unless it is closed or its last page is older than `resume` seconds. It contains no secret: the key is removed
-from links. Pages are originals: they are never changed or removed.
+A page is valid once its JSON file exists, which names the file of its records. The JSON file is flushed, and created
+only if it does not exist. If two runners write the same page, the first wins, and both continue with its content. So a
+series is one chain of pages, even with several writers. A collect continues a series after its last page, unless the
+series is closed or that page is older than `resume` seconds. A series contains no secret: the key is removed from
+links. Pages are originals: they are never changed or removed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from waterclock.files.filesystem import (
 
 _CLOSED = "closed.json"
 _COLUMNS = "columns.json"
-_FAST = 1  # of gzip: pages are text that compresses well even at the fastest level
+_COMPRESSION_LEVEL = 1  # of gzip: pages are text that compresses well even at the fastest level
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,31 +75,31 @@ class Series:
             number += 1
 
     def keep(self, page: Page, content: bytes) -> Page:
-        """Store a page with its records.
+        """Store a page with its records, unless another runner has stored a page with that number.
 
-        Return the page with that number, which another runner may have stored first.
+        Return the stored page with that number.
         """
         make_folder(self.folder)
         name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
         path = self.folder / name
         with open_for_writing(path) as file:
-            file.write(gzip.compress(content, _FAST, mtime=0))
+            file.write(gzip.compress(content, _COMPRESSION_LEVEL, mtime=0))
         fault("page.written")
         kept = {**asdict(page), "file": name}
         if put_if_absent(self._page_path(page.number), json.dumps(kept), is_flushed=True):
             fault("page.kept")
-            return _page(kept)
-        stands = self._read(page.number)
-        if stands is None:
+            return _parse_page(kept)
+        recorded = self._read(page.number)
+        if recorded is None:
             raise AssertionError(f"{self._page_path(page.number)} was there, and is gone")
-        if stands.file != name:
+        if recorded.file != name:
             remove_file(path)
-        return stands
+        return recorded
 
     def require_whole(self, page: Page, where: str) -> None:
-        """Check that the stored records of a page are those that the API sent. Cost: its file is read.
+        """Check that the stored records of a page are those that the API sent, by their digest. Reads the file.
 
-        Raises  E879 for a missing or changed file
+        Raises E879 for a missing or changed file.
         """
         path = self.folder / page.file
         try:
@@ -140,26 +140,26 @@ class Series:
 
     def _read(self, number: int) -> Page | None:
         try:
-            return _page(json.loads(read_text(self._page_path(number))))
+            return _parse_page(json.loads(read_text(self._page_path(number))))
         except FileNotFoundError:
             return None
 
 
-def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> Series:
+def open_series(folder: Path, resume: float, *, reuses_complete: bool = True) -> Series:
     """Return the newest series of a request if it can be continued, else a new one.
 
-    Without `goes_on_whole`, a series that is complete is not continued, so that a new one reads the current content.
+    `reuses_complete`: a series that has its last page is returned too, so that no page is requested again.
     """
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
         newest = Series(folder / f"{numbers[-1]:06d}")
-        if not newest.is_closed and _can_continue(newest, resume, goes_on_whole=goes_on_whole):
+        if not newest.is_closed and _can_continue(newest, resume, reuses_complete=reuses_complete):
             return newest
     return Series(folder / f"{(numbers or [0])[-1] + 1:06d}")
 
 
 def folder_of(archive: Path, connection: str, unit: str, label: str, asked: Any) -> Path:
-    """Return the folder of the series of a window. `label` is empty if one collect is for all windows."""
+    """Return the folder of the series for a request of a window. `label` is empty for a request without a window."""
     return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / _digest_of(asked)
 
 
@@ -199,13 +199,13 @@ def lines_of(path: Path) -> Iterator[str]:
         yield from (line.rstrip("\n") for line in lines)
 
 
-def _can_continue(series: Series, resume: float, *, goes_on_whole: bool) -> bool:
+def _can_continue(series: Series, resume: float, *, reuses_complete: bool) -> bool:
     last = deque(series.pages(), 1)
     if not last:
         return True
     is_young = (datetime.now(UTC) - datetime.fromisoformat(last[0].asked_at)).total_seconds() <= resume
-    return is_young and (goes_on_whole or last[0].next is not None)
+    return is_young and (reuses_complete or last[0].next is not None)
 
 
-def _page(fields: dict[str, Any]) -> Page:
+def _parse_page(fields: dict[str, Any]) -> Page:
     return Page(**{**fields, "columns": tuple(fields["columns"])})

@@ -39,8 +39,8 @@ def next_position(
     """Return the position of the next page; None after the last page.
 
     `before` is the number of records on earlier pages; `link` is the next page in the header Link. An offset advances
-    by the records received, not by those requested, as a server may return fewer.
-    Raises  NoRecords if the field that shows whether there are more pages is missing
+    by the number of records received, as a server may return fewer than were requested.
+    Raises NoRecords if the field that shows whether there are more pages is missing.
     """
     if paging.style == "link":
         following = body.at(paging.next) if paging.next else link

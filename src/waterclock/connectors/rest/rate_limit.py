@@ -1,9 +1,9 @@
 """Keeps requests within the rate limit of an API, across all threads and processes of a machine.
 
-A SQLite file stores the times of recent requests. A request waits until the `count`-th request before it is older than
-the period. So no period contains more requests than the rate allows, wherever it begins. All processes that use the
-file share the limit. It is on a local disk, as SQLite's locks need one, so runners on other machines count separately.
-A pause that the server requests applies to all processes.
+A SQLite file stores the times of recent requests. With a limit of `count` requests per period, a request waits until
+the `count`-th request before it is older than the period. So no period exceeds the limit, wherever it begins. All
+processes that use the file share the limit. The file is on a local disk, as SQLite's locks need one, so each machine
+has a limit of its own. A pause that the server requests applies to all processes.
 
 pyrate-limiter (4.5) has buckets in SQLite, and was tried. It polls instead of reserving a time, so requests are in no
 order. Between processes it needs a separate lock file, which its own source describes as fit for one thread each. It
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS paused (until REAL NOT NULL);
 
 
 class Pace:
-    """Decides when a request may be sent. This base class has no rate limit: a request is sent at once."""
+    """Determines when a request may be sent. This base class has no rate limit: a request is sent at once."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class Pace:
         return 0.0
 
     def pause(self, seconds: float) -> None:
-        """Do nothing: without a rate limit, only the request that the server asked to wait does so."""
+        """Do nothing: without a rate limit, a wait that the server asks for applies to one request only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,13 @@ def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
     if rate is None:
         return Pace()
     name = hashlib.sha256(f"{url}\n{credential}".encode()).hexdigest()[:24]
-    return SharedPace(_folder() / f"{name}.db", *rate)
+    return SharedPace(_rates_folder() / f"{name}.db", *rate)
 
 
-def _folder() -> Path:
+def _rates_folder() -> Path:
     """Return the folder of the rate limiters' files: in the user's cache, or else in the temporary folder.
 
-    Raises  E931.
+    Raises E931 if the folder is not private to this user.
     """
     why = "it stores the times of requests, and another user could replace its files"
     try:

@@ -1,4 +1,4 @@
-"""Extracts the records of a response as they were written, with all digits and the order of members.
+"""Extracts the records of a JSON response as text, unchanged: with all digits and the order of members.
 
 Pure functions. The text of the records is parsed once; the remaining response is parsed separately.
 """
@@ -26,11 +26,11 @@ class NoRecords(ValueError):
     """
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_number)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class Body:
 def body_of(content: bytes, path: Sequence[str]) -> Body:
     """Parse a response. Its records are the array at `path`, or the single object there.
 
-    Raises  NoRecords if there is neither; ValueError for a text that is not JSON
+    Raises NoRecords if there is neither, or if it is too large or too deep, and ValueError for invalid JSON.
     """
     if content.count(b",") > _MOST_VALUES:
         raise NoRecords(f"it has more than {_MOST_VALUES} values: request smaller pages")
     text = content.decode("utf-8-sig")
     try:
-        start = _start_of(text, path)
+        start = _find_start(text, path)
         if start is not None and text[start] in "[{":
-            return _body(text, start, path)
+            return _split_records(text, start, path)
         return _without_records(text, path)
     except (StopIteration, IndexError):
         raise ValueError("it ends too early") from None
@@ -68,7 +68,7 @@ def body_of(content: bytes, path: Sequence[str]) -> Body:
         raise NoRecords("its values are nested too deep") from None
 
 
-def _body(text: str, start: int, path: Sequence[str]) -> Body:
+def _split_records(text: str, start: int, path: Sequence[str]) -> Body:
     lines: list[str] = []
     columns: dict[str, None] = {}
     end = start + 1
@@ -80,20 +80,20 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
         columns.update(dict.fromkeys(record))
         lines.append(line)
     if text[start] == "[":
-        end = _skip(text, end) + 1
+        end = _skip_blanks(text, end) + 1
     # the document around the records, which are parsed only once
-    whole = json.loads(f"{text[:start]}{json.dumps(_HERE)}{text[end:]}", parse_constant=_no_number)
+    whole = json.loads(f"{text[:start]}{json.dumps(_HERE)}{text[end:]}", parse_constant=_refuse_constant)
     if value_at(whole, path) != _HERE:
         raise NoRecords(f"{'.'.join(path)} is in it twice")
     return Body(tuple(lines), tuple(columns), whole)
 
 
 def _without_records(text: str, path: Sequence[str]) -> Body:
-    """Return an empty body if the value at the path is null. Raises  NoRecords for another value or a missing path."""
-    whole = found = json.loads(text, parse_constant=_no_number)
+    """Return an empty body if the value at the path is null. Raises NoRecords for another value or a missing path."""
+    whole = found = json.loads(text, parse_constant=_refuse_constant)
     for at, step in enumerate(path):
         if not isinstance(found, dict) or step not in found:
-            raise NoRecords(f"it has no {'.'.join(path[: at + 1])}; {_what(found)}")
+            raise NoRecords(f"it has no {'.'.join(path[: at + 1])}; {_describe_value(found)}")
         found = found[step]
     if found is None:
         return Body((), (), whole)
@@ -109,36 +109,36 @@ def value_at(whole: Any, path: Sequence[str]) -> Any:
     return whole
 
 
-def _what(found: Any) -> str:
+def _describe_value(found: Any) -> str:
     if isinstance(found, dict):
         return f"there are {', '.join(map(str, list(found)[:20]))}" if found else "it is empty"
     return "there is an array" if isinstance(found, list) else "there is a single value"
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     match = _BLANK.match(text, at)
     return match.end() if match else at
 
 
-def _start_of(text: str, path: Sequence[str]) -> int | None:
+def _find_start(text: str, path: Sequence[str]) -> int | None:
     """Return the index where the value at a path begins; None if the path does not exist."""
-    at: int | None = _skip(text, 0)
+    at: int | None = _skip_blanks(text, 0)
     for step in path:
         if at is None or text[at] != "{":
             return None
-        at = _member(text, at, step)
+        at = _find_member(text, at, step)
     return at
 
 
-def _member(text: str, at: int, name: str) -> int | None:
-    at = _skip(text, at + 1)
+def _find_member(text: str, at: int, name: str) -> int | None:
+    at = _skip_blanks(text, at + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, _skip(text, at) + 1)
+        at = _skip_blanks(text, _skip_blanks(text, at) + 1)
         if key == name:
             return at
         _, at = _DECODER.raw_decode(text, at)
-        at = _next(text, at, "}")
+        at = _find_next(text, at, "}")
     return None
 
 
@@ -149,23 +149,23 @@ def _records(text: str, at: int) -> Iterator[tuple[Any, str, int]]:
         require_depth(text[at:end])
         yield record, text[at:end].translate(_LINES), end
         return
-    at = _skip(text, at + 1)
+    at = _skip_blanks(text, at + 1)
     while text[at] != "]":
         record, end = _DECODER.raw_decode(text, at)
         line = text[at:end]
         require_depth(line)
         yield record, line if "\n" not in line and "\r" not in line else line.translate(_LINES), end
-        at = _next(text, end, "]")
+        at = _find_next(text, end, "]")
 
 
-def _next(text: str, at: int, closing: str) -> int:
+def _find_next(text: str, at: int, closing: str) -> int:
     """Return the index of the member or element after a comma, or of the closing bracket."""
-    at = _skip(text, at)
+    at = _skip_blanks(text, at)
     if text[at] == closing:
         return at
     if text[at] != ",":
         raise ValueError(f"there is {text[at]!r} where a comma is expected")
-    at = _skip(text, at + 1)
+    at = _skip_blanks(text, at + 1)
     if text[at] == closing:
         raise ValueError("there is nothing after a comma")
     return at

@@ -42,13 +42,13 @@ class Response(HttpResponse):
     def seconds_to_wait(self, now: datetime) -> float | None:
         """Return the seconds to wait according to Retry-After; None if the header is missing or invalid.
 
-        A date in Retry-After is compared with the header Date, since both are from the server's clock, which may be
+        If Retry-After is a date, it is compared with the header Date, as both are from the server's clock, which may be
         wrong.
         """
-        said = self.headers.get("retry-after", "").strip()
-        if re.fullmatch(r"\d+(\.\d+)?", said):
-            return float(said)
-        until = date_of(said)
+        retry_after = self.headers.get("retry-after", "").strip()
+        if re.fullmatch(r"\d+(\.\d+)?", retry_after):
+            return float(retry_after)
+        until = date_of(retry_after)
         return None if until is None else max(0.0, (until - (self.date or now)).total_seconds())
 
     @property

@@ -1,13 +1,13 @@
-"""Stores the responses of an API FOR EACH row of a table, in pages, and finds stored responses.
+"""Stores the responses of an API for each row of a table (FOR EACH), in pages, and finds stored responses.
 
     <archive>/<connection>/<unit>/each=<table>/
         w=<label>/<request digest>/000001/  a series of pages, as in `page_store`; `closed.json`: it is complete
-        asked/<request digest>/<day>/       an empty file for each series that was written to that day, by its name
+        asked/<request digest>/<day>/       a file named after each series to which pages were added on that day
         columns.json                        the columns that were seen
 
 Each line of a page is a record as the source wrote it, preceded by the requested values and the time of the response. A
-response without records is a line without a record. A page is stored once it has 8 MiB or after a second, or a
-hundredth of the time that the collect has taken so far if that is longer. After a kill, the next run repeats the
+response without records is a line without a record. A page is stored once it has 8 MiB, or after a second or a
+hundredth of the collect's duration so far, whichever is longer. If the process is killed, the next run repeats the
 requests since the last page.
 """
 
@@ -70,7 +70,7 @@ class ResponseStore:
         """Return the files of all other series that may contain a response from `earliest` or later."""
         found: list[str] = []
         day = earliest.date()
-        seen = {_name_of(own)}
+        seen = {_series_name(own)}
         while day <= now.date():
             for name in names_in(self._day_folder(day.strftime(_DAY)), ""):
                 if name in seen or name.startswith("."):
@@ -87,7 +87,7 @@ class ResponseStore:
         """Record that a series was written to today, so that later labels find its responses."""
         folder = self._day_folder(now.strftime(_DAY))
         make_folder(folder)
-        put_if_absent(folder / _name_of(series), "{}")
+        put_if_absent(folder / _series_name(series), "{}")
 
     def _day_folder(self, day: str) -> Path:
         return self.folder / "asked" / self.asked / day
@@ -95,9 +95,9 @@ class ResponseStore:
 
 @dataclass(slots=True)
 class ResponseWriter:
-    """Writes the responses of one series, page by page. The pages of several writers form one chain with distinct keys.
+    """Writes the responses of one series, page by page. Several runners may write to a series at the same time.
 
-    If two writers request the same key, the response that is stored first is valid.
+    If two of them request the same key, only the response that is stored first is valid.
     """
 
     answers: ResponseStore
@@ -105,16 +105,16 @@ class ResponseWriter:
     number: int
     _begun: float = field(default_factory=time.monotonic)
     _last: float = field(default_factory=time.monotonic)
-    _kept: dict[str, StoredResponse] = field(default_factory=dict)
-    _of_others: set[str] = field(default_factory=set)
+    _added: dict[str, StoredResponse] = field(default_factory=dict)
+    _keys_of_others: set[str] = field(default_factory=set)
     _bytes: int = 0
-    _noted: str = ""
+    _recorded_day: str = ""
 
     def add(self, key: str, answer: StoredResponse) -> None:
         """Add a response, and store a page if it is due. All lines of a response are in one page."""
-        if key in self._of_others:
+        if key in self._keys_of_others:
             return
-        self._kept[key] = answer
+        self._added[key] = answer
         self._bytes += sum(map(len, answer.lines))
         now = time.monotonic()
         if self._bytes > _MOST_BYTES or now - self._last > max(_SECONDS, _SHARE * (now - self._begun)):
@@ -123,36 +123,36 @@ class ResponseWriter:
     def flush(self) -> None:
         """Store the added responses as a page.
 
-        If another writer stored the page with that number first, responses for the keys in it are dropped.
+        If another runner stored a page with that number first, added responses for its keys are discarded.
         """
-        while self._kept:
+        while self._added:
             now = datetime.now(UTC)
-            content = "".join(f"{line}\n" for answer in self._kept.values() for line in answer.lines).encode()
-            columns = tuple(dict.fromkeys(name for answer in self._kept.values() for name in answer.columns))
-            rows = sum(answer.records for answer in self._kept.values())
+            content = "".join(f"{line}\n" for answer in self._added.values() for line in answer.lines).encode()
+            columns = tuple(dict.fromkeys(name for answer in self._added.values() for name in answer.columns))
+            rows = sum(answer.records for answer in self._added.values())
             digest = hashlib.sha256(content).hexdigest()
             page = Page(self.number, "", rows, columns, digest, {}, {}, now.isoformat())
             kept = self.series.keep(page, content)
             self.number += 1
-            if self._noted != (day := now.strftime(_DAY)):
+            if self._recorded_day != (day := now.strftime(_DAY)):
                 self.answers.record_series(self.series, now)
-                self._noted = day
+                self._recorded_day = day
             if (kept.asked_at, kept.digest) == (page.asked_at, digest):
-                self._kept = {}
+                self._added = {}
             else:
                 known = {json.loads(line)[KEY] for line in lines_of(self.series.folder / kept.file)}
-                self._of_others |= known
-                self._kept = {key: answer for key, answer in self._kept.items() if key not in known}
+                self._keys_of_others |= known
+                self._added = {key: answer for key, answer in self._added.items() if key not in known}
         self._bytes, self._last = 0, time.monotonic()
 
 
 def answer_of(
     key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime
 ) -> StoredResponse:
-    """Build a stored response of one JSON line for each record, which begins with the request's time and its values.
+    """Build a stored response: a JSON line for each record, preceded by the key, the time and the requested values.
 
-    `key` is a JSON array with the values of the request, and `names` are their names. A response without records has
-    one line, with the member `NOTHING`.
+    `key` is a JSON array of the requested values, `names` are their members in a line, and `now` is the time of the
+    response. A response without records has one line, with the member `NOTHING`.
     """
     asked = zip(names, json.loads(key), strict=True)
     head = json.dumps({KEY: key, ANSWERED_AT: now.isoformat(timespec="microseconds"), **dict(asked)})[:-1]
@@ -160,7 +160,7 @@ def answer_of(
     return StoredResponse(lines or (f'{head}, "{NOTHING}": "nothing"}}',), tuple(columns), len(records))
 
 
-def _name_of(series: Series) -> str:
+def _series_name(series: Series) -> str:
     return f"{series.folder.parent.parent.name.removeprefix('w=')}-{series.folder.name}"
 
 

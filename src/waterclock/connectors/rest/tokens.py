@@ -1,4 +1,4 @@
-"""Manages the OAuth token of a client: requested when needed, cached until it expires, never written to disk."""
+"""Manages the OAuth token of a client, which is cached in memory until it expires, and never written to disk."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Tokens:
     def get(self) -> str:
         """Return a token that remains valid for some time; request a new one if necessary.
 
-        Raises  ValueError for a response without a token; as `fetch`
+        Raises ValueError for a response without a token, and the errors of the function that requests it.
         """
         with self._lock:
             if not self._token or time.monotonic() >= self._until:
-                self._token, seconds = _token_in(self._fetch())
+                self._token, seconds = _parse_token(self._fetch())
                 self._until = time.monotonic() + max(seconds - _EARLY, seconds / 2)
             return self._token
 
@@ -45,7 +45,7 @@ class Tokens:
         return self._token
 
 
-def _token_in(content: bytes) -> tuple[str, float]:
+def _parse_token(content: bytes) -> tuple[str, float]:
     try:
         answer: Any = json.loads(content)
     except (ValueError, RecursionError):
@@ -55,12 +55,12 @@ def _token_in(content: bytes) -> tuple[str, float]:
     token: str = answer["access_token"]
     if not token.isascii() or not token.isprintable():
         raise ValueError("the access_token has characters that are not allowed in a header")
-    return token, _seconds_of(answer.get("expires_in"))
+    return token, _parse_lifetime(answer.get("expires_in"))
 
 
-def _seconds_of(said: Any) -> float:
+def _parse_lifetime(expires_in: Any) -> float:
     try:
-        seconds = float(said)
+        seconds = float(expires_in)
     except (TypeError, ValueError, OverflowError):
         return _LIFE
     return seconds if math.isfinite(seconds) else _LIFE

@@ -1,4 +1,4 @@
-"""Shared code of the connectors for the databases SQLite, DuckDB, PostgreSQL, MariaDB and Firebird.
+"""Shared code of the connectors for SQLite, DuckDB, PostgreSQL, MariaDB, MySQL and Firebird.
 
 Each database adds its dialect and its own ways to read and write many rows.
 """

@@ -1,4 +1,4 @@
-"""Detects passwords in database addresses whose special characters are not escaped, so that none is ever shown."""
+"""Detects unescaped special characters in the password of a database address, to keep it out of error messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 _AUTHORITY = re.compile(r"[^/?#]*")
 WRITTEN = "in a user or a password, / ? # @ % and blanks are written as %2F %3F %23 %40 %25 and %20"
-"""The fix for such an address. Errors show it instead of the parser's message, which contains parts of the password."""
+"""How to escape an address. Errors show this and not the parser's message, which may contain parts of the password."""
 
 
 def has_separator_in_password(url: str) -> bool:

@@ -25,7 +25,7 @@ LOCK_TIMEOUT = {"timeout": Option("number", help="seconds to wait for a lock; de
 
 
 def file_options(waits: str) -> dict[str, Option]:
-    """Return the options of a connection to a database file. `waits` completes the help "seconds to wait while …"."""
+    """Return the options of a connection to a database file. `waits` ends the help text "seconds to wait while …"."""
     return {
         "path": Option(is_required=True, help="the database file"),
         "timeout": Option("number", help=f"seconds to wait while {waits}; default 5"),

@@ -1,4 +1,4 @@
-"""Refuses deliveries that delete rows to which foreign keys refer, if the database would then change other tables."""
+"""Refuses deliveries whose deletes would make the database change other tables, by ON DELETE of a foreign key."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def refuse_cascades(
     fix: str,
     limit: str = "LIMIT {}",
 ) -> None:
-    """Raise E820 if rows of other tables refer to rows that a delivery would delete.
+    """Raise E820 if rows of other tables refer to rows that a delivery would delete and write again.
 
-    A MERGE of a regular table is not checked, as it deletes only rows that no longer exist. `replaced` is a SELECT of
-    the rows that the delivery replaces, with its values. `first_of` runs a query and returns its first row.
+    A MERGE of a regular table is not checked, as it deletes only rows that the table no longer has. `replaced` is a
+    SELECT of the rows that the delivery replaces, with its values. `first_of` runs a query and returns its first row.
     """
     if delivery.mode is Mode.MERGE and not delivery.is_by_label:
         return

@@ -1,9 +1,10 @@
 """Finds windows with changed rows in a database, by a column with the time of each row's last change. Pure functions.
 
-A scan reads changes from a bound on: the newest change that the previous scan saw, less a slack. The slack is needed
-because a change may become visible later than its own time, by an open transaction or a slow clock. So a scan sees some
-rows again. To detect new changes, each scan records the number of rows above its bound and the sum of their times of
-change, for every window. A window with the same values has not changed. Rows without a time of change are all counted.
+A scan reads the changes since a bound: the newest change that the previous scan saw, less a slack. The slack is needed
+because a change may become visible later than its own time, by an open transaction or a slow clock. So a scan reads
+some rows again. To detect new changes, each scan records two values for every window: the number of rows from its bound
+on, and the sum of their times of change. A window whose values stay the same has not changed. Rows without a time of
+change are always counted.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from waterclock.timelabel.zone import nominal_zone
 _DAY = timedelta(days=1)
 _TICK = timedelta(seconds=1)
 _SLACK = 3600
-_NONE = (0, 0, 0)
+_NO_CHANGES = (0, 0, 0)
 
 Tally = tuple[int, int, int]
-"""Counts for a window: rows at or above a bound, the sum of their times of change, and rows without such a time."""
+"""Counts for a window: rows that changed since a bound, the sum of their times of change, and rows without a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """The counts of each window above its bound (`of`), and the newest change in each window (`last`) and in all.
+    """The counts of each window since its bound (`of`), and the newest change in each window (`last`) and in all.
 
-    `newest` is not later than the current time: a time in the future would hide all changes before it. `unended` are
-    windows with a change in the same second, or day, as the scan. A further change of the same row would have the same
-    time.
+    `newest` is not later than the current time, because a time in the future would hide all changes before it.
+    `unended` are windows with a change in the same second (or day, for a date) as the scan: a later change of the same
+    row could have the same time.
     """
 
     of: Mapping[datetime, Tally]
@@ -44,38 +45,38 @@ class Tallies:
 
 
 Bounds = Mapping[datetime, datetime | None]
-"""By window start, the time from which changes count; None: from the beginning."""
+"""By window start, the time from which changes are counted; None if all are counted."""
 
 
 def find_changed_windows(
     request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]
 ) -> ChangedWindows:
-    """Return the windows whose counts differ from those that the last scan recorded, with new counts to record.
+    """Return the windows whose counts differ from those that the last scan recorded, with the counts to record.
 
-    `tally` counts the changes at or above a bound for each window. The marks in the request have the bounds and counts
-    of the last scan. The counts to record use a newer bound.
+    `tally` counts the rows of each window that changed since the window's bound. The marks in the request have the
+    bounds and counts of the last scan. The counts to record use a newer bound.
     """
     bounds: dict[datetime, datetime | None] = dict.fromkeys(window.start for window in request.windows)
     known: list[datetime] = []
     for start, mark in request.marks.items():
-        bounds[start] = _instant(mark.of_all, "from")
-        known += [newest for newest in (_instant(mark.of_all, "newest"),) if newest]
+        bounds[start] = _read_instant(mark.of_all, "from")
+        known += [newest for newest in (_read_instant(mark.of_all, "newest"),) if newest]
     there = tally(bounds)
     newest = max([*known, *([there.newest] if there.newest else [])], default=None)
     bound = None if newest is None else _subtract_change_slack(newest, unit, zone)
     changed = {
-        start: _why(request.change_column, there.last.get(start))
+        start: _describe_change(request.change_column, there.last.get(start))
         for start, mark in request.marks.items()
-        if [*there.of.get(start, _NONE), False] != (mark.of_window or [*_NONE, False])
+        if [*there.of.get(start, _NO_CHANGES), False] != (mark.of_window or [*_NO_CHANGES, False])
     }
     above = tally(dict.fromkeys(bounds, bound))
     noted = {"newest": newest and newest.isoformat(), "from": bound and bound.isoformat()}
-    of_window = {at: [*each, at in above.unended] for at, each in above.of.items() if each != _NONE}
+    of_window = {at: [*each, at in above.unended] for at, each in above.of.items() if each != _NO_CHANGES}
     return ChangedWindows(changed, noted, of_window)
 
 
 def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:
-    """Return the column of CHANGED BY in the spelling of the source. Raises  E827 if it does not exist."""
+    """Return the column of CHANGED BY in the spelling of the source. Raises E827 if it does not exist."""
     for column in known:
         if column.lower() == name.lower():
             return column
@@ -102,7 +103,7 @@ def change_time_error(name: str, what: str, unit: Unit) -> WaterclockError:
 
 
 class TallyCounter:
-    """Accumulates the change counts of windows. `clock` is the current time."""
+    """Adds up the change counts of windows. `clock` is the current time."""
 
     def __init__(self, windows: Iterable[Window], clock: datetime) -> None:
         self._of: dict[datetime, list[int]] = {window.start: [0, 0, 0] for window in windows}
@@ -112,19 +113,16 @@ class TallyCounter:
         self._unended: set[datetime] = set()
 
     def add(
-        self, start: datetime, rows: int, total: int, unsaid: int, last: datetime | None, tick: timedelta = _TICK
+        self, start: datetime, rows: int, total: int, untimed: int, last: datetime | None, tick: timedelta = _TICK
     ) -> None:
-        """Add the counts of a window: `rows` have a time of change, `total` is the sum of these times in microseconds.
+        """Add counts to a window: `rows` have a time of change, `total` is the sum of these times in microseconds.
 
-        `unsaid` is the number of rows whose time of change is NULL.
-
-
-        `last` is the newest time of change, and `tick` its resolution.
+        `untimed` rows have none. `last` is the newest time of change, and `tick` the resolution of these times.
         """
         tally = self._of[start]
         tally[0] += rows
         tally[1] += total
-        tally[2] += unsaid
+        tally[2] += untimed
         if last is not None:
             self._last[start] = max(last, self._last.get(start, last))
             if last <= self._clock:
@@ -139,17 +137,17 @@ class TallyCounter:
 
 
 def _subtract_change_slack(newest: datetime, unit: Unit, zone: str) -> datetime:
-    """Subtract the option `change_slack`, plus a day if the zone's offset changes nearby, where local times repeat."""
+    """Subtract the option `change_slack`, and also a day if the zone's offset changes nearby, as local times repeat."""
     rules = nominal_zone(zone)
-    is_set = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1
+    has_offset_change = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1
     slack = timedelta(seconds=float(str(unit.options.get("change_slack", _SLACK))))
-    return newest - slack - (_DAY if is_set else timedelta(0))
+    return newest - slack - (_DAY if has_offset_change else timedelta(0))
 
 
-def _instant(noted: Any, name: str) -> datetime | None:
+def _read_instant(noted: Any, name: str) -> datetime | None:
     text = noted.get(name)
     return None if text is None else datetime.fromisoformat(str(text))
 
 
-def _why(column: str | None, last: datetime | None) -> str:
+def _describe_change(column: str | None, last: datetime | None) -> str:
     return f"by {column}" if last is None else f"{column} up to {last:%Y-%m-%d %H:%M:%SZ}"

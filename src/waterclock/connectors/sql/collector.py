@@ -1,4 +1,4 @@
-"""Base classes of database collectors: they match columns, select windows and read as of one moment."""
+"""Base classes of database collectors, which match columns, select windows and find changed windows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Column = TypeVar("_Column", bound="SqlColumn")
 
 
 def is_true(value: object) -> bool:
-    """Return whether SQL treats a value as TRUE: a number other than 0, the text of one, `true`, or a BIT as bytes."""
+    """Return whether a value counts as TRUE: a number other than 0, its text, the text `true`, or a BIT with a 1."""
     if isinstance(value, bytes):
         return any(value)
     if isinstance(value, str):
@@ -75,13 +75,13 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
 
     @abstractmethod
     def _columns(self, connection: _Connection, unit: Unit) -> Sequence[_Column]:
-        """Return the columns of a table or query. Raises  E804 for a table that does not exist."""
+        """Return the columns of a table or query. Raises E804 for a table that does not exist."""
 
     @abstractmethod
     def _time_kind(self, column: _Column, unit: Unit) -> str:
         """Return the kind of time of a column, as `WindowFilter` uses it.
 
-        Raises  E815 for a column that is not a time.
+        Raises E815 for a column that is not a time.
         """
 
     @abstractmethod
@@ -92,10 +92,10 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
         close: Callable[[], None],
         request: SqlReadRequest[_Column],
     ) -> Collected:
-        """Read the wanted columns. `close` ends the transaction. If the read raises an error, the caller ends it."""
+        """Read the wanted columns. `close` ends the transaction; the caller ends it if an error is raised."""
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return the columns of the table or query with Spark types; STRING for those whose type must be declared."""
+        """Return the columns of the table or query with Spark types: STRING if a type must be declared."""
         with self._source.open_for_reading(str(unit)) as connection:
             return {column.name: column.spark or "STRING" for column in self._columns(connection, unit)}
 
@@ -129,9 +129,9 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
     ) -> Collected:
         from waterclock.connectors.sql.columns import refuse_undeclared_types
 
-        held = ExitStack()
+        transaction = ExitStack()
         try:
-            connection = held.enter_context(self._source.open_for_reading(str(unit)))
+            connection = transaction.enter_context(self._source.open_for_reading(str(unit)))
             there = self._columns(connection, unit)
             matched = match(columns, [column.source_column for column in there], where=str(unit))
             refuse_undeclared_types(matched, there, unit)
@@ -140,11 +140,11 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
             by_window = None
             if request is not None:
                 by_window = self._window_filter(request.time_column, request.windows, there, unit)
-            wished = SqlReadRequest(unit, wanted, times_of(unit, zone), by_window, matched.left_out)
-            read = self._collect(spark, connection, held.close, wished)
+            read_request = SqlReadRequest(unit, wanted, times_of(unit, zone), by_window, matched.left_out)
+            read = self._collect(spark, connection, transaction.close, read_request)
             return replace(read, seen=map_column_types(column.source_column for column in there))
         except BaseException:
-            held.__exit__(*sys.exc_info())
+            transaction.__exit__(*sys.exc_info())
             raise
 
     def _window_filter(
@@ -165,13 +165,13 @@ class ChangedWindowsCollector(SqlCollector[_Connection, _Column]):
 
     @abstractmethod
     def _change_filter(self, column: _Column, unit: Unit) -> WindowFilter:
-        """Return the column of CHANGED BY with its type. Raises  E827 if it is not a time."""
+        """Return the column of CHANGED BY with its type. Raises E827 if it is not a time."""
 
     @abstractmethod
     def _tally(
         self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
     ) -> Callable[[Bounds], Tallies]:
-        """Return a function that counts the changed rows of each window at or above its bound."""
+        """Return a function that counts the rows of each window that changed at or after the window's bound."""
 
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
@@ -198,25 +198,25 @@ class ChangedMinutesCollector(ChangedWindowsCollector[_Connection, _Column]):
     def _count_minutes(
         self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
     ) -> Iterable[MinuteRow]:
-        """Run the aggregation of changed rows on the server, and return the resulting rows."""
+        """Run the query that counts changed rows by minute on the server, and return its rows."""
 
     def _tally(
         self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
     ) -> Callable[[Bounds], Tallies]:
-        """Return a function that counts the changed rows of each window at or above its bound."""
+        """Return a function that counts the rows of each window that changed at or after the window's bound."""
         from waterclock.connectors.sql.changed_minutes import MinuteChangeScan
 
         return MinuteChangeScan(by_window, change, times, partial(self._count_minutes, connection, unit)).tally
 
 
 def times_of(unit: Unit, zone: str) -> Times:
-    """Return how a unit's time values are parsed: the zone of times without one, and the unit of numeric times."""
+    """Return the rules for parsing a unit's times: the zone of times without one, and the unit of numeric times."""
     from waterclock.connectors.arrow_values import Times
 
     return Times(zone, str(unit.options.get("epoch", "seconds")))
 
 
 def partitions_of(unit: Unit) -> int | None:
-    """Return the option `partitions`: the number of parts in which a big result is read. None if it is not set."""
-    said: Any = unit.options.get("partitions")
-    return None if said is None else max(1, int(str(said)))
+    """Return the option `partitions`, the number of parts in which a big result is read; None if it is not set."""
+    partitions: Any = unit.options.get("partitions")
+    return None if partitions is None else max(1, int(str(partitions)))

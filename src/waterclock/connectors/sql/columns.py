@@ -1,4 +1,4 @@
-"""Describes the columns of a database table or query, and a read of some of them."""
+"""Describes the columns of a database table or query, and queries that read some of them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _Column = TypeVar("_Column", bound="SqlColumn")
 class SqlColumn:
     """A column of a table or query. `kind` is its type as the database names it.
 
-    `spark` is the Spark type of the column if the statement declares none. If `spark` is None, the column is STRING,
-    unless `why` has the reason why a type must be declared.
+    `spark` is the column's Spark type, unless the statement declares one. If it is None, the column is STRING or, if
+    `why` is set, a type must be declared for the reason `why`.
     """
 
     name: str
@@ -48,7 +48,7 @@ class SqlColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionColumn(SqlColumn):
-    """A column that is read by an SQL expression: `asked` returns its value, `text` its value as text (for STRING)."""
+    """A column with the SQL expressions that read it: `asked` for its value, `text` for its value as text (STRING)."""
 
     asked: str
     text: str
@@ -69,7 +69,7 @@ class SqlRequestedColumn(Generic[_Column]):
 
 @dataclass(frozen=True, slots=True)
 class SqlExtract(Generic[_Database, _Wanted]):
-    """A query for rows of a table or query, which this process or a Python worker of Spark can run.
+    """A query for rows of a table or query, which either this process or a Python worker of Spark runs.
 
     `source` is the table or query in SQL, `where` the name of the unit in error messages.
     """
@@ -96,7 +96,7 @@ def arrow_schema_of(extract: SqlExtract[Any, Any]) -> pa.Schema:
 
 
 def count_missing_times(row: Sequence[int] | None) -> dict[str, int]:
-    """Convert the result of a query that counts rows without a data time to a dict of reason and number."""
+    """Convert the first row of a query that counts rows without a data time to the form of `Collected.set_aside`."""
     missing = int(row[0]) if row else 0
     return {NO_TIME: missing} if missing else {}
 

@@ -1,4 +1,4 @@
-"""Base classes that deliver to databases, with a record of deliveries and, as an option, tables behind a view.
+"""Base classes that deliver to databases, with a record of deliveries and, optionally, tables behind a view.
 
 The table `waterclock_deliveries` in the destination's own database has a row for each claim and label, written in the
 transaction that delivers the rows. It shows the outcome of each claim, and a claim with a row is not delivered again.
@@ -31,7 +31,7 @@ from waterclock.flow.declarations import Unit
 _Connection = TypeVar("_Connection")
 _Opened_co = TypeVar("_Opened_co", covariant=True)
 _Columns = TypeVar("_Columns")
-_Told = TypeVar("_Told")
+_Answer = TypeVar("_Answer")
 
 
 class WritableDatabase(ReadableDatabase[_Opened_co], Protocol[_Opened_co]):
@@ -40,7 +40,7 @@ class WritableDatabase(ReadableDatabase[_Opened_co], Protocol[_Opened_co]):
     def open_for_writing(self, where: str) -> AbstractContextManager[_Opened_co]:
         """Open for writing, in a transaction that commits if the block succeeds.
 
-        MySQL and MariaDB start no transaction.
+        MariaDB, MySQL and Firebird start no transaction, as tables are altered before it (`delivery_after_ddl`).
         """
 
 
@@ -83,7 +83,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     ) -> AbstractContextManager[_Connection]:
         """Open for writing, in a transaction that commits if the block succeeds.
 
-        `called` is the project and the claim.
+        `called` is the project and the claim, by which another process can find the connection.
         """
         del called
         return self._destination.open_for_writing(where)
@@ -124,7 +124,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Describe the part of a claim's delivery that is missing in the database; None if it is intact.
 
-        It checks the claim's row in `waterclock_deliveries`, the destination table, and the newest label's rows in it.
+        Checks the claim's row in `waterclock_deliveries`, the destination table, and the newest label's rows in it.
         """
         missing = self._find_missing_database()
         if missing:
@@ -139,7 +139,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, ask, otherwise=no_record(claim))
 
     def _clean(self, unit: Unit, delivery: Delivery) -> None:
-        """Drop tables of versions that were replaced longer ago than the option `keep` allows.
+        """Drop tables of versions that were replaced longer ago than the option `keep`.
 
         A table that a reader has locked is dropped by a later delivery.
         """
@@ -148,8 +148,8 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
                 drop_old_versions(self._tables(connection), unit, delivery.project, delivery.publish)
 
     def _read(
-        self, unit: Unit, ask: Callable[[_Connection], _Told | None], *, otherwise: _Told | None = None
-    ) -> _Told | None:
+        self, unit: Unit, ask: Callable[[_Connection], _Answer | None], *, otherwise: _Answer | None = None
+    ) -> _Answer | None:
         if self._find_missing_database():
             return otherwise
         with self._destination.open_for_reading(str(unit)) as connection:
@@ -165,7 +165,8 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
     def _prepare_table(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
         """Create or alter the destination table for the delivery's columns, and return its columns.
 
-        `is_ours`: this publish has delivered to the table before. Otherwise a table with rows is refused.
+        `is_ours`: this publish has delivered to the table before. Otherwise a table with rows is refused, unless the
+        option `adopt` is set.
         """
 
     @abstractmethod
@@ -175,16 +176,16 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the slices of a claim and their records in `waterclock_deliveries`, in one transaction.
 
-        Raises  E820 for a table with rows that the project did not publish, E811 (transient) for a locked database,
-                E810, E812, E813, E821; nothing has changed then
+        Raises E820 for a table with rows that the project did not publish, E811 (transient) for a locked database,
+        E810, E812, E813 and E821. An error leaves the database unchanged.
         """
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]
         with self._open_for_writing(where, called=(first.project, first.claim)) as connection:
             self._prepare(connection, first.project, first.publish)
-            stands = self._record(connection).find(first.project, first.claim)
-            if stands:
-                return stands
+            recorded = self._record(connection).find(first.project, first.claim)
+            if recorded:
+                return recorded
             delivered = tuple(self._deliver_one(connection, unit, delivery) for delivery in deliveries)
             fault("deliver.rows")
         self._clean(unit, first)

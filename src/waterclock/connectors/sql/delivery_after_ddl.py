@@ -1,8 +1,8 @@
 """Base class for databases in which a table must be created or altered before the transaction that delivers the rows.
 
 In some databases a statement that creates or alters a table commits the transaction, in others its effect cannot be
-used before a commit. So the table is altered first, and a view is switched after the commit. A later attempt that finds
-the claim delivered switches the view again. A delivery that fails may leave an empty table, or new columns that are
+used before a commit. So the table is altered first, and a view is switched after the commit. If a later attempt finds
+the claim delivered, it switches the view again. A failed delivery may leave an empty table, or new columns that are
 NULL.
 """
 
@@ -31,14 +31,14 @@ from waterclock.flow.enums import Mode
 
 _Connection = TypeVar("_Connection")
 _Column = TypeVar("_Column", bound=NamedColumn)
-_MARK = re.compile(r"waterclock \w{16} \d+")
+_VERSION_COMMENT = re.compile(r"waterclock \w{16} \d+")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyDelivery(Generic[_Column]):
     """A delivery with its prepared table `into` and the table's columns `there`, by lower-case name.
 
-    `into` is None if the destination has a newer label, so that this one is skipped.
+    `into` is None if the delivery is skipped, because the destination has a newer label.
     """
 
     delivery: Delivery
@@ -49,12 +49,12 @@ class ReadyDelivery(Generic[_Column]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdlWriter(Generic[_Connection, _Column]):
-    """The functions with which a kind of database is written.
+    """The functions of a kind of database that a delivery uses.
 
     - `session`, `tables` and `columns` return a session, the tables and views, and the columns of a table by their
       names in lower case.
-    - `transaction` commits its block if that ends without an error; else it rolls it back.
-    - `prepare_table` creates or alters the table for the delivery, refuses a table of another owner, and returns its
+    - `transaction` runs a block in a transaction, which is rolled back if the block raises an error.
+    - `prepare_table` creates or alters the table for the delivery, refuses a table with rows of others, and returns its
       columns. The text is the comment that marks a new table.
     - `stage` creates a numbered table for the rows of a MERGE. `merge` replaces the rows of their keys, and returns the
       numbers of rows written and deleted.
@@ -85,7 +85,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
     @property
     @abstractmethod
     def _writer(self) -> DdlWriter[_Connection, _Column]:
-        """The functions with which the database is written."""
+        """The functions for this kind of database."""
 
     @abstractmethod
     def _take_claim(self, connection: _Connection, project: str, claim: int, where: str) -> None:
@@ -93,7 +93,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
 
     @abstractmethod
     def _end_other(self, where: str, project: str, claim: int) -> None:
-        """End another connection that delivers the claim, if there is one. Its uncommitted changes are rolled back."""
+        """End any other connection that delivers the claim. Its uncommitted changes are rolled back."""
 
     def _session(self, connection: _Connection) -> SqlSession:
         return self._writer.session(connection)
@@ -109,20 +109,21 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
 
         After an error no rows have changed, but the table may have been created, or columns added to it.
 
-        Raises  E820 for a table with rows that belong to someone else, E875 for a table that cannot take a delivery,
-                E810 (transient) for a server that does not respond, E811 (transient) for a lock; E812, E813, E821, E876
+        Raises E820 for a table with rows that the project did not publish, E875 for a view or a table without
+        transactions, E810 (transient) for a server that does not respond, E811 (transient) for a lock, and E812, E813,
+        E821 and E876.
         """
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]
         with self._open_for_writing(where) as connection:
             self._take_claim(connection, first.project, first.claim, where)
             self._prepare(connection, first.project, first.publish)
-            stands = self._record(connection).find(first.project, first.claim)
-            if stands:
-                if is_behind(unit) and any(each.outcome is DeliveryOutcome.DELIVERED for each in stands):
+            recorded = self._record(connection).find(first.project, first.claim)
+            if recorded:
+                if is_behind(unit) and any(each.outcome is DeliveryOutcome.DELIVERED for each in recorded):
                     self._show_newest(connection, unit, first.project, first.publish)
-                return stands
-            ready = [self._make_ready(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
+                return recorded
+            ready = [self._prepare_delivery(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
             try:
                 with self._writer.transaction(connection):
                     delivered = tuple(self._deliver_one(connection, unit, each) for each in ready)
@@ -149,14 +150,14 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
             self._take_claim(connection, project, claim, str(unit))
             self._prepare(connection, project, publish)
             with self._writer.transaction(connection):
-                stands = self._record(connection).kill(project, publish, claim)
-            if stands.outcome is DeliveryOutcome.KILLED and is_behind(unit):
+                recorded = self._record(connection).kill(project, publish, claim)
+            if recorded.outcome is DeliveryOutcome.KILLED and is_behind(unit):
                 self._drop_unrecorded(connection, unit, project, claim)
             elif is_behind(unit):
                 self._show_newest(connection, unit, project, publish)
-            return stands
+            return recorded
 
-    def _make_ready(
+    def _prepare_delivery(
         self, connection: _Connection, unit: Unit, delivery: Delivery, number: int
     ) -> ReadyDelivery[_Column]:
         """Check the destination, and create or alter the table, without a transaction."""
@@ -184,8 +185,8 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         if ready.into is None:
             delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         else:
-            brought = own_table_delivery(delivery) if is_behind(unit) else delivery
-            delivered = self._deliver_rows(connection, ready.into, brought, ready)
+            adapted = own_table_delivery(delivery) if is_behind(unit) else delivery
+            delivered = self._deliver_rows(connection, ready.into, adapted, ready)
         self._record(connection).put(delivery, delivered)
         return delivered
 
@@ -205,20 +206,20 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
     def _drop_unrecorded(self, connection: _Connection, unit: Unit, project: str, claim: int) -> None:
-        """Drop the table of a version if the record of deliveries does not show the claim as delivered."""
+        """Drop the table of a claim's version unless the record of deliveries shows the claim as delivered."""
         part = part_of(unit, part_name(unit, claim=claim))
         if self._writer.mark_at(connection, part) == _comment_of(project, claim):
-            stands = self._record(connection).find(project, claim)
-            if all(each.outcome is not DeliveryOutcome.DELIVERED for each in stands):
+            recorded = self._record(connection).find(project, claim)
+            if all(each.outcome is not DeliveryOutcome.DELIVERED for each in recorded):
                 self._tables(connection).drop(part)
 
     def _show_newest(self, connection: _Connection, unit: Unit, project: str, publish: str) -> None:
-        """Switch the view to the newest recorded delivery: its runner may have ended before it could do so."""
+        """Switch the view to the newest recorded delivery, whose runner may have ended before it did so."""
         tables, newest = self._tables(connection), self._record(connection).newest(project, publish)
         if newest is None:
             return
         version = part_of(unit, part_name(unit, claim=newest.claim))
-        if _MARK.fullmatch(self._writer.mark_at(connection, version)):
+        if _VERSION_COMMENT.fullmatch(self._writer.mark_at(connection, version)):
             parts = {"": version}
         else:
             there = find_label_tables(tables, unit, project, publish)
@@ -229,5 +230,5 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
 
 
 def _comment_of(project: str, claim: int) -> str:
-    """Return the comment that marks the table of a version, by which a table of an incomplete delivery is found."""
+    """Return the comment that marks the table of a claim's version, to find it after an incomplete delivery."""
     return f"waterclock {hashlib.sha256(project.encode()).hexdigest()[:16]} {claim}"

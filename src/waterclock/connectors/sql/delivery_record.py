@@ -43,31 +43,31 @@ class DeliveryRecord:
 
     @property
     def place(self) -> str:
-        """The placeholder of a value."""
+        """The placeholder of a value in a statement."""
         return self.dialect.place
 
     @property
-    def _rows(self) -> str:
+    def _row_count_column(self) -> str:
         return self.dialect.quote_identifier("row_count")  # a word that some databases reserve
 
     @property
-    def _read(self) -> str:
-        return f"SELECT claim, outcome, label, {self._rows}, deleted_count, note FROM {DELIVERIES}"
+    def _select(self) -> str:
+        return f"SELECT claim, outcome, label, {self._row_count_column}, deleted_count, note FROM {DELIVERIES}"
 
     @property
-    def _first(self) -> str:
+    def _limit_one(self) -> str:
         return self.dialect.limit.format(1)
 
     def find(self, project: str, claim: int) -> tuple[Delivered, ...]:
         """Return the outcomes of a claim, in the order of its labels."""
-        sql = f"{self._read} WHERE project = {self.place} AND claim = {self.place} ORDER BY label"
+        sql = f"{self._select} WHERE project = {self.place} AND claim = {self.place} ORDER BY label"
         return tuple(map(_parse_delivered, self.execute(sql, (project, claim)).fetchall()))
 
     def newest(self, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label that a publish delivered; None without one."""
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
-        sql = f"{self._read} WHERE {which} ORDER BY label DESC, claim DESC {self._first}"
+        sql = f"{self._select} WHERE {which} ORDER BY label DESC, claim DESC {self._limit_one}"
         row = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchone()
         return _parse_delivered(row) if row else None
 
@@ -79,9 +79,9 @@ class DeliveryRecord:
 
     def kill(self, project: str, publish: str, claim: int) -> Delivered:
         """Record a claim as killed, unless it has an outcome already. Return the recorded outcome."""
-        stands = self.find(project, claim)
-        if stands:
-            return stands[-1]
+        recorded = self.find(project, claim)
+        if recorded:
+            return recorded[-1]
         self._insert(project, claim, publish, "", DeliveryOutcome.KILLED.value, "", 0, 0, "")
         return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
 
@@ -96,8 +96,8 @@ class DeliveryRecord:
         if newest is not None and newest.claim > claim:  # from a runner whose ledger entry is not written yet
             return None
         sql = (
-            f"SELECT outcome, mode, label, {self._rows} FROM {DELIVERIES}"
-            f" WHERE project = {self.place} AND claim = {self.place} ORDER BY label DESC {self._first}"
+            f"SELECT outcome, mode, label, {self._row_count_column} FROM {DELIVERIES}"
+            f" WHERE project = {self.place} AND claim = {self.place} ORDER BY label DESC {self._limit_one}"
         )
         row = self.execute(sql, (project, claim)).fetchone()
         if row is None or row[0] == DeliveryOutcome.KILLED.value:
@@ -112,18 +112,19 @@ class DeliveryRecord:
             counted = f"SELECT count(*) FROM {name} WHERE {of_label} = {self.place}"
             rows = self.execute(counted, (label,)).fetchone()[0]
             return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
-        holds_some = self.execute(f"SELECT 1 FROM {self.dialect.escape(table)} {self._first}", ()).fetchone()
+        holds_some = self.execute(f"SELECT 1 FROM {self.dialect.escape(table)} {self._limit_one}", ()).fetchone()
         return None if holds_some or not brought else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
-        """Return another project that delivered a publish with the same name; None if there is none.
+        """Return another project that delivered a publish of this name to the database; None if there is none.
 
-        Two projects may share a destination if both use REPLACE WHERE: each replaces the rows of its own condition.
+        Projects that use REPLACE WHERE may share a destination, as each replaces only the rows of its own condition.
+        Then None is returned.
         """
         at = self.place
         row = self.execute(
             f"SELECT project FROM {DELIVERIES} WHERE publish = {at} AND project <> {at} AND outcome = {at}"
-            f" AND NOT (mode = {at} AND mode LIKE {at}) {self._first}",
+            f" AND NOT (mode = {at} AND mode LIKE {at}) {self._limit_one}",
             (delivery.publish, delivery.project, DeliveryOutcome.DELIVERED.value, delivery.mode_words, "% where"),
         ).fetchone()
         return row[0] if row else None
@@ -146,7 +147,7 @@ class DeliveryRecord:
 
     def _insert(self, *values: Any) -> None:
         places = ", ".join([self.place] * len(values))
-        columns = f"project, claim, publish, label, outcome, mode, {self._rows}, deleted_count, note"
+        columns = f"project, claim, publish, label, outcome, mode, {self._row_count_column}, deleted_count, note"
         self.execute(f"INSERT INTO {DELIVERIES} ({columns}) VALUES ({places})", values)
 
 

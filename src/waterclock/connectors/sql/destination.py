@@ -32,9 +32,9 @@ class DestinationIndex:
 
 
 def is_indexed(wanted: DestinationIndex, rows: Iterable[Sequence[Any]]) -> bool:
-    """Return whether an existing index serves.
+    """Return whether one of the existing indexes serves the purpose of the wanted index.
 
-    `rows` are index name, whether it is unique, and column, in index order.
+    `rows` describe existing indexes: index name, whether it is unique, and column, in index order.
     """
     members: dict[tuple[Any, bool], list[str]] = {}
     for index, is_unique, column in rows:
@@ -91,8 +91,8 @@ def refuse_foreign_rows(
 ) -> None:
     """Raise E820 for a table to which another project publishes, or which has rows that this publish did not write.
 
-    `is_ours`: this publish has delivered to the table before. `spelt` maps lower-case column names to the
-    destination's.
+    `is_ours`: this publish has delivered to the table before, so its rows are not checked. `spelt` maps lower-case
+    column names to the destination's.
     """
     other = session.record.other_project(delivery)
     condition, values = rows_of(delivery, session.dialect, spelt)
@@ -106,7 +106,7 @@ def refuse_foreign_rows(
 
 
 def refuse_long_names(unit: Unit, delivery: Delivery, longest: int, why: str, *, is_in_bytes: bool = False) -> None:
-    """Raise E813 for names that the server would truncate, as two names could become equal."""
+    """Raise E813 for table and column names that the server would truncate, as two could become equal."""
     names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
     long = [name for name in names if len(name.encode() if is_in_bytes else name) > longest]
     if long:

@@ -1,4 +1,4 @@
-"""Builds errors for deliveries that would change rows of others, lose rows, or merge rows with different keys."""
+"""Builds errors for deliveries that would change rows of other owners, lose rows, or merge rows of different keys."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from waterclock.flow.declarations import Unit
 
 
 def foreign_rows_error(unit: Unit, delivery: Delivery, *, of: str | None) -> WaterclockError:
-    """Build the error for a delivery that would change rows of other publishes or owners.
+    """Build the error for a delivery that would change rows that another project or user wrote.
 
-    `of`: the project that wrote the rows, if known.
+    `of` is the other project, if known.
     """
     return WaterclockError(
         "E820",
@@ -27,13 +27,13 @@ def cascade_error(unit: Unit, delivery: Delivery, table: str, rule: str, fix: st
         "E820",
         f"{table} refers to {unit} by ON DELETE {rule}",
         where=f"{unit}@{delivery.label_text}",
-        why=f"the delivery deletes rows before it writes them again, and the database would {_DOES[rule]} {table} that"
+        why=f"the delivery deletes rows before it writes them again, and the database would {_VERBS[rule]} {table} that"
         " refer to them; nothing was changed",
         fix=f"publish it as MERGE, which deletes only removed rows; or {fix}",
     )
 
 
-_DOES = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT": "change rows of"}
+_VERBS = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT": "change rows of"}
 
 
 def ambiguous_columns_error(unit: Unit, delivery: Delivery, one: str, other: str) -> WaterclockError:
@@ -48,10 +48,10 @@ def ambiguous_columns_error(unit: Unit, delivery: Delivery, one: str, other: str
 
 
 def lost_rows_error(unit: Unit, delivery: Delivery, sent: int, kept: int) -> WaterclockError:
-    """Build the error for a database that reports no error, but stored fewer rows than it was sent."""
+    """Build the error for a database that stored fewer rows than it was sent, without an error of its own."""
     return WaterclockError(
         "E813",
-        f"the database kept {kept} of {sent} rows",
+        f"the database stored {kept} of {sent} rows",
         where=f"{unit}@{delivery.label_text}",
         why="a trigger or a rule of the table dropped the others without an error; the transaction was undone",
         fix="drop the trigger or rule, or filter those rows in the transform",

@@ -30,16 +30,16 @@ _USUAL_TYPES = {
 class SqlDialect:
     """The SQL dialect of a database.
 
-    - `sign` is the quote character of a name, and is doubled within it.
-    - `place` is the placeholder of a value. Where it is `%s`, a percent sign in a statement with values is doubled.
-    - `as_text` converts a column to a text that compares as in Spark; `{}` stands for its name.
+    - `sign` is the quote character of names. Within a name it is doubled.
+    - `place` is the placeholder of a value. If it is `%s`, percent signs in a statement with values are doubled.
+    - `as_text` converts a column to a text that is compared as in Spark; `{}` stands for its name.
     - `bind` converts a value of a condition to one that the driver takes.
     - `null` is the NULL of a type in a view, and `label` a label as a text; `{}` stands for the type or the label.
     - `limit` limits the rows of a query; `{}` stands for their number.
     - `local` is the literal of a time, and `micros` a time in microseconds since 1970; `{}` stands for the time.
     - `modulo` is the remainder of a division, and `fingerprint` an aggregate of times that changes if one of them
       changes.
-    - `is_folded`: a name that is written in lower case is stored in upper case, as SQLAlchemy treats such databases.
+    - `is_folded`: a name in lower case means the stored name in upper case, as in SQLAlchemy.
     - `types` maps Spark types to column types, where they differ from those of most databases. `nested` is the column
       type of nested values, `text` that of labels, and `other` that of all other values. `decimal` returns the type for
       a precision and a scale.

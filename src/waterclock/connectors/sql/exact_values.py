@@ -1,8 +1,9 @@
 """Refuses values that a destination's column would not store exactly, as databases round, cut and convert silently.
 
-A connector describes each column from its catalog (`StoredColumn`). The check runs on the Arrow columns before they are
-sent. It costs nothing for a column whose type can store every value. Fractions are compared as they are written: 0.1 as
-a DECIMAL equals 0.1 as a DOUBLE. Whole numbers, and a DOUBLE in a column of FLOAT, must be equal to the last bit.
+A connector describes each column from the database's catalog (`StoredColumn`). The check runs on the Arrow columns
+before they are sent. It costs nothing for a column whose type can store every value. Fractions are compared by their
+decimal notation: 0.1 as a DECIMAL equals 0.1 as a DOUBLE. Whole numbers, and a DOUBLE in a FLOAT column, must be equal
+to the last bit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _CLOCK = re.compile(r"(?:[0-9]T|[0-9]\s+)([0-9]+(?::[0-9:.]+)?)")
 
 
 class ValueKind(StrEnum):
-    """The kind of values that a column stores; it selects the check."""
+    """The kind of values that a column stores, which determines how values are checked."""
 
     DECIMAL = "decimal"
     FLOAT = "binary fraction"
@@ -54,8 +55,8 @@ class StoredColumn:
     """A column of a destination, as its catalog describes it. `type_name` is the type as the database writes it.
 
     - `holds`: the kind of values to check. None: the column stores every value exactly, or the database refuses it.
-    - `is_array`: all other attributes describe the elements.
-    - `places`: digits after the point, of a number or of a second (None: no limit).
+    - `is_array`: the column has arrays, and all other attributes describe their elements.
+    - `places`: the number of digits after the point, of a number or of a second; None without a limit.
     - `bits`: the bits of a binary fraction's significand, 24 or 53.
     - `has_zone`: a time keeps the offset of its text.
     - `length`: the maximum length of a text, in characters or in bytes (`is_in_bytes`); longer texts are cut.
@@ -110,8 +111,8 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
     if into.refuses:
         raise inexact_value_error(into, values.drop_null()[0].as_py(), into.refuses, where)
     if into.unknown and pa.types.is_floating(values.type):
-        _refuse_unknown(values, into, where)
-    found = _number_for_time(values, into) if into.holds in _TAKEN_FOR else None
+        _refuse_nan_and_infinity(values, into, where)
+    found = _number_for_time(values, into) if into.holds in _READ_AS else None
     if found is None and into.holds is not None:
         found = _CHECKS[into.holds](values, into)
     if found is not None:
@@ -129,10 +130,10 @@ def inexact_value_error(into: StoredColumn, value: object, why: str, where: str)
     )
 
 
-_Found = tuple[object, str]
+_InexactValue = tuple[object, str]
 
 
-def _refuse_unknown(values: pa.Array, into: StoredColumn, where: str) -> None:
+def _refuse_nan_and_infinity(values: pa.Array, into: StoredColumn, where: str) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -144,7 +145,7 @@ def _refuse_unknown(values: pa.Array, into: StoredColumn, where: str) -> None:
             raise inexact_value_error(into, float(value), f"has no {'NaN' if value == 'nan' else 'infinity'}", where)
 
 
-def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_decimal(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -152,7 +153,7 @@ def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
     if places is None:
         return None
     if pa.types.is_decimal(kind):
-        if kind.scale <= places or _is_cast(values, pa.decimal128(kind.precision, places)):
+        if kind.scale <= places or _can_cast(values, pa.decimal128(kind.precision, places)):
             return None
     elif pa.types.is_floating(kind) or _is_text(kind):
         texts = values.cast(pa.string())
@@ -165,7 +166,7 @@ def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
     return next(((value, f"keeps {_describe_places(places)}") for value in cut), None)
 
 
-def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
+def _can_cast(values: pa.Array, kind: pa.DataType) -> bool:
     """Return whether Arrow can cast the values to another type without loss."""
     import pyarrow as pa
 
@@ -177,7 +178,7 @@ def _is_cast(values: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _has_more_places(value: Any, places: int) -> bool:
-    number = _number(value)
+    number = _parse_number(value)
     if number is None:  # a text that most databases refuse, while money rounds `1,000.005` and `(1.005)`
         return value is not None
     if not number.is_finite():  # the database refuses it, or stores it unchanged
@@ -192,7 +193,7 @@ def _describe_places(places: int) -> str:
     return "whole numbers" if places == 0 else f"{places} digit{'' if places == 1 else 's'} after the point"
 
 
-def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_float(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -211,28 +212,28 @@ def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
         values = _filter_matching(values, rf"[0-9.]{{{_DIGITS_OF[bits] + 1},}}|[0-9.][eE]")
     else:
         return None
-    bent = (value for value in pc.unique(values).to_pylist() if not _is_float(value, bits))
-    return next(((value, why) for value in bent), None)
+    inexact = (value for value in pc.unique(values).to_pylist() if not _is_exact_float(value, bits))
+    return next(((value, why) for value in inexact), None)
 
 
-def _find_wider_double(values: pa.Array, why: str) -> _Found | None:
+def _find_wider_double(values: pa.Array, why: str) -> _InexactValue | None:
     """Return the first DOUBLE that a FLOAT cannot store exactly, with the reason `why`; None if there is none."""
     import numpy as np
 
     doubles = values.drop_null().to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
-        bent = np.flatnonzero((doubles.astype(np.float32) != doubles) & ~np.isnan(doubles))
-    return (float(doubles[bent[0]]), why) if len(bent) else None
+        inexact = np.flatnonzero((doubles.astype(np.float32) != doubles) & ~np.isnan(doubles))
+    return (float(doubles[inexact[0]]), why) if len(inexact) else None
 
 
-def _is_float(value: Any, bits: int) -> bool:
+def _is_exact_float(value: Any, bits: int) -> bool:
     """Return whether a binary fraction with this many bits can represent a number.
 
     A whole number must be equal exactly. Another number must have the same decimal notation.
     """
     import numpy as np
 
-    number = _number(value)
+    number = _parse_number(value)
     if number is None or not number.is_finite():  # no number: the database refuses it, or stores it unchanged
         return True
     with np.errstate(over="ignore", under="ignore"):
@@ -243,7 +244,7 @@ def _is_float(value: Any, bits: int) -> bool:
     return Decimal(float(near)) == number if is_whole else Decimal(str(near)) == number
 
 
-def _number(value: Any) -> Decimal | None:
+def _parse_number(value: Any) -> Decimal | None:
     if value is None:
         return None
     try:
@@ -252,34 +253,38 @@ def _number(value: Any) -> Decimal | None:
         return None
 
 
-def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _number_for_time(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     """Return the first number that would be written to a column of times, with the reason for refusing it, or None.
 
-    Databases read 1.005 as a day of the year 1.
+    Databases would convert it without an error: 1.005 to a day of the year 1.
     """
     import pyarrow as pa
 
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return values.drop_null()[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
+        return values.drop_null()[0].as_py(), f"reads a number as {_READ_AS[into.holds]}"
     pattern = (
         _WHOLE_OR_FRACTION if into.holds is ValueKind.TIME else _FRACTION
     )  # 20130228 is a date, but 7 is not a time
     if _is_text(kind) and into.holds is not ValueKind.INTERVAL and len(found := _filter_matching(values, pattern)):
-        return found[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
+        return found[0].as_py(), f"reads a number as {_READ_AS[into.holds]}"
     return None
 
 
-def _timestamp(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_timestamp(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
 
     places = _DIGITS if into.places is None else into.places
     if pa.types.is_timestamp(values.type):
-        return _find_unaligned_time(values, 10 ** (_DIGITS - places), _of_second(places)) if places < _DIGITS else None
-    return _clock_text(values, places, has_zone=into.has_zone) if _is_text(values.type) else None
+        return (
+            _find_unaligned_time(values, 10 ** (_DIGITS - places), _describe_second_digits(places))
+            if places < _DIGITS
+            else None
+        )
+    return _find_inexact_clock_text(values, places, has_zone=into.has_zone) if _is_text(values.type) else None
 
 
-def _time(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_time(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
 
     places = _DIGITS if into.places is None else into.places
@@ -290,10 +295,10 @@ def _time(values: pa.Array, into: StoredColumn) -> _Found | None:
     dated = _filter_matching(values, _DATE)
     if len(dated):
         return dated[0].as_py(), "keeps no date"
-    return _clock_text(values, places, has_zone=into.has_zone)
+    return _find_inexact_clock_text(values, places, has_zone=into.has_zone)
 
 
-def _date(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_date(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
 
     del into
@@ -308,19 +313,19 @@ def _date(values: pa.Array, into: StoredColumn) -> _Found | None:
     return None
 
 
-def _interval(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_interval(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     places = _DIGITS if into.places is None else into.places
-    return _clock_text(values, places, has_zone=True) if _is_text(values.type) else None
+    return _find_inexact_clock_text(values, places, has_zone=True) if _is_text(values.type) else None
 
 
-def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | None:
+def _find_inexact_clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _InexactValue | None:
     """Return the first text of a time that the column would change, with the reason, or None.
 
     Such a text has more digits of a second than `places`, or an offset or a zone that the column does not store.
     """
     found = _filter_matching(values, rf"[.,][0-9]{{{places}}}[0-9]*[1-9]")
     if len(found):
-        return found[0].as_py(), _of_second(places)
+        return found[0].as_py(), _describe_second_digits(places)
     if has_zone:
         return None
     offset = _filter_matching(values, _OFFSET)
@@ -332,31 +337,31 @@ def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | No
     return None
 
 
-def _of_second(places: int) -> str:
+def _describe_second_digits(places: int) -> str:
     return f"keeps {places} digit{'' if places == 1 else 's'} of a second" if places else "keeps whole seconds"
 
 
-def _find_unaligned_time(values: pa.Array, unit: int, why: str) -> _Found | None:
+def _find_unaligned_time(values: pa.Array, unit: int, why: str) -> _InexactValue | None:
     """Return the first time that is not a multiple of `unit` microseconds, with the reason `why`, or None."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     micros = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).fill_null(0)
-    beside = np.flatnonzero(micros.to_numpy(zero_copy_only=False) % unit)
-    if not len(beside):
+    unaligned = np.flatnonzero(micros.to_numpy(zero_copy_only=False) % unit)
+    if not len(unaligned):
         return None
-    return pc.strftime(values, format="%Y-%m-%d %H:%M:%S")[int(beside[0])].as_py(), why
+    return pc.strftime(values, format="%Y-%m-%d %H:%M:%S")[int(unaligned[0])].as_py(), why
 
 
-def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
+def _find_inexact_text(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if into.digits is not None and pa.types.is_floating(values.type):
         numbers = values.drop_null().to_pylist()
-        bent = (value for value in numbers if math.isfinite(value) and float(f"{value:.{into.digits}g}") != value)
-        return next(((value, f"keeps {into.digits} digits of a number") for value in bent), None)
+        inexact = (value for value in numbers if math.isfinite(value) and float(f"{value:.{into.digits}g}") != value)
+        return next(((value, f"keeps {into.digits} digits of a number") for value in inexact), None)
     # a database refuses a time that is too long, unless it cuts by bytes
     is_cut = into.is_in_bytes or not pa.types.is_temporal(values.type)
     if into.length is not None and is_cut and not pa.types.is_binary(values.type):
@@ -371,8 +376,8 @@ def _text(values: pa.Array, into: StoredColumn) -> _Found | None:
     return None
 
 
-def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
-    """Return the first value that a column would change which converts texts of numbers to numbers, or None."""
+def _find_converted_number(values: pa.Array, into: StoredColumn) -> _InexactValue | None:
+    """Return the first value that a column would change, if it converts texts of numbers to numbers; else None."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -380,15 +385,15 @@ def _number_or_text(values: pa.Array, into: StoredColumn) -> _Found | None:
         if pa.types.is_decimal(values.type) and not values.type.scale and not into.bits:
             big = (value for value in pc.unique(values).to_pylist() if value is not None and abs(value) >= _MOST_WHOLE)
             return next(((value, "keeps whole numbers of 64 bits") for value in big), None)
-        return _float(values, into) if pa.types.is_decimal(values.type) or into.bits else None
+        return _find_inexact_float(values, into) if pa.types.is_decimal(values.type) or into.bits else None
     for value in pc.unique(_filter_matching(values, _NUMBER)).to_pylist():
-        if value not in _texts_of(value, is_float=into.bits is not None):
+        if value not in _returned_texts(value, is_float=into.bits is not None):
             return value, "converts a text that looks like a number"
     return None
 
 
-def _texts_of(value: str, *, is_float: bool) -> Iterable[str]:
-    """Yield the texts that the database may return for a number that it converted from a text."""
+def _returned_texts(value: str, *, is_float: bool) -> Iterable[str]:
+    """Yield the texts that the database may return after it has converted the text of a number to a number."""
     number = Decimal(value.strip())
     is_whole = number == number.to_integral_value()
     if is_whole and not is_float and abs(number) < _MOST_WHOLE:
@@ -409,17 +414,17 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-_CHECKS: Mapping[ValueKind, Callable[[Any, StoredColumn], _Found | None]] = {
-    ValueKind.DECIMAL: _decimal,
-    ValueKind.FLOAT: _float,
-    ValueKind.DATE: _date,
-    ValueKind.TIME: _time,
-    ValueKind.TIMESTAMP: _timestamp,
-    ValueKind.INTERVAL: _interval,
-    ValueKind.TEXT: _text,
-    ValueKind.NUMBER_OR_TEXT: _number_or_text,
+_CHECKS: Mapping[ValueKind, Callable[[Any, StoredColumn], _InexactValue | None]] = {
+    ValueKind.DECIMAL: _find_inexact_decimal,
+    ValueKind.FLOAT: _find_inexact_float,
+    ValueKind.DATE: _find_inexact_date,
+    ValueKind.TIME: _find_inexact_time,
+    ValueKind.TIMESTAMP: _find_inexact_timestamp,
+    ValueKind.INTERVAL: _find_inexact_interval,
+    ValueKind.TEXT: _find_inexact_text,
+    ValueKind.NUMBER_OR_TEXT: _find_converted_number,
 }
-_TAKEN_FOR: Mapping[ValueKind | None, str] = {
+_READ_AS: Mapping[ValueKind | None, str] = {
     ValueKind.DATE: "a date",
     ValueKind.TIME: "a time of day",
     ValueKind.TIMESTAMP: "a time",

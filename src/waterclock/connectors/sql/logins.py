@@ -12,9 +12,9 @@ from waterclock.errors import WaterclockError
 
 
 def require_option(setting: Setting, name: str, kind: str, fix: str) -> str:
-    """Return a required option of a connection, `url` or `path`. Raises  E803 if it is missing.
+    """Return a required option of a connection, such as `url`. Raises E803 if it is missing.
 
-    `kind` describes what such a connection is, `fix` is an example of the option.
+    The error shows `kind`, a sentence about this type of connection, and `fix`, an example of the option.
     """
     value = setting.options.get(name)
     if not value:
@@ -33,7 +33,7 @@ def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
 
     A relative path is below the project's folder.
 
-    Raises  E803 without a path
+    Raises E803 without a path.
     """
     kind = f"a connection of type {type_name} is a database file"
     path = require_option(setting, "path", kind, f"data/{setting.name}.{type_name}")
@@ -42,7 +42,7 @@ def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
 
 
 def url_of(setting: Setting, type_name: str, example: str) -> str:
-    """Return the URL of a database on a server. Raises  E803 if it is missing."""
+    """Return the URL of a database on a server. Raises E803 if it is missing."""
     return require_option(setting, "url", f"a connection of type {type_name} is a database on a server", example)
 
 
@@ -61,7 +61,7 @@ class ServerAddress:
 def parse_address(
     setting: Setting, schemes: tuple[str, ...], port: int, parameters: frozenset[str] = frozenset()
 ) -> ServerAddress:
-    """Parse the URL of a connection. Raises  E803 if it is missing or invalid."""
+    """Parse the URL of a connection. Raises E803 if it is missing or invalid."""
     example = f"{schemes[0]}://user@host:{port}/database"
     url = url_of(setting, schemes[0], example.replace(f":{port}", ""))
     if has_separator_in_password(url):
@@ -72,18 +72,18 @@ def parse_address(
         more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
     except ValueError:  # its message may contain a part of a password
         raise unreadable_url(setting, f"its port or its parameters are malformed; {WRITTEN}", example) from None
-    database, strange = unquote(parts.path.removeprefix("/")), sorted(set(more) - parameters)
+    database, unknown = unquote(parts.path.removeprefix("/")), sorted(set(more) - parameters)
     if parts.scheme not in schemes:
         raise unreadable_url(setting, f"it begins with {parts.scheme or 'nothing'}", example)
-    if strange or not database:
-        why = f"its parameter {strange[0]} is unknown" if strange else "it names no database"
+    if unknown or not database:
+        why = f"its parameter {unknown[0]} is unknown" if unknown else "it names no database"
         raise unreadable_url(setting, why, example)
     user, password = (unquote(one) if one else None for one in (parts.username, parts.password))
     return ServerAddress(parts.hostname or "localhost", port, database, user, password, more)
 
 
 def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
-    """Build the error for a URL that cannot be parsed. `why` contains no part of a password."""
+    """Build the error for a URL that cannot be parsed. `why` must not contain any part of a password."""
     return WaterclockError(
         "E803",
         f"the url of the connection {setting.name} cannot be read",
@@ -96,11 +96,11 @@ def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
 def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, str]:
     """Return the paths of the certificate, its key and the CAs, by the names of the driver's parameters.
 
-    Raises  E803 for a certificate without its key, and for a key without its certificate
+    Raises E803 for a certificate without its key, and for a key without its certificate.
     """
-    said = {key: str(value) for key, value in setting.options.items()}
-    if ("certificate" in said) != ("key" in said):
-        missing = "key" if "certificate" in said else "certificate"
+    options = {key: str(value) for key, value in setting.options.items()}
+    if ("certificate" in options) != ("key" in options):
+        missing = "key" if "certificate" in options else "certificate"
         raise WaterclockError(
             "E803",
             f"the connection {setting.name} has no {missing}",
@@ -109,4 +109,8 @@ def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, st
             fix=f"set connections.{setting.name}.{missing} = "
             f"'certificates/client.{'key' if missing == 'key' else 'crt'}'",
         )
-    return {parameter: str(setting.folder / said[option]) for option, parameter in parameters.items() if option in said}
+    return {
+        parameter: str(setting.folder / options[option])
+        for option, parameter in parameters.items()
+        if option in options
+    }

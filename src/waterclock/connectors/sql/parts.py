@@ -20,7 +20,7 @@ from waterclock.flow.declarations import Unit
 def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
     """Return the table behind the view to which a delivery writes, and whether this publish may replace its rows.
 
-    Raises  E829 if the table of a version exists already
+    Raises E829 if the table of a new version exists already.
     """
     if delivery.is_by_label:
         part = part_of(unit, part_name(unit, label=delivery.label_text))
@@ -57,7 +57,7 @@ def drop_labels(tables: SqlViewTables, unit: Unit, project: str, publish: str, l
 
 
 def drop_old_versions(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> None:
-    """Drop the tables of versions that were replaced longer ago than the option `keep` allows."""
+    """Drop the tables of versions that were replaced longer ago than the option `keep`."""
     since = compute_retention_start(unit, datetime.now(UTC))
     for (claim, _), (_, replaced) in pairwise(tables.versions(project, publish)):
         if replaced < since:

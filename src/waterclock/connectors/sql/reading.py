@@ -1,4 +1,4 @@
-"""Builds the result of a collect from a database, whose rows were read in this process or are read by Spark workers."""
+"""Builds the result of a collect from a database: from rows of this process, or a frame that Spark's workers read."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def collect_in_driver(
     left_out: tuple[str, ...],
     source: Mapping[str, Any],
 ) -> Collected:
-    """Build the result from rows that were read in this process. `counts` are rows without a window, by reason."""
+    """Build the result of a collect from rows of this process. `counts` are rows without a window, by reason."""
     import pyarrow as pa
 
     table = pa.Table.from_batches(read, schema)
-    frame, said = spark.createDataFrame(table), {**source, "rows": table.num_rows}
-    return Collected(frame, lambda: counts, left_out, said, is_empty=not table.num_rows)
+    frame, description = spark.createDataFrame(table), {**source, "rows": table.num_rows}
+    return Collected(frame, lambda: counts, left_out, description, is_empty=not table.num_rows)
 
 
 def collect_while_open(
@@ -35,10 +35,10 @@ def collect_while_open(
     left_out: tuple[str, ...],
     source: Mapping[str, Any],
 ) -> Collected:
-    """Build the result from a frame whose rows Spark's workers read while a transaction is open.
+    """Build the result of a collect from a frame whose rows Spark's workers read while a transaction is open.
 
-    `close` ends the transaction, once the counts are requested or the frame is discarded. `counts` are rows without a
-    window, by reason.
+    `close` ends the transaction. It is called when the counts are requested, after the frame is evaluated, or when the
+    frame is discarded. `counts` are rows without a window, by reason.
     """
 
     def counts_at_the_end() -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""Builds the errors for databases that do not respond, are locked, changed meanwhile, or refuse a statement."""
+"""Builds the errors for databases that are missing, unreachable, locked or read-only, or that refuse a statement."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 
-_SHOWN = 10
+_MOST_LISTED = 10
 
 
 def missing_database_file_error(path: str, where: str) -> WaterclockError:
     """Build the error for a database file that does not exist."""
     return WaterclockError(
         "E810",
-        "the database is not there",
+        "the database file does not exist",
         where=where,
         why=f"there is no file {path}",
         fix="correct the connection's path, or restore the file; nothing was changed",
@@ -33,7 +33,7 @@ def unreachable_server_error(name: str, where: str, text: str) -> WaterclockErro
     """Build the error for a server that does not respond."""
     return WaterclockError(
         "E810",
-        "the database does not answer",
+        "the database server does not respond",
         where=where,
         why=f"{name}: {text}; nothing was changed",
         fix="Waterclock retries by itself; check that the server runs, and that host and port are correct",
@@ -44,7 +44,7 @@ def unreachable_server_error(name: str, where: str, text: str) -> WaterclockErro
 def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
     """Build the error for a lock that was not released in time.
 
-    `by` is the kind of its holder: process or transaction.
+    `by` is who has the lock: `process`, `transaction` or `runner`.
     """
     return WaterclockError(
         "E811",
@@ -57,7 +57,7 @@ def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
 
 
 def changed_database_error(where: str, why: str) -> WaterclockError:
-    """Build the error for a database that changed between the reads of its parts."""
+    """Build the error for a database that changed while it was read in parts."""
     return WaterclockError(
         "E814",
         "the database changed while it was read in parts",
@@ -83,7 +83,7 @@ def refused_statement_error(
     where: str, why: str, fix: str = "correct the query, or the table in the database"
 ) -> WaterclockError:
     """Build the error for a statement that the database refuses."""
-    return WaterclockError("E813", "the database refuses", where=where, why=why, fix=fix)
+    return WaterclockError("E813", "the database rejected a statement", where=where, why=why, fix=fix)
 
 
 def missing_table_error(
@@ -91,10 +91,10 @@ def missing_table_error(
 ) -> WaterclockError:
     """Build the error for a table that does not exist. `known` are existing tables.
 
-    `meant` is a name and the names to compare it with for a suggestion; by default the unit's path and `known`. A
-    server may have very many tables, so with `meant` only the first ones are listed.
+    `meant` is a name and the names among which to find a similar one; by default the unit's path and `known`. With
+    `meant` only the first tables are listed, as a server may have very many.
     """
-    shown = known if meant is None else known[:_SHOWN]
+    shown = known if meant is None else known[:_MOST_LISTED]
     listed = f"{', '.join(shown)}{', …' if len(known) > len(shown) else ''}"
     name, names = meant or (unit.path, known)
     return WaterclockError(
@@ -107,6 +107,6 @@ def missing_table_error(
 
 
 def describe_missing_file(path: str, *, may_create: bool) -> str | None:
-    """Return a message if a database file is missing and a delivery may create it; else None."""
+    """Return a message if a database file is missing that a delivery may create; else None."""
     file = Path(path)
     return f"the file {file.name} is gone" if may_create and not file.exists() else None

@@ -1,4 +1,4 @@
-"""Builds the errors for a database server that responds but refuses the connection. Such errors are not retried."""
+"""Builds the errors for a database server that refuses the login, or has no such database. They are not retried."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def login_error(connection: str, where: str, why: str) -> WaterclockError:
     """Build the error for a user, password, certificate or host that the server does not accept."""
     return WaterclockError(
         "E810",
-        f"the database of the connection {connection} refuses the login",
+        f"the database of the connection {connection} rejected the login",
         where=where,
         why=f"{why}; nothing was changed",
         fix=f"correct user, password or certificate of connections.{connection} in waterclock.toml, or the secret that "

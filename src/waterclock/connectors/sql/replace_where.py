@@ -17,10 +17,10 @@ _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "fl
 
 
 def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
-    """Return a delivery's WHERE condition in SQL, and its values; `TRUE` for a delivery without one.
+    """Return the condition of a delivery's REPLACE WHERE in SQL, and its values; `TRUE` without a condition.
 
     `spelt` maps lower-case names to the destination's names.
-    Raises  E830 for a column that is not published, or that is compared with a value of another kind
+    Raises E830 for a column that is not published, or that is compared with a value of another kind.
     """
     if delivery.where is None:
         return "TRUE", []
@@ -72,7 +72,7 @@ def replaced_rows(
 def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
     """Raise E831 if a delivery's condition differs from that of the last delivery, unless the option `adopt` is set.
 
-    With another condition, old rows would remain, or rows of others would be deleted.
+    Otherwise rows of the old condition would remain, or rows that others wrote would be deleted.
     """
     before = newest.note if newest is not None and newest.note.startswith(_WHERE) else ""
     now = condition_text(delivery.where)
@@ -99,14 +99,14 @@ def _find_spelling(delivery: Delivery, name: str) -> str:
 
 
 def _require_kind(delivery: Delivery, column: str, kind: str, value: Any) -> None:
-    is_right = (
+    has_kind = (
         kind == "boolean"
         if isinstance(value, bool)
         else kind.startswith(("string", "char", "varchar"))
         if isinstance(value, str)
         else kind.startswith(_NUMBERS)
     )
-    if not is_right:
+    if not has_kind:
         raise _condition_error(delivery, f"{column} is {kind.upper()}, and is compared with {value!r}")
 
 

@@ -27,10 +27,10 @@ def batches_of_rows(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield fetched rows in batches of up to `BATCH_ROWS`, with labels if they are read by window.
 
-    `label` takes the last value of each row, and returns labels and whether the rows are in a window. `came` counts all
-    fetched rows, including those that belong to no window.
+    `label` takes the last value of each row, and returns the rows' labels and whether they are in a window. `came[0]`
+    is increased by the number of fetched rows, including those that are in no window.
 
-    Raises  E812 for a value that does not fit its column's type
+    Raises E812 for a value that does not fit its column's type.
     """
     import pyarrow as pa
 
@@ -43,13 +43,15 @@ def batches_of_rows(
             found, kept = label([row[-1] for row in rows])
             rows = list(compress(rows, kept.to_pylist()))
             labels = [found.filter(kept)]
-        arrays = [_array([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)]
+        arrays = [
+            _convert_column([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)
+        ]
         batch = pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
         fetching.update(batch.num_rows, batch.nbytes)
         yield batch
 
 
-def _array(values: Sequence[Any], taken: CollectedColumn, extract: SqlExtract[Any, Any]) -> pa.Array:
+def _convert_column(values: Sequence[Any], taken: CollectedColumn, extract: SqlExtract[Any, Any]) -> pa.Array:
     try:
         return column(values, taken.type, extract.times)
     except TypeMismatch as error:
@@ -57,7 +59,7 @@ def _array(values: Sequence[Any], taken: CollectedColumn, extract: SqlExtract[An
 
 
 def labels_of_counts(extract: SqlExtract[Any, Any]) -> Callable[[Sequence[Any]], tuple[pa.Array, pa.Array]]:
-    """Return the function that labels rows by their times, which are numbers as the database counts them."""
+    """Return a function that labels rows by their times, as numbers in the unit in which the database returns them."""
 
     def label(counts: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
         import numpy as np

@@ -39,14 +39,14 @@ _Extract = PartialExtract[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServerReader(Generic[_Connection]):
-    """The functions and texts with which a kind of server is read.
+    """The functions and texts of a kind of server that a collect uses.
 
     - `session` returns a session in a connection, and `batches` yields the rows of an extract.
     - `times` lists the types of times, for messages.
     - `sign_time` is the literal of a time in an AWAIT. Its zone is `sign_zone`, or else that of the table.
-    - `extract` is the class of its extracts. `parts` splits a big one; without it, one worker reads all rows.
-    - `count_excluded` counts the rows that belong to no window. It is needed only if more than rows without a time do.
-    - `check` raises an error for a part that changed since it was split off.
+    - `extract` is the class of its extracts. `parts` splits a big extract; without it, one worker reads all rows.
+    - `count_excluded` counts the rows that belong to no window. By default these are the rows without a data time.
+    - `check` raises an error if the rows of a part have changed since the extract was split.
     - `place` is the key under which the manifest stores the name of the database.
     - `stays_open`: the transaction ends only after the workers have read.
     """
@@ -91,7 +91,7 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
     @property
     @abstractmethod
     def _reader(self) -> ServerReader[_Connection]:
-        """The functions and texts with which the server is read."""
+        """The functions and texts for this kind of server."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
         """Return whether the query of AWAIT shows a complete window: its first value is TRUE or a number other than 0.
@@ -130,7 +130,7 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         of_unit = (str(unit), reader.dialect.source_of(unit), columns, request.times, request.by_window)
         extract = reader.extract(self._source, *of_unit)
         counts = reader.count_excluded_rows(connection, extract)
-        came = [0]  # also counts rows outside every window: the SQL bounds ignore gaps between windows
+        came = [0]  # also counts rows in gaps between windows, which the SQL bounds do not exclude
         few = replace(extract, most=DIRECT_ROWS + 1)
         read = read_if_few(reader.batches(connection, few, came), came)
         source: dict[str, Any] = {reader.place: extract.database.name}
@@ -144,10 +144,10 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         if not reader.stays_open:
             close()  # the workers open separate transactions
         frame = read_by_workers(spark, parts, reader.read_part, extract.fields)
-        said = {**source, "parts": len(parts)}
+        description = {**source, "parts": len(parts)}
         if reader.stays_open:
-            return collect_while_open(frame, close, counts, request.left_out, said)
-        return Collected(frame, lambda: counts, request.left_out, said)
+            return collect_while_open(frame, close, counts, request.left_out, description)
+        return Collected(frame, lambda: counts, request.left_out, description)
 
     def _change_filter(self, column: _Column, unit: Unit) -> WindowFilter:
         if column.time_kind is None:

@@ -38,7 +38,7 @@ class SqlResult:
 
 @dataclass(frozen=True, slots=True)
 class SqlSession:
-    """An open connection. `run` runs a statement; `dialect.place` is the placeholder of each value."""
+    """Runs statements in an open connection. `dialect.place` is the placeholder of each value."""
 
     dialect: SqlDialect
     run: Callable[[str, Sequence[Any] | None], DeliveryAnswer]

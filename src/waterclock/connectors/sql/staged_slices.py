@@ -36,7 +36,10 @@ class StagedSlice:
         return [pair for name, pair in self.columns.items() if name not in keys]
 
     def label_guard(self, delivery: Delivery) -> str:
-        """Return the SQL condition, after AND, that protects rows of newer labels; empty if rows have no label."""
+        """Return an SQL condition, after AND, by which a MERGE skips rows of newer labels; empty if none can exist.
+
+        None can exist if rows have no label, or if the label is part of the key.
+        """
         if not delivery.is_by_label or TIMELABEL in {key.lower() for key in delivery.keys}:
             return ""
         own, its = self.columns[TIMELABEL]

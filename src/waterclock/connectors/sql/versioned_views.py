@@ -1,7 +1,7 @@
 """Defines the names and queries of tables behind a view in a database (OPTIONS (behind 'view')).
 
-If a table is delivered by label, each label has a separate table, `_<table>_<timelabel>`, under a UNION ALL view.
-Otherwise each delivery has one, `_<table>_v<claim>`, which is written once, and the view shows the newest.
+If a table is delivered by label, each label has a separate table, `_<table>_<timelabel>`, and the view is a UNION ALL
+of them. Otherwise each delivery has one, `_<table>_v<claim>`, and the view shows that of the newest delivery.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.label import TIMELABEL
 
 BEHIND = "behind view"
-_KEPT = "1 DAY"
+_DEFAULT_KEEP = "1 DAY"
 _MOST_IN_ONE = 400  # SQLite allows 500 terms in a compound SELECT
 
 Columns = Sequence[tuple[str, str]]
@@ -42,20 +42,20 @@ def part_of(unit: Unit, name: str) -> Unit:
 
 
 def own_table_delivery(delivery: Delivery) -> Delivery:
-    """Return the delivery adapted to a separate table: it replaces all rows, and has no column for the label."""
+    """Return the delivery for its separate table behind a view: it replaces all rows, and writes no label."""
     return replace(delivery, is_from_partitioned=False, mode=Mode.REPLACE)
 
 
 def compute_retention_start(unit: Unit, now: datetime) -> datetime:
-    """Return the earliest time of replacement that the option `keep` protects; older versions are dropped."""
-    return parse_duration(str(unit.options.get("keep", _KEPT))).subtract_from(now, "UTC")
+    """Return the time before which a version must have been replaced to be dropped, by the option `keep`."""
+    return parse_duration(str(unit.options.get("keep", _DEFAULT_KEEP))).subtract_from(now, "UTC")
 
 
 def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> str:
     """Return the query of a view over tables. `parts` maps each table's SQL name to its label and its columns.
 
-    The label is "" for a version. A column is NULL for tables without it. The label is a literal, so a query that
-    filters by label reads only the tables of its labels.
+    The label is "" for a version. A column is NULL for tables without it. The label is a literal in the query, so
+    that a reader who filters by label reads only the tables of those labels.
     """
     columns: dict[str, tuple[str, str]] = {}
     for _, of_part in parts.values():
@@ -81,9 +81,9 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> s
 
 
 def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
-    """Raise E829 if the name of a publish is in use by another kind of object.
+    """Raise E829 if the destination's name is in use by an object that the publish cannot replace.
 
-    The object is a table instead of a view, or a view that this publish did not create.
+    This is a table, if it publishes to a view, or a view that it did not create or no longer publishes to.
     """
     was_behind = newest is not None and newest.note == BEHIND
     if not is_behind(unit):

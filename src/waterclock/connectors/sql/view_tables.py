@@ -23,7 +23,7 @@ class SqlViewTables(ABC):
 
     @abstractmethod
     def kind_at(self, unit: Unit) -> str:
-        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+        """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
 
     @abstractmethod
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
@@ -38,7 +38,7 @@ class SqlViewTables(ABC):
         return [(claim, self._instant(at)) for claim, at in self.session.record.versions(project, publish)]
 
     def show(self, unit: Unit, parts: Mapping[str, ViewPart]) -> None:
-        """Replace the unit's view by one over these tables, by label ("" for a version).
+        """Replace the unit's view by one over the tables `parts`, keyed by label ("" for a version).
 
         Without tables, drop the view.
         """

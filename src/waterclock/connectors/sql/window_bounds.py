@@ -1,7 +1,7 @@
 """Builds SQL conditions for the rows of windows, for PostgreSQL and similar databases, so that an index can be used.
 
 The conditions may also match rows outside of the windows. This process then determines the window of each row by its
-time in microseconds.
+time in microseconds (`labels_of`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def window_range_condition(name: str, by_window: WindowFilter, times: Times) -> 
 
 
 def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]:
-    """Return the times that divide the span of the windows, and a day on both sides, into `count` equally long parts.
+    """Return the times that split the windows, and a day before and after them, into `count` parts of equal length.
 
     The parts are read in parallel. For a column without a zone these are local times.
     """
@@ -128,5 +128,5 @@ def local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, d
     rules = nominal_zone(zone)
     offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
     margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
-    # a date counts as midnight of its day: the first instant of a window is at or after it
+    # a date is compared as midnight of its day
     return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))

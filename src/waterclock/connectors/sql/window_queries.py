@@ -31,7 +31,7 @@ class RequestedExpression(SqlRequestedColumn[_Column]):
 
     @property
     def is_text(self) -> bool:
-        """Whether the column is read as text, because its declared type is one."""
+        """True if the column is read as text, because its declared type is a text type."""
         kind = self.taken.type.strip().lower()
         return kind == "string" or kind.startswith(("char", "varchar"))
 
@@ -104,11 +104,11 @@ def local_literal(at: datetime, dialect: SqlDialect) -> str:
 def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
     """Insert the values of a window into the query of an AWAIT. `literal` formats a time, which is in `zone`."""
     rules = nominal_zone(zone)
-    said = {
+    literals = {
         name: literal.format(f"{at.astimezone(rules):%Y-%m-%d %H:%M:%S.%f}")
         for name, at in (("window_start", window.start), ("window_end", window.end))
     }
-    return WINDOW_VALUE.sub(lambda found: said.get(found[1], f"'{window.label}'"), query)
+    return WINDOW_VALUE.sub(lambda found: literals.get(found[1], f"'{window.label}'"), query)
 
 
 def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, dialect: SqlDialect) -> str:
@@ -136,6 +136,6 @@ def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, 
 def minute_of(time: str, step: int, modulo: str = "({} % {})") -> str:
     """Return SQL that rounds a time down to its minute; `step` is the length of a minute in the unit of the time.
 
-    It uses remainders, as a quotient would be rounded to four digits.
+    It uses remainders, as MariaDB and MySQL would round a quotient to four digits.
     """
     return f"{time} - {modulo.format(f'({modulo.format(time, step)} + {step})', step)}"

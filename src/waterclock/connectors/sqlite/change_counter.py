@@ -1,10 +1,10 @@
 """Reads the state of a SQLite database file without SQLite, to detect commits.
 
-Several connections cannot share a read transaction. If they find the same state before and after they read, they have
-read the same rows. When a process closes a file, it loses all its locks on the file, including those of SQLite. So this
-module must run in a process that has no open connection to the database.
+Several connections cannot share a read transaction. But if all of them find the same state before and after they read,
+they have read the same rows. When a process closes a file, it loses all its locks on the file, including those of
+SQLite. So this module must run in a process that has no open connection to the database.
 
-Source  SQLite's file format: "file change counter", "WAL-index header"
+Source: SQLite's file format, "file change counter" and "WAL-index header"
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def state_of(path: str) -> str:
 
     In WAL mode, a commit may leave the counter unchanged, and the index is deleted with the last connection. In that
     case a checkpoint has written the file, which changes its modification time. The text may also differ without a
-    commit, for example after a checkpoint. It can only miss a commit within the same tick of the file system's clock,
-    which lasts a few milliseconds.
+    commit, for example after a checkpoint. It misses a commit only within the resolution of the file system's clock,
+    which is a few milliseconds.
     """
     with Path(path).open("rb") as file:
         head = file.read(100)

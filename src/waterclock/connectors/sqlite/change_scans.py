@@ -1,4 +1,4 @@
-"""Finds the windows of a SQLite database with changed rows, in one pass over their times, without storing them."""
+"""Counts the changed rows of windows in a SQLite database, in one pass over the rows and in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.timelabel.zone import nominal_zone
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 _MICROSECOND = timedelta(microseconds=1)
-# the database leaves out rows that certainly changed before the bound; plain comparisons can use an index
+# leaves out only rows that certainly changed before the bound; plain comparisons can use an index
 _SINCE = (
     "({m} IS NULL OR typeof({m}) = 'blob' OR (typeof({m}) IN ('integer', 'real') AND {m} >= :since_number)"
     " OR (typeof({m}) = 'text' AND ({m} >= :since_text OR {m} NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*')"
@@ -42,9 +42,9 @@ class SqliteChangeScan:
     times: Times
 
     def tally(self, connection: sqlite3.Connection, bounds: Bounds) -> Tallies:
-        """Count the changes in each window at or above the window's bound.
+        """Count the rows of each window that changed at or after the window's bound.
 
-        Raises  E827 for a value in the change column that is not a time
+        Raises E827 for a value in the change column that is not a time.
         """
         starts = [window.start for window in self.windows]
         counting = TallyCounter(self.windows, datetime.now(UTC))

@@ -64,18 +64,18 @@ def collect_rows(
 ) -> Collected:
     """Read the rows of `extract` in the open transaction if they are few; else let Spark's workers read them."""
     counts = count_excluded_rows(connection, extract)
-    read = None if _seem_many(connection, extract) else read_if_few(batches(connection, extract))
+    read = None if _has_many_rows(connection, extract) else read_if_few(batches(connection, extract))
     source = {"path": extract.database.path}
     if read is not None:
         return collect_in_driver(spark, read, arrow_schema_of(extract), counts, left_out, source)
     return Collected(_read_by_workers(spark, connection, extract, partitions), lambda: counts, left_out, source)
 
 
-def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
+def _has_many_rows(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
     """Return whether a table seems to have too many rows to be read in this process.
 
-    Queries are not counted, as that would run them twice. Times are compared as they are written, in the table's zone,
-    which is accurate enough and costs a tenth of parsing them.
+    Rows of a query are not counted, as it would run twice. Times are compared as they are written, in the table's zone,
+    which is accurate enough and takes a tenth of the time for parsing them.
     """
     if extract.source.startswith("("):
         return False
@@ -84,7 +84,7 @@ def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
         within = " WHERE {t} >= :low_number AND {t} < :high_number OR {t} >= :low_local AND {t} < :high_local".format(
             t=quote_identifier(extract.by_window.time_column)
         )
-        values = _bounds(extract.by_window.windows, extract.times)
+        values = _bind_bounds(extract.by_window.windows, extract.times)
     sql = f"SELECT 1 FROM {extract.source}{within} LIMIT 1 OFFSET {DIRECT_ROWS}"
     return connection.execute(sql, values).fetchone() is not None
 
@@ -128,7 +128,7 @@ def _rowid_ranges(
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches, with labels if they are read by window.
 
-    Raises  E812 for type mismatches.
+    Raises E812 for type mismatches.
     """
     names = [one.taken.source for one in extract.wanted]
     names += [extract.by_window.time_column] if extract.by_window else []
@@ -136,11 +136,11 @@ def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator
     selected = ", ".join(map(quote_identifier, names)) or "1"
     cursor = connection.execute(f"SELECT {selected} FROM {extract.source}{conditions}", bound)
     windows = extract.by_window.windows if extract.by_window else ()
-    return batches_of_rows(cursor.fetchmany, extract, lambda times: _labels(times, windows, extract.times))
+    return batches_of_rows(cursor.fetchmany, extract, lambda times: _labels_of_rows(times, windows, extract.times))
 
 
-def _labels(values: Sequence[Any], windows: Sequence[Window], times: Times) -> tuple[pa.Array, pa.Array]:
-    """Return the label of each row by its time, and whether the row is in any window."""
+def _labels_of_rows(values: Sequence[Any], windows: Sequence[Window], times: Times) -> tuple[pa.Array, pa.Array]:
+    """Return the label of each row by its data time, and whether the row is in any window."""
     import pyarrow as pa
 
     micros = instants(values, times).cast(pa.int64()).fill_null(FIRST_MICROS - 1)
@@ -162,11 +162,11 @@ def _conditions(extract: SqliteExtract) -> tuple[str, Mapping[str, Any]]:
 
 def window_conditions(time_column: str, windows: Sequence[Window], times: Times) -> tuple[str, Mapping[str, Any]]:
     """Return an SQL condition that matches all rows of the windows, and maybe more, and its values."""
-    return f"({_NUMBERS} OR {_TEXTS})".format(t=quote_identifier(time_column)), _bounds(windows, times)
+    return f"({_NUMBERS} OR {_TEXTS})".format(t=quote_identifier(time_column)), _bind_bounds(windows, times)
 
 
-# The database may leave out only rows that are certainly outside; the exact instants are compared here, row by row. The
-# plain comparisons can use an index. The dates bound every spelling of an instant, in any zone.
+# These conditions leave out only rows that are certainly outside of the windows. This process then compares the exact
+# instants, row by row. Plain comparisons can use an index. The dates bound all notations of an instant, in any zone.
 _NUMBERS = "(typeof({t}) IN ('integer', 'real') AND {t} >= :low_number AND {t} < :high_number)"
 _TEXTS = (
     "(typeof({t}) = 'text' AND {t} >= :low_text AND {t} < :high_text AND"
@@ -182,7 +182,7 @@ _IN_DOUBT = (
 _NO_DATE = "(typeof({t}) = 'text' AND {t} NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*')"
 
 
-def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
+def _bind_bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
     start, end = windows[0].start - _SECOND, windows[-1].end + _SECOND
     unit = EPOCH_UNITS[times.epoch]
     low, high = local_bounds(start, end, times.zone)

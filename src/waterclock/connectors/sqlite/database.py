@@ -77,13 +77,13 @@ class SqliteFile:
 
 
 def database_of(setting: Setting) -> SqliteFile:
-    """Build the database of a connection. A relative path is below the project's folder. Raises  E803 without one."""
+    """Build the database of a connection. A relative path is below the project's folder. Raises E803 without a path."""
     path, timeout, may_create = file_of(setting, "sqlite")
     return SqliteFile(path, timeout, may_create)
 
 
 def describe(connection: sqlite3.Connection, unit: Unit) -> list[SqlColumn]:
-    """Return the columns of a table or query with their Spark types. Raises  E804 for a table that does not exist."""
+    """Return the columns of a table or query with their Spark types. Raises E804 for a table that does not exist."""
     if unit.query is not None:
         name = "_waterclock_query"
         connection.execute(f"CREATE TEMP VIEW {name} AS {unit.query.strip().rstrip(';')}")

@@ -32,7 +32,7 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KEPT = "waterclock_kept"
+_SLICE_KEYS = "waterclock_kept"
 
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {DELIVERIES} ("
@@ -88,12 +88,12 @@ class SqliteDeliverer(SingleTransactionDeliverer[sqlite3.Connection, Mapping[str
             sql, values = replaced_rows("DELETE", unit, delivery, DIALECT, {})
             deleted = connection.execute(sql, values).rowcount
         put = _insert_sql(table, delivery)
-        # a MERGE skips rows with newer labels, and changes nothing for a known key without other columns
+        # a MERGE writes fewer rows if some have newer labels, or if a key exists and there are no other columns
         must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))
         is_coarse = delivery.mode is Mode.MERGE and is_key_coarse(connection, unit, delivery)
-        kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
+        kept = _create_key_table(connection, table, delivery) if is_whole_merge else ""
         condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
-        for change in _changes(delivery, there):
+        for change in _slice_chunks(delivery, there):
             if is_coarse:
                 _refuse_equal_keys(connection, unit, delivery, change.gone)
             if change.gone:
@@ -110,7 +110,7 @@ class SqliteDeliverer(SingleTransactionDeliverer[sqlite3.Connection, Mapping[str
                 connection.executemany(kept, change.keys)
             rows += len(change.rows)
         if kept:
-            deleted += _delete_all_but(connection, table, delivery)
+            deleted += _delete_other_keys(connection, table, delivery)
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
@@ -128,24 +128,24 @@ def _refuse_equal_keys(
                 raise equal_keys_error(unit, delivery, named, ", ".join(delivery.keys), "COLLATE BINARY")
 
 
-def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:
+def _create_key_table(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:
     """Create a temporary table for the keys of the slice. Return the SQL that inserts keys into it.
 
-    Its columns have the affinities of the destination's columns. Otherwise SQLite could not use its index, and would
-    scan all its rows for each row of the destination.
+    Its columns have the affinities of the destination's columns. Otherwise SQLite could not use the table's index, and
+    would scan all its rows for each row of the destination.
     """
     listed = ", ".join(quote_identifier(key) for key in delivery.keys)
-    connection.execute(f"CREATE TEMP TABLE {_KEPT} AS SELECT {listed} FROM {table} WHERE false")
-    connection.execute(f"CREATE UNIQUE INDEX temp.{_KEPT}_key ON {_KEPT} ({listed})")
-    return f"INSERT OR IGNORE INTO temp.{_KEPT} VALUES ({', '.join('?' * len(delivery.keys))})"
+    connection.execute(f"CREATE TEMP TABLE {_SLICE_KEYS} AS SELECT {listed} FROM {table} WHERE false")
+    connection.execute(f"CREATE UNIQUE INDEX temp.{_SLICE_KEYS}_key ON {_SLICE_KEYS} ({listed})")
+    return f"INSERT OR IGNORE INTO temp.{_SLICE_KEYS} VALUES ({', '.join('?' * len(delivery.keys))})"
 
 
-def _delete_all_but(connection: sqlite3.Connection, table: str, delivery: Delivery) -> int:
+def _delete_other_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> int:
     same = " AND ".join(f"kept.{quote_identifier(key)} = {table}.{quote_identifier(key)}" for key in delivery.keys)
     deleted = connection.execute(
-        f"DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM temp.{_KEPT} AS kept WHERE {same})"
+        f"DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM temp.{_SLICE_KEYS} AS kept WHERE {same})"
     ).rowcount
-    connection.execute(f"DROP TABLE temp.{_KEPT}")
+    connection.execute(f"DROP TABLE temp.{_SLICE_KEYS}")
     return deleted
 
 
@@ -170,7 +170,7 @@ def _insert_sql(table: str, delivery: Delivery) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _SliceChunk:
     """A batch of a slice: the rows to write with their keys, and the keys to delete. No key is in both."""
 
     rows: list[tuple[Any, ...]]
@@ -178,7 +178,7 @@ class _Change:
     gone: list[tuple[Any, ...]]
 
 
-def _changes(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iterator[_Change]:
+def _slice_chunks(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iterator[_SliceChunk]:
     where = f"{delivery.publish}@{delivery.label_text}"
     names = [name for name, _ in delivery.columns]
     places = [names.index(key) for key in delivery.keys if key in names]
@@ -193,4 +193,4 @@ def _changes(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iterator[
         gone = [row[-1] for row in some]
         stays, keys = [not is_gone for is_gone in gone], [tuple(row[at] for at in places) for row in some]
         written = [row[:-1] for row in compress(some, stays)]
-        yield _Change(written, list(compress(keys, stays)), list(compress(keys, gone)))
+        yield _SliceChunk(written, list(compress(keys, stays)), list(compress(keys, gone)))

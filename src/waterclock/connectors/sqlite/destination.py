@@ -36,7 +36,7 @@ def prepare_table(
     """Create the destination, or add missing columns, and create the index that it needs.
 
     Return its columns by lower-case name.
-    Raises  E820 for a table with rows of other owners
+    Raises E820 for a table with rows of other owners.
     """
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
     known = read_stored_columns(connection, unit)
@@ -46,7 +46,7 @@ def prepare_table(
         refuse_foreign_rows(session, unit, delivery, {}, is_ours=is_ours)
         add_columns(session, unit, wanted, known)
     if index := wanted_index(delivery):
-        _index(connection, unit, index)
+        _create_index(connection, unit, index)
     return read_stored_columns(connection, unit)
 
 
@@ -75,7 +75,7 @@ def _resolve_stored_column(name: str, declared: str) -> StoredColumn:
 
 
 def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> bool:
-    """Return whether an index has a collation that treats different keys as equal, as NOCASE does with `a` and `A`."""
+    """Return whether an index on a key has a collation that treats different texts as equal, such as NOCASE."""
     prefix, table = split_table_name(unit)
     keys = {key.lower() for key in delivery.keys}
     for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quote_identifier(table)})").fetchall():
@@ -85,7 +85,7 @@ def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery
     return False
 
 
-def _index(connection: sqlite3.Connection, unit: Unit, wanted: DestinationIndex) -> None:
+def _create_index(connection: sqlite3.Connection, unit: Unit, wanted: DestinationIndex) -> None:
     prefix, table = split_table_name(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(table)})").fetchall()
     if {str(row[1]).lower() for row in rows if row[5]} == {column.lower() for column in wanted.columns}:

@@ -19,7 +19,7 @@ class SqliteViewTables(SqlViewTables):
     __slots__ = ()
 
     def kind_at(self, unit: Unit) -> str:
-        """Return whether a unit's name is a `table` or a `view`, or an empty text if it is free."""
+        """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
         prefix, name = split_table_name(unit)
         sql = f"SELECT type FROM {prefix}sqlite_master WHERE lower(name) = lower(?)"
         row = self.session.first_of(sql, (name,))

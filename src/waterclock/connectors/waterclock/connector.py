@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 Span = tuple["datetime", "datetime"]
-_HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is down: a retry may succeed
+_RETRYABLE = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is down: a retry may succeed
 # errors caused by values of unexpected types, as other programs may write to that ledger
-_ODD_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 CAPABILITIES = Capabilities(
     type="waterclock",
     connection_options={
@@ -57,7 +57,7 @@ def _open_source(setting: Setting) -> WaterclockCollector:
 
 
 def _open_destination(setting: Setting) -> Deliverer:
-    """Raise an error, as only the other project writes its tables. `check` refuses it as a destination before."""
+    """Raise an error, because only the other project writes its tables. `waterclock check` reports it before."""
     raise AssertionError(f"{setting.name} takes no publishes, which check refuses")
 
 
@@ -94,10 +94,10 @@ class WaterclockCollector:
         facts = self.facts(unit)
         if facts.problem is not None:
             raise facts.problem
-        return columns_of(self._folder(unit))
+        return columns_of(self._table_folder(unit))
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return the progress of a table in the other project.
+        """Return the progress of a table in the other project, such as its settled windows.
 
         Cost: some milliseconds if the other project has written nothing since the last call.
         """
@@ -112,31 +112,34 @@ class WaterclockCollector:
         return found[1]
 
     def contents(self, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
-        """Return for each interval a text that identifies the current content of the table."""
-        found = self._read_ledger(lambda ledger: _contents(ledger, unit, spans)) or ()
+        """Return for each interval of `spans` a text that identifies the current content of the table."""
+        found = self._read_ledger(lambda ledger: _query_contents(ledger, unit, spans)) or ()
         return list(found)
 
     def pins(self, unit: Unit, spans: Sequence[Span]) -> Sequence[Pin]:
-        """Return the versions and slices of a table to read for each interval, as of one moment."""
+        """Return the versions and slices of a table to read for each interval of `spans`, as of one moment."""
         found = (
-            self._read_ledger(lambda ledger: ledger.reads.pins([(_name(ledger, unit), *span) for span in spans])) or []
+            self._read_ledger(
+                lambda ledger: ledger.reads.pins([(_current_name(ledger, unit), *span) for span in spans])
+            )
+            or []
         )
         return [replace(pin, table=str(unit)) for pin in found]
 
     def read_pinned(
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
-        """Read the pinned data. The other table's own column `timelabel` is left out of the columns."""
+        """Read the versions `pins` of the table. The other table's own column `timelabel` is left out."""
         from waterclock.connectors.waterclock.rows import Read, collect_pinned_rows
 
         folds = self.facts(unit).mode in FOLDS
-        read = Read(spark, self.place().storage, self._folder(unit), unit)
+        read = Read(spark, self.place().storage, self._table_folder(unit), unit)
         return collect_pinned_rows(read, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Return a table in `reading` (tables of this project) that the unit's table reads, directly or indirectly.
+        """Return one of the tables `reading` of this project that the unit's table reads, directly or indirectly.
 
-        Return None if there is none. With such a table, each of the two would wait for the other.
+        Return None if it reads none of them. Otherwise the two projects would wait for each other.
         """
         from waterclock.connectors.waterclock.place import leads_to
 
@@ -146,7 +149,7 @@ class WaterclockCollector:
             return None
         from waterclock.connectors.waterclock.declarations import Upstream
 
-        found = self._read_ledger(lambda ledger: (_name(ledger, unit), Upstream(ledger.reads.declarations())))
+        found = self._read_ledger(lambda ledger: (_current_name(ledger, unit), Upstream(ledger.reads.declarations())))
         if found is None or found[0] not in found[1].said.tables:
             return None
         name, upstream = found
@@ -154,15 +157,15 @@ class WaterclockCollector:
         above = {name, *upstream.find_upstream_tables(name)}
         return next((ours for name, ours in sorted(collected.items()) if name in above and ours in reading), None)
 
-    def _folder(self, unit: Unit) -> str:
+    def _table_folder(self, unit: Unit) -> str:
         """Return the storage folder of the table. A renamed table keeps its old folder.
 
-        Raises  E838 if it leads out of the storage
+        Raises E838 if the folder leads out of the storage.
         """
         from waterclock.connectors.waterclock.outside_links import require_folder_within
         from waterclock.storage.lake import Lake
 
-        place = self._read_ledger(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (
+        place = self._read_ledger(lambda ledger: (_current_name(ledger, unit), ledger.declared.former().folders)) or (
             unit.path,
             {},
         )
@@ -171,10 +174,10 @@ class WaterclockCollector:
         require_folder_within(storage, folder)
         return folder
 
-    def _read_ledger(self, ask: Callable[[Ledger], R]) -> R | None:
+    def _read_ledger(self, query: Callable[[Ledger], R]) -> R | None:
         """Call `ask` with the ledger of the other project; None if that project has not run yet.
 
-        Raises  E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read
+        Raises E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read.
         """
         from waterclock.connectors.waterclock.place import invalid_value_error, unreadable_project_error
         from waterclock.ledger.ledger import Ledger
@@ -183,12 +186,12 @@ class WaterclockCollector:
 
         place = self.place()
         try:
-            answer = Ledger.look(place.ledger, partial(_query_unmoved, ask))
+            answer = Ledger.look(place.ledger, partial(_query_unmoved, query))
         except OlderSchema as older:
             why = f"its schema is {older.found}, this version reads {older.known}"
             fix = "run the other project once with this version: this upgrades its ledger"
             raise _other_version_error(redact_url_text(place.ledger), why, fix) from older
-        except _ODD_VALUES as error:
+        except _VALUE_ERRORS as error:
             raise invalid_value_error(redact_url_text(place.ledger), error) from error
         except OSError as error:
             raise unreadable_project_error(redact_url_text(place.ledger), error) from error
@@ -200,7 +203,7 @@ class WaterclockCollector:
                 raise self._missing_project_error(
                     f"{error.what}: {error.why}", "set ledger to its current URL"
                 ) from error
-            if not error.code.startswith("E4") or error.code in _HELD_BACK:
+            if not error.code.startswith("E4") or error.code in _RETRYABLE:
                 raise
             raise unreadable_project_error(redact_url_text(place.ledger), error) from error
         if answer is None and place.root is None:
@@ -220,7 +223,7 @@ class WaterclockCollector:
         from waterclock.planner.settlement import find_unsettled
 
         upstream = Upstream(ledger.reads.declarations())
-        table = upstream.table(_name(ledger, unit), str(unit))
+        table = upstream.table(_current_name(ledger, unit), str(unit))
         flow = upstream.flow()
         snapshot = ledger.reads.snapshot(flow)
         cadences = {name: each.cadence for name, each in flow.tables.items()}
@@ -238,23 +241,23 @@ class WaterclockCollector:
         return sequence, facts
 
 
-def _query_unmoved(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
-    """Call `ask`. Raises an error if the ledger was moved, as the old copy is outdated."""
+def _query_unmoved(query: Callable[[Ledger], R], ledger: Ledger) -> R:
+    """Call `ask` with the ledger. Raises an error if the ledger was moved, because its old copy is outdated."""
     ledger.keeping.refuse_moved()
-    return ask(ledger)
+    return query(ledger)
 
 
-def _name(ledger: Ledger, unit: Unit) -> str:
+def _current_name(ledger: Ledger, unit: Unit) -> str:
     """Return the current name of a table, which may have been renamed in the other project."""
     if ledger.reads.find_table(unit.path) is not None:
         return unit.path
     return ledger.declared.former().tables.get(unit.path, unit.path)
 
 
-def _contents(ledger: Ledger, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
-    asked = [(_name(ledger, unit), *span) for span in spans]
-    found = ledger.reads.contents(asked)
-    return [found[each] for each in asked]
+def _query_contents(ledger: Ledger, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
+    requests = [(_current_name(ledger, unit), *span) for span in spans]
+    found = ledger.reads.contents(requests)
+    return [found[each] for each in requests]
 
 
 def _other_version_error(where: str, why: str, fix: str) -> WaterclockError:

@@ -16,7 +16,7 @@ from waterclock.timelabel.period import parse_period
 
 _NOWHERE = Place("another project", 1, 1)
 # in a statement in either language: ON RESTATE REPORT, on_restate="report"
-_REPORTS = re.compile(r"\bON[\s_]+RESTATE\b\W*REPORT\b", re.IGNORECASE)
+_ON_RESTATE_REPORT = re.compile(r"\bON[\s_]+RESTATE\b\W*REPORT\b", re.IGNORECASE)
 _WORDS = re.compile(r"[\w.]+")
 
 
@@ -27,7 +27,7 @@ class Upstream:
     said: Declarations
 
     def table(self, name: str, where: str) -> Table:
-        """Return a table. Raises  E834, with the most similar name, if the project has no table with this name."""
+        """Return a table by its name. Raises E834, which suggests a similar name, if the project has no such table."""
         known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
         if name not in known:
             raise WaterclockError(
@@ -41,7 +41,7 @@ class Upstream:
                     name, known, otherwise="use its name in the other project; a table is known once it ran"
                 ),
             )
-        return _table(self.said.tables[name])
+        return _build_table(self.said.tables[name])
 
     def is_dropped(self, name: str) -> bool:
         """Return whether the project no longer declares a table that it once declared."""
@@ -49,30 +49,32 @@ class Upstream:
 
     def flow(self) -> Flow:
         """Return a flow of all tables without their queries. The ledger's records show which tables they read."""
-        return Flow(project=self.said.project or "", tables={name: _table(it) for name, it in self.said.tables.items()})
+        return Flow(
+            project=self.said.project or "", tables={name: _build_table(it) for name, it in self.said.tables.items()}
+        )
 
     def find_upstream_tables(self, name: str) -> set[str]:
         """Return the tables that a table reads, directly or indirectly, by the names in the texts of statements."""
         found: set[str] = set()
-        waiting = [name]
-        while waiting:
-            named = set(_WORDS.findall(self.said.tables[waiting.pop()].statement))
+        unchecked = [name]
+        while unchecked:
+            named = set(_WORDS.findall(self.said.tables[unchecked.pop()].statement))
             new = (named & self.said.tables.keys()) - found - {name}
             found |= new
-            waiting += new
+            unchecked += new
         return found
 
     def find_collected_tables(self, connections: Iterable[str]) -> Mapping[str, str]:
         """Map each table that collects through one of these connections to the `schema.table` that it collects."""
         found: dict[str, str] = {}
         for connection in connections:
-            said = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
-            found |= {name: hit[1] for name, it in self.said.tables.items() if (hit := said.search(it.statement))}
+            pattern = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
+            found |= {name: hit[1] for name, it in self.said.tables.items() if (hit := pattern.search(it.statement))}
         return found
 
 
 def graph_of(flow: Flow) -> FlowGraph:
-    """Return a graph in which any table may read any other, as the texts of queries are not parsed."""
+    """Return a graph in which any table may read any other, because the texts of queries are not parsed."""
     together = frozenset(flow.tables)
     return FlowGraph({
         name: Node(
@@ -82,13 +84,13 @@ def graph_of(flow: Flow) -> FlowGraph:
     })  # fmt: skip
 
 
-def _table(said: LinkedDeclaration) -> Table:
+def _build_table(declaration: LinkedDeclaration) -> Table:
     return Table(
-        name=said.name,
-        kind=Kind(said.kind),
-        type=TableType(said.type),
-        mode=Mode(said.mode),
-        cadence=Cadence(parse_period(said.cadence), zone=said.zone),
+        name=declaration.name,
+        kind=Kind(declaration.kind),
+        type=TableType(declaration.type),
+        mode=Mode(declaration.mode),
+        cadence=Cadence(parse_period(declaration.cadence), zone=declaration.zone),
         place=_NOWHERE,
-        on_restate=OnRestate.REPORT if _REPORTS.search(said.statement) else OnRestate.RECOMPUTE,
+        on_restate=OnRestate.REPORT if _ON_RESTATE_REPORT.search(declaration.statement) else OnRestate.RECOMPUTE,
     )

@@ -1,6 +1,6 @@
 """Refuses tables of another project whose links or paths lead out of its storage.
 
-They would be followed with the permissions of this user, who may read files that the owner of that project may not.
+Links are followed with the permissions of this user, who may be able to read files that the project's owner may not.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def require_folder_within(storage: str, folder: str) -> None:
 
 
 def require_no_links(storage: str, folder: str, paths: Iterable[str]) -> None:
-    """Raise E838 if a file of a table is a link or reached by one, unless no other user can change the storage.
+    """Raise E838 if a file of a table, or a folder on its path, is a link, unless no other user can change the storage.
 
-    Cost: some microseconds for each file. A link made after this check is followed.
+    Cost: some microseconds for each file. A link that is created after this check is followed.
     """
     if is_remote(storage) or not _can_others_change(storage):
         return
-    seen: set[str] = set()
+    checked: set[str] = set()
     for path in paths:
         parts = path.split("/")
         for step in ("/".join(parts[:end]) for end in range(1, len(parts) + 1)):
-            if step not in seen and os.path.islink(f"{folder}/{step}"):  # noqa: PTH114 - thousands of Paths
+            if step not in checked and os.path.islink(f"{folder}/{step}"):  # noqa: PTH114 - thousands of Paths
                 raise unreadable_project_error(f"{folder}/{step}", ValueError("it is a link"))
-            seen.add(step)
+            checked.add(step)
 
 
 def _can_others_change(storage: str) -> bool:

@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import is_remote
 from waterclock.permissions.project_trust import read_trusted_file, require_trusted_folder
 
-_OF_A_FILE = "sqlite:///"
+_SQLITE_FILE = "sqlite:///"
 
 
 def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace) -> bool:
@@ -22,17 +22,17 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
 
     `place` is the other project, `options` are those of its connection, and `own` is this project.
     """
-    said = {key: value for key, value in options.items() if isinstance(value, str)}
+    texts = {key: value for key, value in options.items() if isinstance(value, str)}
     root = place.root or Path()
-    is_path = "path" in said and own.root is not None and real_path(root / said["path"]) == real_path(own.root)
-    is_storage = "storage" in said and resolve_location(root, said["storage"]) == resolve_location(root, own.storage)
-    return is_path or is_storage or said.get("ledger") == own.ledger
+    is_path = "path" in texts and own.root is not None and real_path(root / texts["path"]) == real_path(own.root)
+    is_storage = "storage" in texts and resolve_location(root, texts["storage"]) == resolve_location(root, own.storage)
+    return is_path or is_storage or texts.get("ledger") == own.ledger
 
 
 def locate_project(setting: Setting) -> ProjectPlace:
     """Return the location of the project to which a connection refers.
 
-    Raises  E833 if there is none, E838 for an unreadable file
+    Raises E833 if there is no such project, E838 for an unreadable file.
     """
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
@@ -44,17 +44,17 @@ def locate_project(setting: Setting) -> ProjectPlace:
             "set path to the folder of the other project",
         )
     storage = resolve_location(setting.folder, options["storage"])
-    return ProjectPlace(_ledger(setting.folder, options, storage), storage)
+    return ProjectPlace(_resolve_ledger(setting.folder, options, storage), storage)
 
 
 def real_path(path: Path) -> Path:
-    """Return a path with all links followed. Of links that lead to each other, it is left: opening it is an error."""
+    """Return a path with all links resolved. Circular links remain unresolved, so that opening the path is an error."""
     return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for them
 
 
-def resolve_location(folder: Path, said: str) -> str:
+def resolve_location(folder: Path, location: str) -> str:
     """Return a URL unchanged, and a path resolved from a folder."""
-    return said if is_remote(said) else str(real_path(folder / said))
+    return location if is_remote(location) else str(real_path(folder / location))
 
 
 def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> ProjectPlace:
@@ -86,7 +86,7 @@ def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) 
     storage, ledger = addresses(root, config)
     storage = resolve_location(setting.folder, options["storage"]) if "storage" in options else storage
     if "ledger" in options:
-        ledger = _ledger(setting.folder, options, storage)
+        ledger = _resolve_ledger(setting.folder, options, storage)
     if not isinstance(ledger, str):
         raise _missing_project_error(
             setting,
@@ -94,10 +94,10 @@ def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) 
             f'set ledger = {{ secret = "..." }} to a secret of this project in connection {setting.name}',
         )
     if "storage" not in options and not _is_within(storage, root):
-        _require_own(setting, file, root, f"the storage {storage}", "storage")
-    if "ledger" not in options and not _is_within(ledger.removeprefix(_OF_A_FILE), root):
-        where = "a ledger outside of its folder" if ledger.startswith(_OF_A_FILE) else "a ledger at a server"
-        _require_own(setting, file, root, where, "ledger")
+        _require_trusted_file(setting, file, root, f"the storage {storage}", "storage")
+    if "ledger" not in options and not _is_within(ledger.removeprefix(_SQLITE_FILE), root):
+        where = "a ledger outside of its folder" if ledger.startswith(_SQLITE_FILE) else "a ledger at a server"
+        _require_trusted_file(setting, file, root, where, "ledger")
     return ProjectPlace(ledger, storage, root, config.environment.connections)
 
 
@@ -106,12 +106,11 @@ def _is_within(location: str, root: Path) -> bool:
     return "://" not in location and real_path(Path(location)).is_relative_to(root)
 
 
-def _require_own(setting: Setting, file: Path, root: Path, what: str, option: str) -> None:
-    """Refuse locations that another user of this machine can choose, if that user may not be able to read them.
+def _require_trusted_file(setting: Setting, file: Path, root: Path, what: str, option: str) -> None:
+    """Raise E833 if another user of this machine can change the project file that names a location outside its folder.
 
-    This user's own storage would be read for that user. To a ledger's server, libpq would send the passwords that it
-    finds in the environment and in files, whatever host the URL names.
-    Raises  E833
+    That user could make this process read a storage that only this user may read. If the location is a ledger's server,
+    libpq would send it the passwords that it finds in the environment and in files, whatever host the URL names.
     """
     try:
         require_trusted_folder(root)
@@ -124,13 +123,13 @@ def _require_own(setting: Setting, file: Path, root: Path, what: str, option: st
         ) from error
 
 
-def _ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:
-    said = options.get("ledger")
-    if said is None:
-        return f"{_OF_A_FILE}{storage}/ledger.db"
-    if said.startswith(_OF_A_FILE):
-        return f"{_OF_A_FILE}{folder / said.removeprefix(_OF_A_FILE)}"
-    return said
+def _resolve_ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:
+    url = options.get("ledger")
+    if url is None:
+        return f"{_SQLITE_FILE}{storage}/ledger.db"
+    if url.startswith(_SQLITE_FILE):
+        return f"{_SQLITE_FILE}{folder / url.removeprefix(_SQLITE_FILE)}"
+    return url
 
 
 def _missing_project_error(setting: Setting, why: str, fix: str) -> WaterclockError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from waterclock.storage.slices.manifest import Manifest
 
-_GONE = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "PATH_NOT_FOUND", "FileNotFoundException")
+_MISSING_FILE = ("FILE_NOT_EXIST", "FAILED_READ_FILE", "PATH_NOT_FOUND", "FileNotFoundException")
 _DENIED = ("Permission denied", "AccessControlException")
 
 
@@ -57,16 +57,16 @@ class Read:
 def collect_pinned_rows(
     read: Read, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool, folds: bool
 ) -> Collected:
-    """Read the pinned data of each window, each row with its label.
+    """Read the versions `pins` of another project's table, one for each window, with the window's label in each row.
 
-    Raises  E836 if the other project no longer has the data, E838 if it cannot be read
+    Raises E836 if the other project no longer has the data, E838 if it cannot be read.
     """
     from waterclock.storage.log.open_tables import has_columns
 
     try:
         if not has_columns(read.folder):
             return Collected(_empty_frame(read.spark, read.unit, columns), is_empty=True)
-        frame = _read_slices(read, pins) if by_label else _states(read, pins, folds=folds)
+        frame = _read_slices(read, pins) if by_label else _read_states(read, pins, folds=folds)
     except OSError as error:
         raise unreadable_project_error(read.folder, error) from error
     except WaterclockError as error:
@@ -82,7 +82,7 @@ def _read_slices(read: Read, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
     """Read the slices of all windows by one scan, each row with the label of its window."""
     from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_at, no_rows, table_schema
 
-    manifests = [_manifest(read, piece.slice_path) for _, pin in pins for piece in pin.slices]
+    manifests = [_read_slice_manifest(read, piece.slice_path) for _, pin in pins for piece in pin.slices]
     if not manifests:
         return no_rows(read.spark, table_schema(read.folder))
     windows = [window for window, _ in pins]
@@ -93,7 +93,7 @@ def _read_slices(read: Read, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
         version = max(pin.version for _, pin in pins)
         is_partitioned = _refuse_links_of_version(read, version)
         frame = frame_at(read.spark, read.folder, version, low=low, high=high, is_partitioned=is_partitioned)
-    return _by_window(frame, windows)
+    return _label_by_window(frame, windows)
 
 
 def _frame_of_slices(read: Read, manifests: Sequence[Manifest]) -> DataFrame:
@@ -104,7 +104,7 @@ def _frame_of_slices(read: Read, manifests: Sequence[Manifest]) -> DataFrame:
 
 
 def _refuse_links_of_version(read: Read, version: int) -> bool:
-    """Raise E838 for links among the files of a version. Return whether the table is partitioned."""
+    """Raise E838 if a file of a table version is a link. Return whether the table is partitioned."""
     from waterclock.storage.log.live_files import live_files, open_kept_version
     from waterclock.storage.log.open_tables import open_table
 
@@ -116,7 +116,7 @@ def _refuse_links_of_version(read: Read, version: int) -> bool:
     return is_partitioned
 
 
-def _by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
+def _label_by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
     names = [quote_name(name) for name in frame.columns if name != TIMELABEL]
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     timed = frame.selectExpr(*names, f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss') AS {TIME}")
@@ -125,25 +125,25 @@ def _by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
     return labelled.where(f"{TIMELABEL} IS NOT NULL") if has_gaps else labelled
 
 
-def _states(read: Read, pins: Sequence[tuple[Window, Pin]], *, folds: bool) -> DataFrame:
+def _read_states(read: Read, pins: Sequence[tuple[Window, Pin]], *, folds: bool) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     frames = [
-        _state(read, pin, folds=folds).drop(TIMELABEL).withColumn(TIMELABEL, F.lit(window.label))
+        _read_state(read, pin, folds=folds).drop(TIMELABEL).withColumn(TIMELABEL, F.lit(window.label))
         for window, pin in pins
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def _state(read: Read, pin: Pin, *, folds: bool) -> DataFrame:
-    """Read the state of a table at a pin: the slice of a REPLACE table, or else the Delta version."""
+def _read_state(read: Read, pin: Pin, *, folds: bool) -> DataFrame:
+    """Read the state of a table at a pinned version: a slice of a REPLACE table, else a version of its Delta table."""
     from waterclock.storage.log.open_tables import is_readable
     from waterclock.storage.slices.read import frame_of_version, no_rows, table_schema
 
     if not pin.slices:
         return no_rows(read.spark, table_schema(read.folder))
     if not folds:
-        return _frame_of_slices(read, [_manifest(read, each.slice_path) for each in pin.slices])
+        return _frame_of_slices(read, [_read_slice_manifest(read, each.slice_path) for each in pin.slices])
     if pin.version == NO_VERSION or not is_readable(read.folder, pin.version):
         raise WaterclockError(
             "E836",
@@ -156,7 +156,7 @@ def _state(read: Read, pin: Pin, *, folds: bool) -> DataFrame:
     return frame_of_version(read.spark, read.folder, pin.version)
 
 
-def _manifest(read: Read, slice_path: str) -> Manifest:
+def _read_slice_manifest(read: Read, slice_path: str) -> Manifest:
     from waterclock.storage.slices.manifest import read_manifest
 
     try:
@@ -180,16 +180,20 @@ def _missing_slice_error(where: str, why: str) -> WaterclockError:
 
 def missing_file_error(unit: str, error: BaseException) -> WaterclockError | None:
     """Return an error if Spark did not find or could not read a file of the other project; else None."""
-    said = str(error)
-    if any(word in said for word in _DENIED):
-        return unreadable_project_error(unit, PermissionError(said.partition("\n")[0]))
-    return _missing_slice_error(unit, said.partition("\n")[0]) if any(word in said for word in _GONE) else None
+    message = str(error)
+    if any(word in message for word in _DENIED):
+        return unreadable_project_error(unit, PermissionError(message.partition("\n")[0]))
+    return (
+        _missing_slice_error(unit, message.partition("\n")[0])
+        if any(word in message for word in _MISSING_FILE)
+        else None
+    )
 
 
 def _empty_frame(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
     """Return an empty frame for a table that has no columns yet, because its batches so far were skipped.
 
-    Raises  E836 if the collect does not declare the columns
+    Raises E836 if the collect does not declare the columns.
     """
     if not columns.are_declared:
         raise WaterclockError(
@@ -199,5 +203,5 @@ def _empty_frame(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame
             why="all its batches were skipped so far, and its columns are known from its first rows on",
             fix="declare the columns here with their types, or skip the label here too",
         )
-    said = ", ".join(f"{quote_name(column.name)} {column.type}" for column in columns.named)
-    return spark.createDataFrame([], f"{said}, {TIMELABEL} STRING")
+    fields = ", ".join(f"{quote_name(column.name)} {column.type}" for column in columns.named)
+    return spark.createDataFrame([], f"{fields}, {TIMELABEL} STRING")

@@ -40,7 +40,7 @@ class _ProjectSection(BaseModel):
 
 
 class Defaults(BaseModel):
-    """Default values for clauses that statements omit; `every` applies to collects only."""
+    """The section [defaults]: values for clauses that statements omit; `every` applies only to collects."""
 
     model_config = _STRICT
     every: str | None = None
@@ -56,7 +56,7 @@ class Defaults(BaseModel):
 
 
 class SparkSection(BaseModel):
-    """The section [env.NAME.spark]: a master or Spark Connect URL, driver memory, Python, packages, Spark confs."""
+    """The section [env.NAME.spark]: master or Spark Connect URL, driver memory, Python, packages, Spark settings."""
 
     model_config = _STRICT
     master: str | None = None
@@ -68,7 +68,7 @@ class SparkSection(BaseModel):
 
 
 class VaultSection(BaseModel):
-    """The section [env.NAME.vault]: where secrets are in Vault, and how to log in. File names are below the project."""
+    """The section [env.NAME.vault]: the path of secrets in Vault, and the login. Relative files are in the project."""
 
     model_config = _STRICT
     url: str
@@ -89,8 +89,8 @@ class VaultSection(BaseModel):
 class Environment(BaseModel):
     """The section [env.NAME]: the settings of one environment.
 
-    `ledger` is a URL, or `{ secret = "name" }` for a URL that contains a password. `secrets` is a folder of secret
-    files, `keyring` a service of the system's keyring.
+    `ledger` is a URL, or `{ secret = "name" }` for a URL that contains a password. `secrets` is a folder with files
+    that contain secrets. `keyring` is the name of a service in the system's keyring.
     """
 
     model_config = _STRICT
@@ -128,10 +128,10 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The contents of the project file, for one environment.
+    """The settings of the project file for one environment.
 
-    `misspelt` are the defaults that unknown keys below [defaults] probably mean. Such a key is reported once, and not
-    again for each table that needs the default.
+    `misspelt` are the defaults that unknown keys below [defaults] probably mean: the unknown key is reported, and the
+    missing default is not reported for each table.
     """
 
     source: SourceText
@@ -151,7 +151,7 @@ class Config:
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
-        """Return a table's default for a key, with its span; None if it has none. The most specific pattern wins."""
+        """Return the default of a setting for a table, with its span, or None. The most specific pattern wins."""
         for pattern, defaults in self.defaults:
             value = getattr(defaults, key)
             if value is not None and (pattern == "*" or fnmatch.fnmatchcase(table, pattern)):
@@ -160,13 +160,13 @@ class Config:
         return None
 
     def place(self, path: tuple[str, ...]) -> Span:
-        """Return the span of a key in the file; if it is not there, the span of the nearest section around it."""
+        """Return the span of a key in the file, or of the innermost section around it if the key is missing."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places[path] if path else self.source.span(0)
 
     def place_of_env(self, path: tuple[str, ...]) -> Span:
-        """Return the span of a key that the environment may override: the environment's own key, if it is there."""
+        """Return the span of a key that environments may override: that of the environment, or else the general one."""
         own = ("env", self.env, *path)
         return self.place(own if own in self.places else path)
 
@@ -174,7 +174,7 @@ class Config:
 def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
     """Parse the project file for an environment; return the configuration and all errors.
 
-    `env` is None for the environment that the file selects. The configuration is None if the file is not valid or the
+    If `env` is None, the file selects the environment. The configuration is None if the file is invalid or the
     environment is unknown.
     """
     source = SourceText(FILE, text)
@@ -185,7 +185,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
 
 
 def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
-    """Parse the project file. Raises  RecursionError for one that is nested too deep."""
+    """Parse the project file. Raises RecursionError if it is nested too deeply."""
     try:
         data = tomllib.loads(source.text)
     except ValueError as error:  # also raised by Python for a number of more than 4,300 digits
@@ -242,17 +242,19 @@ def _check_planned_sections(data: dict[str, Any], config: Config) -> list[Waterc
         del data[section]
         errors.append(
             config.place((section,)).refuse(
-                "E208", f"[{section}]: not yet", why="it is planned for a later release",
+                "E208", f"not available yet: [{section}]", why="it is planned for a later release",
                 fix="leave it out for now",
             )
         )  # fmt: skip
     return errors
 
 
-def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError]) -> tuple[tuple[str, Defaults], ...]:
+def _defaults(
+    section: dict[str, Any], config: Config, errors: list[WaterclockError]
+) -> tuple[tuple[str, Defaults], ...]:
     found: list[tuple[str, Defaults]] = []
-    plain = {key: value for key, value in said.items() if not isinstance(value, dict)}
-    patterns = {key: value for key, value in said.items() if isinstance(value, dict)}
+    plain = {key: value for key, value in section.items() if not isinstance(value, dict)}
+    patterns = {key: value for key, value in section.items() if isinstance(value, dict)}
     for pattern, values in [*patterns.items(), ("*", plain)]:
         path = ("defaults",) if values is plain else ("defaults", pattern)
         try:
@@ -262,15 +264,15 @@ def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError
     return tuple(sorted(found, key=lambda entry: (entry[0] != "*", _specificity(entry[0])), reverse=True))
 
 
-def _unknown_defaults(said: Mapping[str, Any]) -> set[str]:
-    """Return the unknown keys of [defaults] and of its sections for patterns."""
-    keys = {key for key, value in said.items() if not isinstance(value, dict)}
-    keys.update(key for value in said.values() if isinstance(value, dict) for key in value)
+def _unknown_defaults(section: Mapping[str, Any]) -> set[str]:
+    """Return the unknown keys in [defaults] and in its subsections for table patterns."""
+    keys = {key for key, value in section.items() if not isinstance(value, dict)}
+    keys.update(key for value in section.values() if isinstance(value, dict) for key in value)
     return keys - Defaults.model_fields.keys()
 
 
 def _specificity(pattern: str) -> tuple[int, int]:
-    """Return a sort key for patterns: highest for no wildcards, then for more fixed characters."""
+    """Return a sort key for table patterns: the highest without wildcards, then by the number of fixed characters."""
     wild = sum(pattern.count(sign) for sign in "*?[")
     return (0 if wild else 1, len(pattern) - wild)
 
@@ -281,7 +283,9 @@ def _drop_illegal_defaults(
     kept = {}
     for key, value in values.items():
         if key in _LATER_DEFAULTS:
-            errors.append(config.place((*path, key)).refuse("E208", f"{key}: not yet", fix="leave it out for now"))
+            errors.append(
+                config.place((*path, key)).refuse("E208", f"not available yet: {key}", fix="leave it out for now")
+            )
         elif key in _NEVER_DEFAULTS:
             errors.append(
                 config.place((*path, key)).refuse(
@@ -346,7 +350,7 @@ def _pools(pools: Mapping[str, int], config: Config) -> list[WaterclockError]:
 
 
 def option_value(value: Any) -> Value | Secret | None:
-    """Return an option of the project file as a DPL value; None if its type is not allowed for options."""
+    """Convert an option of the project file to a DPL value; None if options cannot have its type."""
     if isinstance(value, dict):
         if set(value) == {"secret"} and isinstance(value["secret"], str):
             return Secret(value["secret"])
@@ -395,7 +399,7 @@ _EXPECTED = {
 
 
 def _invalid_value_errors(config: Config, problems: Sequence[Any]) -> list[WaterclockError]:
-    """Build the errors for invalid values. A setting that may be a secret gets one error, not one per possible type."""
+    """Build the errors for invalid values: one per setting, also if pydantic reports one for each type it may have."""
     paths = [_nearest_place(config, tuple(str(part) for part in problem["loc"])) for problem in problems]
     secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSetting.__name__ in each["loc"]}
     errors, seen = [], set[tuple[str, ...]]()
@@ -414,7 +418,7 @@ def _invalid_value_errors(config: Config, problems: Sequence[Any]) -> list[Water
 
 
 def _nearest_place(config: Config, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path of a key, or of its nearest ancestor that is in the file."""
+    """Return the path of a key, or of its innermost section, that the file contains."""
     return next((path[:end] for end in range(len(path), 0, -1) if path[:end] in config.places), path)
 
 
@@ -469,7 +473,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
 
 
 def _fix_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: Config) -> str:
-    """Return the fix for an unknown key: a similar key of the section, or the section to which the key belongs."""
+    """Return the fix for an unknown key: a similar key, or the section to which the key belongs."""
     meant = _MEANT.get(key.lower())
     if meant is not None and meant in known:
         inner = [name for *parent, name in config.places if tuple(parent) == path] if meant == "env" else []
@@ -484,7 +488,7 @@ def _fix_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: C
 
 
 def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
-    """Return the keys that are allowed in the section at a path of the file."""
+    """Return the valid keys of the section at `path`."""
     if not path:
         return list(model.model_fields)
     if model is not _File:

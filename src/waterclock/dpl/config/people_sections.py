@@ -12,7 +12,7 @@ _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class UserSection(BaseModel):
-    """The section [users.NAME]: the roles of a user, and attributes for rules about rows."""
+    """The section [users.NAME]: the roles of a user, and attributes for conditions and masks of grants."""
 
     model_config = _STRICT
     roles: list[str] = Field(default_factory=list)
@@ -20,7 +20,7 @@ class UserSection(BaseModel):
 
 
 class OidcSection(BaseModel):
-    """The section [sign_in.oidc]: the OpenID Connect provider, and its claims with a user's name and groups."""
+    """The section [sign_in.oidc]: the OpenID Connect provider, and the claims that contain a user's name and groups."""
 
     model_config = _STRICT
     issuer: str

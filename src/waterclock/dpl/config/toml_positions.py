@@ -18,7 +18,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
 
 
 def places_of(source: SourceText) -> Mapping[Path, Span]:
-    """Map the path of each key in a valid TOML text, also in inline tables, to the key's span."""
+    """Map the path of each key in a valid TOML text, including inline tables, to the key's span."""
     scanner = _Scanner(source)
     scanner.scan()
     return scanner.found
@@ -33,46 +33,46 @@ class _Scanner:
     def scan(self) -> None:
         """Read headers and keys from top to bottom."""
         table: Path = ()
-        position = self._space(0)
+        position = self._skip_space(0)
         while position < len(self.text):
             if header := _HEADER.match(self.text, position):
                 table = _parts(header["key"])
-                self._note(table, header.start("key"), header.end("key"), 0)
+                self._record(table, header.start("key"), header.end("key"), 0)
                 position = header.end()
             elif key := _KEY.match(self.text, position):
-                position = self._entry(key, table)
+                position = self._read_entry(key, table)
             else:
                 position += 1
-            position = self._space(position)
+            position = self._skip_space(position)
 
-    def _entry(self, key: re.Match[str], table: Path) -> int:
+    def _read_entry(self, key: re.Match[str], table: Path) -> int:
         """Record a key, skip its value, and return the offset after it."""
         path = (*table, *_parts(key["key"]))
-        self._note(path, key.start("key"), key.end("key"), len(table))
-        return self._value(key.end(), path)
+        self._record(path, key.start("key"), key.end("key"), len(table))
+        return self._skip_value(key.end(), path)
 
-    def _value(self, position: int, path: Path) -> int:
-        position = self._space(position)
+    def _skip_value(self, position: int, path: Path) -> int:
+        position = self._skip_space(position)
         if string := _STRING.match(self.text, position):
             return string.end()
         sign = self.text[position : position + 1]
         if sign not in {"{", "["}:
             bare = _BARE.match(self.text, position)
             return bare.end() if bare else position + 1
-        position = self._space(position + 1)
+        position = self._skip_space(position + 1)
         while position < len(self.text) and self.text[position] not in "}]":
             key = _KEY.match(self.text, position) if sign == "{" else None
-            after = self._entry(key, path) if key else self._value(position, path)
-            position = self._space(max(after, position + 1))
+            after = self._read_entry(key, path) if key else self._skip_value(position, path)
+            position = self._skip_space(max(after, position + 1))
         return position + 1
 
-    def _note(self, path: Path, start: int, end: int, known: int) -> None:
-        """Record the span of a path, and of the tables that a dotted key creates."""
+    def _record(self, path: Path, start: int, end: int, known: int) -> None:
+        """Record the span of a key, also for the tables that a dotted key creates."""
         span = self.source.span(start, end)
         for length in range(known + 1, len(path) + 1):
             self.found.setdefault(path[:length], span)
 
-    def _space(self, position: int) -> int:
+    def _skip_space(self, position: int) -> int:
         space = _SPACE.match(self.text, position)
         return space.end() if space else position
 

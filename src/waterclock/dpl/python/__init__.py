@@ -1,1 +1,1 @@
-"""Reads statements from Python files: runs the files, converts their calls to statements, fingerprints functions."""
+"""Reads statements from Python files: runs the files, converts calls to statements, and fingerprints functions."""

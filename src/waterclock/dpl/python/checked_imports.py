@@ -1,4 +1,4 @@
-"""Refuses to import modules from a project's folder that another user can change."""
+"""Prevents imports of modules in a project's folder that another user of the machine can change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_imports_of(root: Path) -> None:
 
 
 class _ProjectFinder:
-    """An import finder that finds modules as Python does, and loads those of projects with `_ProjectLoader`."""
+    """An import finder that finds modules as Python does, and loads modules of projects with `_ProjectLoader`."""
 
     def __init__(self) -> None:
         self.roots: set[Path] = set()
@@ -31,7 +31,7 @@ class _ProjectFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the specification of a module; for a module of a project, with a `_ProjectLoader`."""
+        """Return the specification of a module. A source module of a project gets a `_ProjectLoader`."""
         spec = PathFinder.find_spec(name, path, target)
         root = None if spec is None or spec.origin is None or not spec.has_location else self._root_of(spec.origin)
         if spec is None or spec.origin is None or root is None:
@@ -57,6 +57,6 @@ class _ProjectLoader(SourceFileLoader):
         self._root = root
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the code of a module. Raises  E930 if another user can change its file."""
+        """Return the code of a module. Raises E930 if another user can change its file."""
         path = self.get_filename(fullname)
         return self.source_to_code(read_trusted_file(Path(path), self._root), path)

@@ -1,7 +1,7 @@
-"""Finds code of a Python transform that the Spark plan does not contain: values collected to Python, and branches.
+"""Finds Python code whose effect the Spark plan of a transform does not show: values collected to Python, branches.
 
-The code that the fingerprint covers is checked: the function, the names of its file that it uses, and the project's
-modules that it imports. The code of other libraries is not checked.
+The code that the fingerprint covers is searched: the function, the statements of its file that it uses, and the
+project's modules that it imports. The code of other libraries is not searched.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class CodeFindings:
-    """Code that a plan does not contain: `brings` is where values are collected (`head() in flows/a.py:12`).
+    """Code whose effect a Spark plan does not show.
 
-    `may_part`: the code has branches or loops.
+    `brings`: the calls that collect values to Python, such as `head() in flows/a.py:12`. `may_part`: it has branches or
+    loops, so that a plan shows only one path through it.
     """
 
     brings: tuple[str, ...] = ()
@@ -40,9 +41,9 @@ class CodeFindings:
 
 
 def inspect_code(root: Path, file: str, name: str) -> CodeFindings:
-    """Return where the code of a project's function collects values, and whether it branches.
+    """Find the calls in a project's function that collect values to Python, and whether the function branches.
 
-    Cost    parses the function's file and the modules that it imports
+    Parses the function's file and the modules that it imports.
     """
     path = root / file
     try:

@@ -37,7 +37,7 @@ _BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
 
 @dataclass(frozen=True, slots=True)
 class StatefulCall:
-    """The arguments of a call of `stateful`, for one of its two tables: the state if `is_state`, else the output."""
+    """The arguments of a call of `stateful`, for its state table if `is_state`, else for its table of output rows."""
 
     rows: object
     state: object
@@ -49,7 +49,7 @@ class StatefulCall:
 class Call:
     """A recorded call of a function that declares a statement, such as `wc.collect`.
 
-    `function` is the function that the call decorates; `step` has the arguments of `stateful`.
+    `function`: the decorated function, if the call is a decorator. `step`: the arguments of `stateful`.
     """
 
     kind: StatementKind
@@ -60,14 +60,14 @@ class Call:
     step: StatefulCall | None = None
 
     def written_name(self, argument: str) -> str:
-        """Return an argument's name as the caller wrote it: `state_columns` for `columns` of a state table."""
+        """Return an argument's name as the caller wrote it: for `columns` of a state table, `state_columns`."""
         is_of_state = self.step is not None and self.step.is_state and argument in {"columns", "was"}
         return f"state_{argument}" if is_of_state else argument
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCall:
-    """The arguments of a read function (`table`, `past` and others), used as the default of a parameter."""
+    """The arguments of a read function, such as `wc.table` or `wc.past`, which is the default of a parameter."""
 
     word: str
     table: object
@@ -78,14 +78,14 @@ class ReadCall:
 
 @dataclass(frozen=True, slots=True)
 class VariableCall:
-    """The argument of `var`, used as the default of a parameter."""
+    """The argument of `wc.var`, which is the default of a parameter."""
 
     name: object
     site: CallSite | None = None
 
 
 class DataFrame:
-    """Placeholder for PySpark's DataFrame in annotations, so that a flow is read without importing PySpark."""
+    """Placeholder for PySpark's DataFrame in annotations, so that loading a flow does not import PySpark."""
 
 
 @dataclass(slots=True)
@@ -101,9 +101,9 @@ _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", defa
 
 @contextmanager
 def record_calls(path: Path, root: Path) -> Iterator[list[Call]]:
-    """Record the calls that declare statements while the file at `path` runs; the list that it yields collects them.
+    """Record the calls that declare statements while the file at `path` runs; yield the list to which they are added.
 
-    Calls that another file makes while it is imported are not included.
+    Calls that another file makes while it is imported are not recorded.
     """
     recorder = _Recorder(path, root)
     token = _recorder.set(recorder)
@@ -124,7 +124,7 @@ def connection(name: str, **arguments: Unpack[ConnectionArguments]) -> None:
     Example:
         >>> wc.connection("till", type="sqlite", options={"path": "data/till.sqlite"})
     """
-    _note(StatementKind.CONNECTION, name, arguments)
+    _record_call(StatementKind.CONNECTION, name, arguments)
 
 
 def collect(name: str, **arguments: Unpack[CollectArguments]) -> None:
@@ -139,7 +139,7 @@ def collect(name: str, **arguments: Unpack[CollectArguments]) -> None:
         >>> wc.collect("raw.returns", from_="shop.returns", columns="id BIGINT KEY, at TIMESTAMP, *", every="day",
         ...            start="2026-01-01", by="data time at", mode="append")
     """
-    _note(StatementKind.COLLECT, name, arguments)
+    _record_call(StatementKind.COLLECT, name, arguments)
 
 
 def view(name: str, **arguments: Unpack[ViewArguments]) -> None:
@@ -152,7 +152,7 @@ def view(name: str, **arguments: Unpack[ViewArguments]) -> None:
     Example:
         >>> wc.view("stg.large_orders", as_="SELECT * FROM raw.orders WHERE amount > 100")
     """
-    _note(StatementKind.VIEW, name, arguments)
+    _record_call(StatementKind.VIEW, name, arguments)
 
 
 def publish(name: str, **arguments: Unpack[PublishArguments]) -> None:
@@ -165,7 +165,7 @@ def publish(name: str, **arguments: Unpack[PublishArguments]) -> None:
     Example:
         >>> wc.publish("raw.orders", to="reports.orders", mode="merge")
     """
-    _note(StatementKind.PUBLISH, name, arguments)
+    _record_call(StatementKind.PUBLISH, name, arguments)
 
 
 def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F], F]:
@@ -188,7 +188,7 @@ def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F
         ... def customers(orders: wc.DataFrame = wc.history("raw.orders")) -> wc.DataFrame:
         ...     return orders.groupBy("customer").sum("amount")
     """
-    return _decorator(_note(StatementKind.TRANSFORM, name, arguments))
+    return _decorator(_record_call(StatementKind.TRANSFORM, name, arguments))
 
 
 def stateful(
@@ -220,8 +220,8 @@ def stateful(
     of_state = {"columns": own.pop("state_columns", None), "was": own.pop("state_was", None)}
     of_state |= {word: own[word] for word in _BOTH if word in own}
     calls = [
-        _note(StatementKind.TRANSFORM, name, {"partitioned": True, **own}),
-        _note(StatementKind.TRANSFORM, state, {"regular": True, **of_state}) if state else None,
+        _record_call(StatementKind.TRANSFORM, name, {"partitioned": True, **own}),
+        _record_call(StatementKind.TRANSFORM, state, {"regular": True, **of_state}) if state else None,
     ]
     for is_state, call in enumerate(calls):
         if call is not None:
@@ -256,7 +256,7 @@ def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F],
         ... def initials(name: str) -> str:
         ...     return "".join(word[0] for word in name.split())
     """
-    return _decorator(_note(StatementKind.FUNCTION, name, arguments))
+    return _decorator(_record_call(StatementKind.FUNCTION, name, arguments))
 
 
 def grant(right: str, **arguments: Unpack[GrantArguments]) -> None:
@@ -271,7 +271,7 @@ def grant(right: str, **arguments: Unpack[GrantArguments]) -> None:
         >>> wc.grant("select", on="raw.orders", to="(analyst)", columns="id, customer AS (mask_text(customer))",
         ...          where="customer = USER('customer')")
     """
-    _note(StatementKind.GRANT, right, arguments)
+    _record_call(StatementKind.GRANT, right, arguments)
 
 
 def secret(name: str) -> Secret:
@@ -433,14 +433,14 @@ def var(name: str) -> Any:
         ... def large(orders: wc.DataFrame = wc.table("raw.orders"), least=wc.var("least")) -> wc.DataFrame:
         ...     return orders.where(orders.amount >= least)
     """
-    return VariableCall(name, _site())
+    return VariableCall(name, _call_site())
 
 
 def _read(word: str, name: object, span: object = None, *, hidden: object = False) -> ReadCall:
-    return ReadCall(word, name, span, _site(), hidden)
+    return ReadCall(word, name, span, _call_site(), hidden)
 
 
-def _note(kind: StatementKind, name: object, arguments: Mapping[str, Any]) -> Call | None:
+def _record_call(kind: StatementKind, name: object, arguments: Mapping[str, Any]) -> Call | None:
     recorder = _recorder.get()
     if recorder is None or not _is_own(recorder):
         return None
@@ -459,7 +459,7 @@ def _decorator(call: Call | None) -> Callable[[F], F]:
 
 
 def _frames() -> Iterator[FrameType]:
-    """Yield the frames of the callers, nearest first, without those of this module."""
+    """Yield the frames of all callers, nearest first, except frames of this module."""
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_filename != __file__:
@@ -467,14 +467,14 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _site() -> CallSite | None:
-    """Return the position of the call of a function of this module; None while no file is loaded."""
+def _call_site() -> CallSite | None:
+    """Return the position from which this module was called; None while no project file is loaded."""
     recorder = _recorder.get()
     return None if recorder is None else _site_in(recorder)
 
 
 def _site_in(recorder: _Recorder) -> CallSite:
-    """Return the innermost call in the project's own files, or the innermost call of all if there is none."""
+    """Return the position of the nearest caller in the project's own files, or of the nearest caller if none is."""
     root = f"{recorder.root}{os.sep}"
     frames = list(_frames())
     names = [(one, one.f_code.co_filename) for one in frames]
@@ -483,7 +483,7 @@ def _site_in(recorder: _Recorder) -> CallSite:
 
 
 def _is_own(recorder: _Recorder) -> bool:
-    """Return whether the recorded file itself makes the current call, rather than a module that it imports."""
+    """Return whether the recorded file makes the current call itself, and not a module that it imports."""
     modules = (one.f_code.co_filename for one in _frames() if one.f_code.co_name == "<module>")
     nearest = next((file for file in modules if not file.startswith("<")), None)
     return nearest == str(recorder.path)

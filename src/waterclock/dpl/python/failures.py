@@ -60,7 +60,7 @@ def _unreadable(raised: SyntaxError, path: Path, root: Path) -> WaterclockError:
 
 
 def _hint_of(message: str) -> tuple[str, str | None]:
-    """Split Python's message for a syntax error into the problem and the proposed fix, None if it proposes none."""
+    """Split Python's message for a syntax error into the problem and the fix that it proposes, or None."""
     found = _PROPOSAL.search(message)
     if found is None:
         return message, None
@@ -81,7 +81,7 @@ def _fix_of(raised: BaseException, path: Path, root: Path) -> str:
 
 
 def list_project_frames(raised: BaseException, root: Path) -> list[traceback.FrameSummary]:
-    """Return the frames of an exception that are in files of a project, outermost first."""
+    """Return the frames of an exception that are in files of the project at `root`, outermost first."""
     return [
         frame
         for frame in traceback.extract_tb(raised.__traceback__)

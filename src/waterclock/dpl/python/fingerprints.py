@@ -1,8 +1,8 @@
 """Fingerprints Python functions by the syntax trees of their code.
 
-The trees cover the function, the statements of its file whose names it uses, and the project's modules that import
-statements import. Comments, spacing, docstrings and calls that declare statements do not count. A shape is the text of
-such a syntax tree.
+They cover the function, the statements of its file that bind names it uses, and the project's modules that these
+statements import. Comments, spacing, docstrings and calls that declare statements do not count. The text of such
+a syntax tree is called a shape.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PythonFingerprints:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._modules: dict[Path, _Module] = {}
-        self._bindings: dict[Path, dict[str, list[_CodePiece]]] = {}
+        self._find_bindings: dict[Path, dict[str, list[_CodePiece]]] = {}
 
     def shapes_of(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()
@@ -40,30 +40,30 @@ class PythonFingerprints:
         """Return the shapes (texts of syntax trees) of a function in the file at `path`, and of all code that it uses.
 
         In the first shape, names of tables that the parameters read are marked for `replace_marked_table_names`.
-        `declared` are the end positions of the calls that declare statements; such decorators are left out.
+        `declared` are the end positions of calls that declare statements; decorators that end there are left out.
         """
-        own, pieces = self._pieces(function, tree, path, declared)
+        own, pieces = self._collect_pieces(function, tree, path, declared)
         used = sorted(piece.shape for piece in pieces if piece is not own)
-        used += _list_orders(self._bindings[path], (piece for piece in pieces if piece is not own))
+        used += _list_orders(self._find_bindings[path], (piece for piece in pieces if piece is not own))
         modules = self._collect_module_shapes(path, pieces)
         whole = _shape(_with_marks(own.node))
         return whole, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))
 
     def code_of(self, function: ast.FunctionDef, tree: ast.Module, path: Path) -> Iterator[tuple[str, ast.AST]]:
-        """Yield all code that a function's fingerprint covers, each piece with its file, relative to the project."""
-        _, pieces = self._pieces(function, tree, path, ())
+        """Yield the syntax trees that a function's fingerprint covers, each with its file's path in the project."""
+        _, pieces = self._collect_pieces(function, tree, path, ())
         yield from ((path.relative_to(self.root).as_posix(), piece.node) for piece in pieces)
         for name in self._collect_module_shapes(path, pieces):
             with suppress(SyntaxError):
                 yield name, ast.parse((self.root / name).read_bytes())
 
-    def _pieces(
+    def _collect_pieces(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, declared: Collection[End]
     ) -> tuple[_CodePiece, list[_CodePiece]]:
-        """Return a function without the decorators in `declared`, and a list of it and all code of its file it uses."""
-        if path not in self._bindings:
-            self._bindings[path] = _bindings(tree, self._list_values(tree, path))
-        bindings = self._bindings[path]
+        """Return a function without the decorators in `declared`, and a list of it and all statements that it uses."""
+        if path not in self._find_bindings:
+            self._find_bindings[path] = _find_bindings(tree, self._list_values(tree, path))
+        bindings = self._find_bindings[path]
         decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in declared]
         own = _CodePiece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
         stars = bindings.get(_STAR, [])  # they may bind any name
@@ -78,9 +78,9 @@ class PythonFingerprints:
         return own, list(pieces.values())
 
     def _collect_module_shapes(self, path: Path, pieces: Iterable[_CodePiece]) -> dict[str, str]:
-        """Map each project file that code imports, directly or through other modules, to the shape of its module."""
+        """Map each project file that code imports, directly or through other modules, to its shape."""
         found: dict[str, str] = {}
-        waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
+        waiting = [file for piece in pieces for node in piece.imports for file in self._imported_files(node, path)]
         while waiting:
             file = waiting.pop()
             name = file.relative_to(self.root).as_posix()
@@ -97,11 +97,11 @@ class PythonFingerprints:
             except SyntaxError:
                 self._modules[file] = _Module("", ())  # importing it fails, which is reported
             else:
-                files = [found for node in whole.imports for found in self._files(node, file)]
+                files = [found for node in whole.imports for found in self._imported_files(node, file)]
                 self._modules[file] = _Module(whole.shape, tuple(files))
         return self._modules[file]
 
-    def _files(self, node: _Imports, path: Path) -> Iterator[Path]:
+    def _imported_files(self, node: _Imports, path: Path) -> Iterator[Path]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from self._files_of(alias.name.split("."))
@@ -115,13 +115,13 @@ class PythonFingerprints:
             yield from self._files_of([*package, alias.name])
 
     def _list_values(self, tree: ast.Module, path: Path) -> Iterator[str]:
-        """Yield the names that a file imports from the project's modules and that are not modules themselves."""
+        """Yield the names that a file imports from modules of the project, except names of modules."""
         for node in tree.body:
-            if isinstance(node, ast.ImportFrom) and any(self._files(node, path)):
+            if isinstance(node, ast.ImportFrom) and any(self._imported_files(node, path)):
                 for alias in node.names:
                     alone = ast.ImportFrom(node.module, [alias], node.level)
                     module = ast.ImportFrom(node.module, [], node.level)
-                    if {*self._files(alone, path)} == {*self._files(module, path)}:
+                    if {*self._imported_files(alone, path)} == {*self._imported_files(module, path)}:
                         yield alias.asname or alias.name
 
     def _files_of(self, names: list[str]) -> Iterator[Path]:
@@ -165,9 +165,9 @@ class _CodePiece:
 
 
 def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodePiece]) -> Iterator[str]:
-    """Yield a text for each name that several statements bind: the order in which statements bind and use it.
+    """Yield a text for each name that several statements bind: the shapes that bind and use it, in the file's order.
 
-    The text is left out if the shapes of the statements have the same order when sorted, as fingerprints list them.
+    No text is needed if this order is the sorted order, in which fingerprints list shapes.
     """
     statements = sorted(
         used, key=lambda piece: (getattr(piece.node, "lineno", 0), getattr(piece.node, "col_offset", 0))
@@ -178,10 +178,10 @@ def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodeP
             yield f"{name}: {' '.join(shapes)}"
 
 
-def _bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_CodePiece]]:
-    """Map each name to the statements at a module's top level that bind it or may change its value.
+def _find_bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_CodePiece]]:
+    """Map each name to the top-level statements of a module that bind it or may change its value.
 
-    `values` are the imported names that are not modules. A call of a module's function does not change the module.
+    `values` are the imported names that are not modules: calling a function of a module does not change the module.
     """
     imports = [node for node in tree.body if isinstance(node, _Imports)]
     modules = {name for node in imports for name in _list_bound_names(node)} - {*values}
@@ -219,9 +219,9 @@ def _is_of_waterclock(node: _Imports) -> bool:
 
 
 def _list_called_names(node: ast.AST, declaring: Collection[str]) -> Iterator[str]:
-    """Yield the names of the values that calls in a statement may change: `rates.update(...)`, `shuffle(names)`.
+    """Yield the names whose values calls in a statement may change, as in `rates.update(...)` or `shuffle(names)`.
 
-    Calls of names in `declaring` declare statements, and change nothing.
+    Calls of names in `declaring` only declare statements, and change no values.
     """
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         call = node.value
@@ -237,7 +237,7 @@ def _list_called_names(node: ast.AST, declaring: Collection[str]) -> Iterator[st
 
 
 def _root_name(node: ast.AST) -> Iterator[str]:
-    """Yield the name at the start of `rates["usd"].day`; nothing if it starts with another expression."""
+    """Yield the first name of an expression such as `rates["usd"].day`; nothing if it does not begin with a name."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     if isinstance(node, ast.Name):
@@ -245,7 +245,7 @@ def _root_name(node: ast.AST) -> Iterator[str]:
 
 
 def _with_marks(node: ast.AST) -> ast.AST:
-    """Return a function with marked table names in its parameters' defaults, as in `orders=wc.table("shop.orders")`."""
+    """Mark the table names in a function's defaults, such as `orders=wc.table("shop.orders")`; return the function."""
     if not isinstance(node, ast.FunctionDef):
         return node
     arguments = deepcopy(node.args)
@@ -260,25 +260,25 @@ def _with_marks(node: ast.AST) -> ast.AST:
 
 
 def _shape(node: ast.AST) -> str:
-    """Return the text of a syntax tree without positions, docstrings and empty fields, equal in all Python versions."""
+    """Return the text of a syntax tree without positions, docstrings and empty fields, for any Python version."""
     parts = [type(node).__name__]
     for name, value in ast.iter_fields(node):
         if name in _LEFT_OUT or value is None or value == []:
             continue
-        parts.append(f"{name}={_value(_strip_docstring(node, value) if name == 'body' else value)}")
+        parts.append(f"{name}={_field_text(_strip_docstring(node, value) if name == 'body' else value)}")
     return f"({' '.join(parts)})"
 
 
-def _value(value: object) -> str:
+def _field_text(value: object) -> str:
     if isinstance(value, ast.AST):
         return _shape(value)
     if isinstance(value, list):
-        return f"[{' '.join(_value(one) for one in value)}]"
+        return f"[{' '.join(_field_text(one) for one in value)}]"
     return repr(value)
 
 
 def _strip_docstring(node: ast.AST, body: object) -> object:
-    """Return a body without its docstring; a body of only a docstring becomes `pass`."""
+    """Return a body without its docstring; a body that is only a docstring becomes `pass`."""
     is_documented = isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     if not is_documented or not isinstance(body, list):
         return body

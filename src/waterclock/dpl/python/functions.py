@@ -1,4 +1,4 @@
-"""Describes decorated Python functions: the inputs that their parameters declare, SQL types, fingerprint."""
+"""Describes decorated Python functions: their inputs, which parameters declare, their SQL types and fingerprints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SQL_TYPES = {
 
 
 class FoundFunction:
-    """A decorated function, with its definition in the syntax tree of its file; `span` is where it is defined."""
+    """A decorated function, with its definition in the syntax tree of its file. `span` is its position."""
 
     def __init__(self, function: FunctionType, texts: Texts, span: Span) -> None:
         self.function = function
@@ -57,7 +57,7 @@ class FoundFunction:
 
 
 def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
-    """Return the function that a call decorates. Raises  E252 if a batch could not find it by its file and name."""
+    """Return the function that a call decorates. Raises E252 if a batch could not load it by its file and name."""
     found = call.function
     if not isinstance(found, FunctionType):
         raise span.refuse(
@@ -94,7 +94,7 @@ def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
 
 
 def _list_loop_variables(found: FoundFunction, call: Call) -> Iterator[str]:
-    """Yield the global names that the body of a function uses and that a loop around its declaration assigns."""
+    """Yield the global names that a function's body uses and that a loop around its declaration changes."""
     if found.text is None or found.node is None or call.site.file != str(found.path):
         return
     shared = set(_list_global_names(found.inner.__code__))
@@ -107,7 +107,7 @@ def _list_loop_variables(found: FoundFunction, call: Call) -> Iterator[str]:
 
 
 def _list_global_names(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes in code and in its inner functions."""
+    """Yield the names of globals and attributes that a code object and its inner functions use."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -125,7 +125,7 @@ def _list_assigned_names(node: ast.AST) -> Iterator[str]:
 def transform_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return the function of a transform, and for each parameter a clause `ARGUMENT name` with its position.
+    """Return the Python function of a transform, and a clause `ARGUMENT name` with the position of each parameter.
 
     Errors in parameters are appended to `errors`.
     """
@@ -150,9 +150,9 @@ def describe_function(
     declarations: frozenset[End],
     step: StatefulStep | None = None,
 ) -> PythonFunction:
-    """Build the stored description of a Python function, from which a batch loads it, with its fingerprint.
+    """Build the description of a Python function, from which a batch loads it, with its fingerprint.
 
-    `declarations` are the end positions of the file's calls that declare statements.
+    `declarations` are the end positions of the calls in its file that declare statements.
     """
     name = found.function.__name__
     if found.text is None or found.node is None:
@@ -165,7 +165,7 @@ def describe_function(
         file=found.text.source.file,
         name=name,
         arguments=arguments,
-        source=_source(found.text, found.node),
+        source=_source_text(found.text, found.node),
         place=found.span.place,
         fingerprint=digest(replace_marked_table_names(shapes, {})),
         shapes=shapes,
@@ -174,7 +174,7 @@ def describe_function(
 
 
 def sql_type(annotation: object, found: FoundFunction) -> str | None:
-    """Return the Spark SQL type for an annotation: `int | None` → `BIGINT`; None if it does not determine a type."""
+    """Return the Spark SQL type for an annotation, such as BIGINT for `int | None`; None if there is no such type."""
     resolved = _resolve_annotation(annotation, found.function)
     if get_origin(resolved) in {Union, UnionType}:
         inner = [one for one in get_args(resolved) if one is not NoneType]
@@ -183,39 +183,39 @@ def sql_type(annotation: object, found: FoundFunction) -> str | None:
 
 
 def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, texts: Texts) -> tuple[Argument, Span]:
-    said = parameter.default
+    default = parameter.default
     name = parameter.name
     if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
         raise _parameter_error(parameter, at)
-    if isinstance(said, ReadCall):
-        return _read(name, said, at, texts)
-    if isinstance(said, VariableCall):
-        place, text = texts.positional(said.site, 0, said.name, at)
+    if isinstance(default, ReadCall):
+        return _read_call_argument(name, default, at, texts)
+    if isinstance(default, VariableCall):
+        place, text = texts.positional(default.site, 0, default.name, at)
         return Argument(name, variable=text), place.span(0, len(text) or 1)
-    if said is parameter.empty and _is_window(parameter, found):
+    if default is parameter.empty and _is_window(parameter, found):
         return Argument(name, is_window=True), at
     raise _parameter_error(parameter, at, is_window=_is_window(parameter, found))
 
 
-def _read(name: str, said: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
-    source, _ = texts.positional(said.site, 0, said.table, at)
+def _read_call_argument(name: str, read_call: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
+    source, _ = texts.positional(read_call.site, 0, read_call.table, at)
     table, place = texts.table_name(source)
-    if not isinstance(said.hidden, bool):
-        raise texts.site(said.site, at).refuse(
-            "E251", f"hidden is {said.hidden!r}, not True or False", fix="write hidden=True, or leave it out"
+    if not isinstance(read_call.hidden, bool):
+        raise texts.site(read_call.site, at).refuse(
+            "E251", f"hidden is {read_call.hidden!r}, not True or False", fix="write hidden=True, or leave it out"
         )
-    if said.word == FLAT:
-        if not isinstance(said.span, bool):
-            raise texts.site(said.site, at).refuse(
-                "E251", f"exact is {said.span!r}, not True or False", fix="write exact=True, or leave it out"
+    if read_call.word == FLAT:
+        if not isinstance(read_call.span, bool):
+            raise texts.site(read_call.site, at).refuse(
+                "E251", f"exact is {read_call.span!r}, not True or False", fix="write exact=True, or leave it out"
             )
-        return Argument(name, flat=Flat(Read(table), is_exact=said.span), with_hidden=said.hidden), place
-    kind = ReadKind[said.word]
+        return Argument(name, flat=Flat(Read(table), is_exact=read_call.span), with_hidden=read_call.hidden), place
+    kind = ReadKind[read_call.word]
     if kind not in {ReadKind.PAST, ReadKind.UNTIL}:
-        return Argument(name, read=Read(table, kind), with_hidden=said.hidden), place
-    span_source, text = texts.positional(said.site, 1, said.span, at)
+        return Argument(name, read=Read(table, kind), with_hidden=read_call.hidden), place
+    span_source, text = texts.positional(read_call.site, 1, read_call.span, at)
     duration: Duration = parse_at(span_source.span(0, len(text) or 1), lambda: parse_duration(text))
-    return Argument(name, read=Read(table, kind, duration), with_hidden=said.hidden), place
+    return Argument(name, read=Read(table, kind, duration), with_hidden=read_call.hidden), place
 
 
 def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
@@ -255,7 +255,7 @@ def _parameter_error(parameter: inspect.Parameter, at: Span, *, is_window: bool 
     return at.refuse("E253", f"parameter {name} is not an input, a variable or the window", why=why, fix=fix)
 
 
-def _source(text: PythonText, node: ast.FunctionDef) -> str:
+def _source_text(text: PythonText, node: ast.FunctionDef) -> str:
     first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
     return "\n".join(text.source.text.split("\n")[first - 1 : node.end_lineno])
 

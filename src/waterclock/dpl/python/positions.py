@@ -1,4 +1,4 @@
-"""Finds the positions of calls in a Python file, of their arguments, and of the strings in these."""
+"""Finds the positions of calls in Python files, of their arguments, and of strings in the arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CallSite:
 
 
 def site_of(frame: FrameType, known: dict[int, Positions]) -> CallSite:
-    """Return the position of the call that a frame executes. `known` caches positions by the `id` of a code object."""
+    """Return the position of the call that a frame runs. `known` caches positions by the id of a code object."""
     code = frame.f_code
     if id(code) not in known:
         known[id(code)] = code, list(code.co_positions())
@@ -41,32 +41,32 @@ def site_of(frame: FrameType, known: dict[int, Positions]) -> CallSite:
 
 @dataclass(frozen=True)
 class FileText(SourceText):
-    """A source text that is a part of a file, from offset `base` on; its excerpts show the file's lines."""
+    """A source text that is a part of a file, from the file's offset `base` on; excerpts show lines of the file."""
 
     whole: SourceText = field(default=SourceText("", ""), repr=False)
     base: int = 0
 
     def place(self, offset: int) -> Place:
-        """Return the place of the character at `offset` of this text."""
+        """Return the position in the file of the character at `offset` of this text."""
         return self.whole.place(self.base + offset)
 
     def offset(self, place: Place) -> int:
-        """Return the offset in this text of a place in the file."""
+        """Return the offset in this text of a position in the file."""
         return min(max(self.whole.offset(place) - self.base, 0), len(self.text))
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the file's line that contains `start`, with carets below it."""
+        """Return the file's line that contains `start`, with carets below the part from `start` to `end`."""
         return self.whole.excerpt(self.base + start, self.base + end)
 
 
 @dataclass(frozen=True)
 class ComputedText(SourceText):
-    """A source text that Python computed. Its position is that of the call; excerpts show `name` and the text."""
+    """A source text that Python code computed. Its position is that of the call; excerpts show `name` and the text."""
 
     name: str = ""
 
     def place(self, offset: int) -> Place:  # noqa: ARG002  the same for all
-        """Return the place of the call."""
+        """Return the position of the call, for any offset."""
         return Place(self.file, self.line, self.column)
 
     def offset(self, place: Place) -> int:  # noqa: ARG002  the same for all
@@ -74,7 +74,7 @@ class ComputedText(SourceText):
         return 0
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the line of this text that contains `start`, prefixed with `name`, with carets below it."""
+        """Return the line of this text that contains `start`, after `name`, with carets below the part up to `end`."""
         line, carets = SourceText(self.file, self.text).excerpt(start, end).split("\n")
         line, carets = line.partition(" | ")[2], carets.partition(" | ")[2]
         return f"{self.name} | {line}\n{' ' * len(self.name)} | {carets}"
@@ -106,11 +106,11 @@ class PythonText:
         return {(node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])): node for node in found}
 
     def definition(self, code: CodeType) -> ast.FunctionDef | None:
-        """Return the definition of the function with this code object; None if it is not in the file."""
+        """Return the definition of the function with this code object; None if the file does not contain it."""
         return self._definitions.get((code.co_name, code.co_firstlineno))
 
     def call_at(self, site: CallSite) -> ast.Call | None:
-        """Return the call that ends at the end of a site; None if there is none."""
+        """Return the call that ends where `site` ends; None if there is none."""
         return self._calls.get((site.end_line, site.end_column))
 
     def offset(self, line: int, column: int) -> int:
@@ -137,9 +137,9 @@ class PythonText:
         return FileText(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
 
     def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> SourceText:
-        """Return the source text for a string that `node` evaluates to: a part of the file if it is a plain literal.
+        """Return the source text for the value of `node`, a string: a part of the file if `node` is a plain literal.
 
-        Otherwise the result is a `ComputedText` with the position of `node`, or of the call `at` if `node` is None.
+        Otherwise, return a `ComputedText` with the position of `node`, or of the call `at` if `node` is None.
         """
         if isinstance(node, ast.Constant) and node.value == value:
             span = self.span(node)

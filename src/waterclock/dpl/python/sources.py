@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Value
 
 
 class Texts:
-    """The Python files of the project at `root`, each read once, and methods to locate and parse arguments in them."""
+    """The Python files of the project at `root`, with methods to locate and parse the arguments of calls in them."""
 
     def __init__(self, root: Path, variables: Mapping[str, Value]) -> None:
         self.root = root
@@ -28,7 +28,7 @@ class Texts:
         self._known: dict[str, PythonText | None] = {}
 
     def of(self, file: str) -> PythonText | None:
-        """Return the text of a file of the project; None for a file outside of it."""
+        """Return the text of a file of the project; None for a file outside of the project."""
         if file not in self._known:
             path = Path(file)
             is_own = path.is_relative_to(self.root) and path.is_file()
@@ -40,7 +40,7 @@ class Texts:
         return self._known[file]
 
     def site(self, site: CallSite | None, otherwise: Span | None = None) -> Span:
-        """Return the span of a call; `otherwise` if its file is outside of the project."""
+        """Return the span of a call; `otherwise` if the call's file is outside of the project."""
         text = self.of(site.file) if site else None
         if text is not None and site is not None:
             return text.site(site)
@@ -65,18 +65,18 @@ class Texts:
         return text.text(node, value, name, self.site(site))
 
     def keyword(self, site: CallSite, argument: str) -> ast.expr | None:
-        """Return the expression of a keyword argument; None if the call does not contain it (`**arguments`)."""
+        """Return the expression of a keyword argument; None if the call does not name it, as with `**arguments`."""
         call = self.call(site)
         return next((one.value for one in call.keywords if one.arg == argument), None) if call else None
 
     def argument_span(self, site: CallSite, argument: str) -> Span:
-        """Return the span of a keyword argument with its name; the span of the call if it does not contain it."""
+        """Return the span of a keyword argument and its value; that of the call if it does not name the argument."""
         call = self.call(site)
         found = next((one for one in call.keywords if one.arg == argument), None) if call else None
         return self.node_span(site, found) if found is not None else self.site(site)
 
     def argument(self, site: CallSite, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
-        """Return the source text for a keyword argument, or for its part at `node`. Raises  E251 for no string."""
+        """Return the source text for a keyword argument, or its part at `node`. Raises E251 if it is not a string."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)
@@ -88,7 +88,7 @@ class Texts:
         )  # fmt: skip
 
     def positional(self, site: CallSite | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
-        """Return the source text and the value of a positional argument. Raises  E251 for a value that is no string."""
+        """Return the source text and the value of a positional argument. Raises E251 if it is not a string."""
         call = self.call(site)
         node: ast.expr | None = None
         if call is not None:
@@ -103,7 +103,7 @@ class Texts:
         return self.source(site, node, value, "name"), value
 
     def cursor(self, source: SourceText) -> Cursor:
-        """Return a cursor over the tokens of an argument. Raises  E204 for an empty text or several statements."""
+        """Return a cursor over the words of an argument. Raises E204 for an empty text or several statements."""
         statements, errors = statements_of(source)
         if errors:
             raise errors[0]
@@ -122,7 +122,7 @@ class Texts:
         return self.name(StatementKind.TRANSFORM, source)
 
     def name(self, kind: StatementKind, source: SourceText) -> tuple[str, Span]:
-        """Parse the name that a statement declares; return it with its span. Raises  E204, E211 for invalid names."""
+        """Parse the name that a statement declares; return it with its span. Raises E204 or E211 if it is invalid."""
         cursor = self.cursor(source)
         if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:
             word = cursor.plain_name("a connection" if kind is StatementKind.CONNECTION else "a function")

@@ -1,4 +1,4 @@
-"""Reads calls of `wc.stateful`, which declare two tables made by one function: the output rows and the state."""
+"""Reads calls of `wc.stateful`, which declare a function and two tables that it makes: output rows and state."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def step_function(
 ) -> tuple[PythonFunction, list[Clause]]:
     """Return the function for the state or output table of `wc.stateful`, and clauses with its inputs' positions.
 
-    Raises  E259 if the function takes other parameters, or not all columns of the table are declared with types
+    Raises E259 if the function has other parameters, or if not all columns of the table are step with types.
     """
-    said = call.step
-    if said is None:
+    step = call.step
+    if step is None:
         raise AssertionError(f"{call.name} is no step")
     found = find_function(call, texts, span)
     parameters = list(inspect.signature(found.function).parameters.values())
@@ -38,27 +38,31 @@ def step_function(
             why="the function is called for each key, with the rows of the state and of the window", fix=_SHAPE,
         )  # fmt: skip
     if not _are_declared(clauses):
-        argument = "state_columns" if said.is_state else "columns"
+        argument = "state_columns" if step.is_state else "columns"
         raise texts.argument_span(call.site, argument).refuse(
             "E259", f"not all {argument} of {call.name} have a type",
             why="the function returns plain rows, which get the declared types",
             fix=f'write types, as in {argument}="user_id STRING, began TIMESTAMP"',
         )  # fmt: skip
-    rows, at = texts.table_name(texts.argument(call.site, "rows", said.rows))
-    state, at_state = texts.table_name(texts.argument(call.site, "state", said.state))
+    rows, at = texts.table_name(texts.argument(call.site, "rows", step.rows))
+    state, at_state = texts.table_name(texts.argument(call.site, "state", step.state))
     arguments = (
         Argument(ROWS, read=Read(rows)),
         Argument(STATE, read=Read(state, ReadKind.PREVIOUS)),
         Argument("window", is_window=True),
     )
-    made = describe_function(found, texts, arguments, declarations, StatefulStep(_keys(call, texts), said.is_state))
+    made = describe_function(found, texts, arguments, declarations, StatefulStep(_keys(call, texts), step.is_state))
     places = ((ROWS, at), (STATE, at_state))
     return made, [Clause(f"ARGUMENT {name}", None, place) for name, place in places]
 
 
 def _are_declared(clauses: Sequence[Clause]) -> bool:
-    said = next((clause.value for clause in clauses if isinstance(clause.value, ParsedColumnList)), None)
-    return said is not None and not said.is_open and all(column.declared.type for column in said.columns)
+    column_list = next((clause.value for clause in clauses if isinstance(clause.value, ParsedColumnList)), None)
+    return (
+        column_list is not None
+        and not column_list.is_open
+        and all(column.declared.type for column in column_list.columns)
+    )
 
 
 def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
@@ -73,12 +77,12 @@ def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
 
 def check_step_arguments(call: Call, texts: Texts) -> WaterclockError | None:
     """Return the error for a call of `wc.stateful` without `rows`, `state` or `key`; None if it has all of them."""
-    said = call.step
-    lacking = [name for name in ("rows", "state", "key") if said is not None and not getattr(said, name)]
-    if not lacking:
+    step = call.step
+    missing = [name for name in ("rows", "state", "key") if step is not None and not getattr(step, name)]
+    if not missing:
         return None
     return texts.site(call.site).refuse(
-        "E259", f"wc.stateful has no {', '.join(lacking)}",
+        "E259", f"wc.stateful has no {', '.join(missing)}",
         why="it reads the rows of one table, by key, and keeps its state in another",
         fix='add it, as in rows="web.clicks", state="web.pending", key="user_id"',
     )  # fmt: skip

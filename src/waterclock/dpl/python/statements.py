@@ -1,4 +1,4 @@
-"""Runs a Python file, and converts the calls that declare statements to the same statements as in DPL."""
+"""Runs a Python file, and converts its calls such as `wc.collect` to statements like those of DPL."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load_python(
 
 
 class _CallReader:
-    """Converts recorded calls to statements. Errors are appended to `errors`, and other arguments are still read."""
+    """Converts recorded calls to statements. Errors are appended to `errors`; the other arguments are still read."""
 
     def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:
         self.texts = texts
@@ -69,7 +69,7 @@ class _CallReader:
         self.is_whole = is_whole
 
     def statements(self, call: Call) -> Iterator[Statement]:
-        """Yield the statement of a call; nothing if its name cannot be read."""
+        """Yield the statement that a call declares; nothing if its name is invalid."""
         try:
             if callable(call.name):
                 raise self._no_name_error(call)
@@ -112,7 +112,7 @@ class _CallReader:
         )  # fmt: skip
 
     def _clauses(self, call: Call, failed: set[str]) -> list[Clause]:
-        """Return the clauses of a call's arguments that are not None or False; add invalid ones to `failed`."""
+        """Convert a call's arguments, except None and False, to clauses; add the words of invalid ones to `failed`."""
         clauses: list[Clause] = []
         for argument, value in call.arguments.items():
             if value is None or value is False:
@@ -121,7 +121,7 @@ class _CallReader:
                 clauses.extend(self._argument(call, argument, value, failed))
             except WaterclockError as error:
                 self.errors.append(error)
-                failed.add(UNREAD if error.code == "E205" else _word(argument))
+                failed.add(UNREAD if error.code == "E205" else _clause_word(argument))
         return clauses
 
     def _argument(self, call: Call, argument: str, value: object, failed: set[str]) -> Iterator[Clause]:
@@ -129,7 +129,7 @@ class _CallReader:
         self._refuse_unknown(call, argument, at)
         if call.kind is StatementKind.FUNCTION:
             return  # its arguments are one clause, read together
-        word = _word(argument)
+        word = _clause_word(argument)
         clause = BY_ARGUMENT[argument]
         if clause.form is ClauseForm.FLAG:
             if value is not True:
@@ -138,9 +138,9 @@ class _CallReader:
         elif argument == "options" and isinstance(value, Mapping):
             yield Clause(word, self._options(call, value, failed), at)
         elif argument == "when":
-            yield from self._whens(call, value, at)
+            yield from self._when_clauses(call, value, at)
         elif clause.form is ClauseForm.LIST and not isinstance(value, str):
-            sources = self._list(call, argument, value)
+            sources = self._list_sources(call, argument, value)
             if clause.is_repeatable:
                 for source in sources:
                     yield self._parse_clause(call.kind, word, source)
@@ -150,8 +150,8 @@ class _CallReader:
             source = self.texts.argument(call.site, call.written_name(argument), value)
             yield self._parse_clause(call.kind, word, source)
 
-    def _whens(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
-        """Yield a clause for each condition of the argument `when`, with its query."""
+    def _when_clauses(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
+        """Yield a clause for each pair of a condition and a query in the argument `when`."""
         node = self.texts.keyword(call.site, "when")
         pairs = value if isinstance(value, list | tuple) else ()
         if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
@@ -181,7 +181,7 @@ class _CallReader:
         known = ARGUMENTS[call.kind]
         if argument in known:
             return
-        word = _word(argument)
+        word = _clause_word(argument)
         clause = BY_WORD.get(word)
         if clause is not None and call.kind in clause.later:
             raise planned_feature_error(word, at)
@@ -190,10 +190,10 @@ class _CallReader:
         if any(argument in others for others in ARGUMENTS.values()):
             if call.kind is StatementKind.VIEW and word == "EXPECT":
                 raise rule_of_view_error(span)
-            said = BY_ARGUMENT[argument]
+            definition = BY_ARGUMENT[argument]
             raise span.refuse(
                 "E206", f"a {call.kind.value} takes no argument {argument}", why=f"it takes {', '.join(known)}",
-                fix=said.elsewhere.get(call.kind, f"leave {argument} out"),
+                fix=definition.elsewhere.get(call.kind, f"leave {argument} out"),
             )  # fmt: skip
         raise span.refuse(
             "E205",
@@ -241,7 +241,7 @@ class _CallReader:
         shown = "a value that is not shown" if is_credential(name) else hide_credentials(repr(value))
         raise span.refuse("E251", f"option {name} is {shown}, not a string, a number, True or False", fix=fix)
 
-    def _list(self, call: Call, argument: str, value: object) -> list[SourceText]:
+    def _list_sources(self, call: Call, argument: str, value: object) -> list[SourceText]:
         node = self.texts.keyword(call.site, argument)
         if not isinstance(value, Sequence):
             return [self.texts.argument(call.site, argument, value)]
@@ -292,7 +292,7 @@ class _CallReader:
         return None, []
 
 
-def _word(argument: str) -> str:
+def _clause_word(argument: str) -> str:
     return BY_ARGUMENT[argument].word if argument in BY_ARGUMENT else argument_word(argument)
 
 

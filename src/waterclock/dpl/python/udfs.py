@@ -21,10 +21,10 @@ _EXAMPLE = "DECIMAL(16,2)"
 def read_function_call(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
-    """Return the Python function that `wc.function` decorates, and a clause with the types and the SQL expression.
+    """Return the Python function that `wc.function` decorates, and a clause with its types.
 
-    The Python function is None if the call contains a SQL expression.
-    Raises  the first error in the call's arguments
+    For a call with a SQL expression, the function is None, and the clause contains the expression. Raises the first
+    error in the call's arguments.
     """
     found = None if call.function is None else find_function(call, texts, span)
     parameters = _parameters(call, texts, found)
@@ -35,10 +35,10 @@ def read_function_call(
 
 
 def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[tuple[str, str], ...]:
-    said = call.arguments.get("parameters")
-    if said is None or said == "":
+    declared = call.arguments.get("parameters")
+    if declared is None or declared == "":
         return _read_annotations(found) if found else ()
-    cursor = texts.cursor(texts.argument(call.site, "parameters", said))
+    cursor = texts.cursor(texts.argument(call.site, "parameters", declared))
     parameters: list[tuple[str, str]] = []
     while True:
         parameters.append((cursor.plain_name("a parameter").text, take_type(cursor)))
@@ -88,9 +88,9 @@ def _parameter_order_error(parameter: inspect.Parameter, at: Span) -> Waterclock
 
 
 def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) -> str:
-    said = call.arguments.get("returns")
-    if said is not None:
-        cursor = texts.cursor(texts.argument(call.site, "returns", said))
+    declared = call.arguments.get("returns")
+    if declared is not None:
+        cursor = texts.cursor(texts.argument(call.site, "returns", declared))
         type_name = take_type(cursor)
         if not cursor.is_done:
             cursor.raise_unexpected("nothing after the type", fix=f"write the type alone: {type_name}")
@@ -103,13 +103,13 @@ def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) 
 
 
 def _body(call: Call, texts: Texts, span: Span) -> Expression:
-    said = call.arguments.get("return_")
-    if said is None:
+    declared = call.arguments.get("return_")
+    if declared is None:
         raise span.refuse(
             "E233",
             f"function {call.name} has no body",
             fix='add return_="cents / 100", or write @wc.function above a function',
         )
-    source = texts.argument(call.site, "return_", said)
+    source = texts.argument(call.site, "return_", declared)
     tokens = texts.cursor(source).tokens
     return expression_of(source, tokens, Span(source, tokens[0].start, tokens[-1].end + 1))

@@ -1,6 +1,7 @@
-"""Analyzes queries: the tables and columns that they name, the origins of columns, and queries that are refused.
+"""Analyzes queries: the tables and columns that they name, the origins of columns, and invalid parts.
 
-Where to look: `references` and `names_in_query` find the tables and columns that a query names; `visible_columns` and
-`outputs` those that no table can store; `column_flow` and `lineage` their origins; `splice` builds the text that
-Spark runs; `builtins` and `spark_functions` list the known functions; `pushdown` and `time_bounds` derive filters.
+- `references`, `names_in_query`: the tables that a query names. `column_scope`, `visible_columns`: its columns.
+- `outputs`: result columns that no table can store. `column_flow`, `lineage`: the origins of columns.
+- `splice`: the text that Spark runs. `builtins`, `spark_functions`: the known functions.
+- `pushdown`, `time_bounds`: filters and time limits that follow from conditions.
 """

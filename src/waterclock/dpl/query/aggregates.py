@@ -1,7 +1,7 @@
-"""Defines the aggregates that Waterclock adds to Spark's in rules and measures, and their expansion to Spark SQL.
+"""Defines the aggregates that Waterclock adds to Spark's for rules and measures, and expands them to Spark SQL.
 
-A SQL function of Spark cannot contain an aggregate, so each call is replaced by its expansion. To add an aggregate, add
-an entry to `_SPARK_EXPANSIONS`.
+Spark's SQL functions cannot contain aggregates, so each call is replaced by its expansion. To add an aggregate, add an
+entry to `_SPARK_EXPANSIONS`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 
-# SKEW is the frequency of the most common value relative to the average frequency: 1 if all values are equally common,
-# and for no rows
+# SKEW is the frequency of the most common value divided by the average frequency: 1 if all values are equally common,
+# and 1 without rows
 _SPARK_EXPANSIONS = {
     "SKEW": "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)",
 }
 NAMES = frozenset(name.lower() for name in _SPARK_EXPANSIONS)
 
 GROUP_AGGREGATES: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
-"""The aggregates over groups of rows, which only rules can use, and how many arguments they need at least.
+"""Maps each aggregate over groups of rows, which only rules can use, to the least number of its arguments.
 
-They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
+These aggregates have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
 """
 EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
 """An example rule for each aggregate in `GROUP_AGGREGATES`."""
-_BEHIND = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
+_MODIFIERS = frozenset({"FILTER", "OVER", "WITHIN"})  # words after a call that change which rows it aggregates
 _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
 
 
@@ -42,12 +42,12 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error for a call at `index` of an aggregate of Waterclock with invalid arguments, or None."""
+    """Return the error if the token at `index` calls an aggregate of Waterclock with invalid arguments; else None."""
     if upper.lower() in GROUP_AGGREGATES and _is_call(tokens, index):
         return _check_grouped_call(source, tokens, index)
     if upper not in _SPARK_EXPANSIONS or not _is_call(tokens, index):
         return None
-    closing, commas = _arguments(tokens, index + 1)
+    closing, commas = _find_arguments(tokens, index + 1)
     if closing > index + 2 and not commas:
         return None
     span = source.span(tokens[index].start, tokens[index].end + 1)
@@ -58,7 +58,7 @@ def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int
 
 def _check_grouped_call(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
     name = tokens[index].text.lower()
-    closing, commas = _arguments(tokens, index + 1)
+    closing, commas = _find_arguments(tokens, index + 1)
     span = source.span(tokens[index].start, tokens[index].end + 1)
     count = len(commas) + 1 if closing > index + 2 else 0
     inside = tokens[index + 2 : closing]
@@ -72,7 +72,7 @@ def _check_grouped_call(source: SourceText, tokens: Sequence[Token], index: int)
         what = f"{span.text} has an aggregate as an argument"
     elif any(each.text == "*" and before.text in {"(", ","} for before, each in pairwise(tokens[index + 1 : closing])):
         what = f"{span.text} is called with *"
-    elif after in _BEHIND:
+    elif after in _MODIFIERS:
         what = f"{span.text} has {after}"
     else:
         return None
@@ -88,7 +88,7 @@ def expand_aggregates(text: str) -> str:
         words = _SPARK_EXPANSIONS.get(tokens[index].text.upper())
         if words is None or not _is_call(tokens, index):
             continue
-        closing, _ = _arguments(tokens, index + 1)
+        closing, _ = _find_arguments(tokens, index + 1)
         inside = text[tokens[index + 1].end + 1 : tokens[closing].start].strip()
         return expand_aggregates(text[: tokens[index].start] + words.format(inside) + text[tokens[closing].end + 1 :])
     return text
@@ -102,22 +102,22 @@ def grouped_calls(text: str) -> Iterator[tuple[int, int, str, list[str]]]:
     for index, token in enumerate(tokens):
         if token.text.lower() not in GROUP_AGGREGATES or not _is_call(tokens, index):
             continue
-        closing, commas = _arguments(tokens, index + 1)
+        closing, commas = _find_arguments(tokens, index + 1)
         bounds = [index + 1, *commas, closing]
         arguments = [text[tokens[left].end + 1 : tokens[right].start].strip() for left, right in pairwise(bounds)]
         yield token.start, tokens[closing].end + 1, token.text.lower(), arguments
 
 
 def aggregates_of(text: str) -> list[str]:
-    """Return the texts of an expression's outermost aggregate calls, each once, without those with FILTER or OVER."""
+    """Return the distinct texts of an expression's outermost aggregate calls, except calls with FILTER or OVER."""
     tokens, found, behind = dialect().tokenize(text), dict[str, None](), 0
     for index, token in enumerate(tokens):
         if index < behind or not _is_aggregate_call(tokens, index):
             continue
-        closing, _ = _arguments(tokens, index + 1)
+        closing, _ = _find_arguments(tokens, index + 1)
         behind = closing + 1
         follows = tokens[behind].text.upper() if behind < len(tokens) else ""
-        if follows not in _BEHIND:
+        if follows not in _MODIFIERS:
             found[text[token.start : tokens[closing].end + 1]] = None
     return list(found)
 
@@ -138,7 +138,7 @@ def _is_call(tokens: Sequence[Token], index: int) -> bool:
     return is_name and follows and not (index and tokens[index - 1].token_type is TokenType.DOT)
 
 
-def _arguments(tokens: Sequence[Token], opening: int) -> tuple[int, list[int]]:
+def _find_arguments(tokens: Sequence[Token], opening: int) -> tuple[int, list[int]]:
     """Return the index of the bracket that closes the one at `opening`, and the indexes of commas between arguments."""
     depth, commas = 0, list[int]()
     for at in range(opening, len(tokens)):

@@ -1,7 +1,7 @@
 """Defines the functions that Waterclock adds to Spark's in queries and expressions, and checks calls to them.
 
-Each is an expression of Spark SQL, which the engine registers in a session like a CREATE FUNCTION. To add a function,
-add an entry to `_ALL`.
+Each function is an expression of Spark SQL, which the engine creates in Spark sessions. To add a function, add an entry
+to `_ALL`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 class BuiltinFunction:
     """A built-in function of Waterclock. `needs`: the number of required arguments.
 
-    `choices`: the legal values of parameters that accept only some words. `one_of`: the parameters of which a call must
-    pass exactly one. `positive`: the parameters that are positive numbers.
+    `choices`: the legal values of parameters that accept only certain words. `one_of`: the parameters of which a call
+    must pass exactly one. `positive`: the parameters that must be positive numbers.
     """
 
     function: Function
@@ -91,33 +91,34 @@ KEYED: Mapping[str, Sequence[str]] = {each.function.name: each.parameters for ea
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error if the token at `index` (`upper` in capitals) is an invalid call of a built-in function.
+    """Return the error if the token at `index` begins an invalid call of a built-in function; else None.
 
-    Values of arguments are checked only if they are literals.
+    `upper` is the token in capitals. Values of arguments are checked only if they are literals.
     """
-    brought = BUILTINS_BY_NAME.get(upper)
-    following = tokens[index + 1].token_type if brought and index + 1 < len(tokens) else None
-    if brought is None or following is not TokenType.L_PAREN:
+    builtin = BUILTINS_BY_NAME.get(upper)
+    following = tokens[index + 1].token_type if builtin and index + 1 < len(tokens) else None
+    if builtin is None or following is not TokenType.L_PAREN:
         return None
     if index and tokens[index - 1].token_type is TokenType.DOT:
         return None
     given = list(arguments(tokens, index + 1))
-    if not brought.needs <= len(given) <= len(brought.parameters):
+    if not builtin.needs <= len(given) <= len(builtin.parameters):
         span = source.span(tokens[index].start, tokens[index].end + 1)
         count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "no arguments"
         return _argument_error(
-            span, brought, f"{span.text} is called with {count}", fix=_argument_count_fix(span.text, brought)
+            span, builtin, f"{span.text} is called with {count}", fix=_argument_count_fix(span.text, builtin)
         )
     errors = (
-        _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
+        _check_argument(source, builtin, argument, name)
+        for argument, name in zip(given, builtin.parameters, strict=False)
     )
     error = next((error for error in errors if error is not None), None)
-    rules = [name for name in named_arguments(tokens, index + 1, brought.parameters) if name in brought.one_of]
-    if error is not None or not brought.one_of or len(rules) == 1:
+    rules = [name for name in named_arguments(tokens, index + 1, builtin.parameters) if name in builtin.one_of]
+    if error is not None or not builtin.one_of or len(rules) == 1:
         return error
     span = source.span(tokens[index].start, tokens[index].end + 1)
     what = f"{span.text} has the arguments {' and '.join(rules)}" if rules else f"{span.text} has no rule"
-    return _argument_error(span, brought, what, fix=f"pass one of {', '.join(brought.one_of)}")
+    return _argument_error(span, builtin, what, fix=f"pass one of {', '.join(builtin.one_of)}")
 
 
 def find_calls(tokens: Sequence[Token], functions: Iterable[str]) -> Iterator[tuple[str, Token]]:
@@ -161,7 +162,7 @@ def named_arguments(tokens: Sequence[Token], opening: int, parameters: Sequence[
 
 
 def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) -> list[Function]:
-    """Return the functions that texts call, directly or not, each after its callees, as Spark must create them."""
+    """Return the functions that SQL texts call, directly or indirectly, callees first: the order to create them in."""
     found: dict[str, Function] = {}
     begun: set[str] = set()
 
@@ -179,8 +180,8 @@ def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) ->
     return list(found.values())
 
 
-def _argument(
-    source: SourceText, brought: BuiltinFunction, tokens: Sequence[Token], name: str
+def _check_argument(
+    source: SourceText, builtin: BuiltinFunction, tokens: Sequence[Token], name: str
 ) -> WaterclockError | None:
     """Return the error for one argument, or None.
 
@@ -188,14 +189,14 @@ def _argument(
     """
     if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
-        if name not in brought.parameters:
-            fix = did_you_mean(name, brought.parameters) or f"write {' or '.join(brought.parameters)}"
-            return _argument_error(span, brought, f"{brought.function.name} has no argument {span.text}", fix=fix)
+        if name not in builtin.parameters:
+            fix = did_you_mean(name, builtin.parameters) or f"write {' or '.join(builtin.parameters)}"
+            return _argument_error(span, builtin, f"{builtin.function.name} has no argument {span.text}", fix=fix)
         tokens = tokens[2:]
-    if name in brought.positive and (number := _literal_of(tokens)) is not None and not _is_positive(number):
+    if name in builtin.positive and (number := _literal_of(tokens)) is not None and not _is_positive(number):
         span = source.span(tokens[0].start, tokens[-1].end + 1)
         return span.refuse("E310", f"{name} is {span.text}", fix="write a positive number")
-    choices = brought.choices.get(name, ())
+    choices = builtin.choices.get(name, ())
     if not choices or len(tokens) != 1 or tokens[0].text in choices:
         return None
     if tokens[0].token_type not in {*STRINGS, TokenType.NULL, TokenType.NUMBER}:
@@ -222,13 +223,13 @@ def _is_positive(text: str) -> bool:
         return False
 
 
-def _argument_count_fix(name: str, brought: BuiltinFunction) -> str:
+def _argument_count_fix(name: str, builtin: BuiltinFunction) -> str:
     """Return a fix with the shortest valid call of a function, and how many more arguments it accepts."""
-    call = f"{name}({', '.join(brought.parameters[: brought.needs])})"
-    more = len(brought.parameters) - brought.needs
+    call = f"{name}({', '.join(builtin.parameters[: builtin.needs])})"
+    more = len(builtin.parameters) - builtin.needs
     return f"write {call}" + (f", with at most {more} more argument{'s' if more > 1 else ''}" if more else "")
 
 
-def _argument_error(span: Span, brought: BuiltinFunction, what: str, *, fix: str) -> WaterclockError:
-    taken = f"{brought.function.name}({', '.join(brought.parameters)})"
+def _argument_error(span: Span, builtin: BuiltinFunction, what: str, *, fix: str) -> WaterclockError:
+    taken = f"{builtin.function.name}({', '.join(builtin.parameters)})"
     return span.refuse("E238", what, why=f"its form is {taken}", fix=fix)

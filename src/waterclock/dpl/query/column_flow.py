@@ -1,4 +1,4 @@
-"""Computes from which input columns each column of a query is derived; an origin may be marked as not fully known."""
+"""Computes the input columns from which each column of a query is derived, and whether they are all known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _COUNT = re.compile(r"[1-9][0-9]{0,5}")  # the number of rows that STACK makes
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrigin:
-    """The input columns of a value, as pairs of a read's name and a column. Unless `is_known`, there may be others."""
+    """The input columns from which a value derives, as pairs of a source's name and a column.
+
+    `is_known`: these are all of them; else there may be others.
+    """
 
     inputs: frozenset[tuple[str, str]] = frozenset()
     is_known: bool = True
@@ -34,9 +37,9 @@ Rest = Callable[[str], ColumnOrigin | None]
 
 @dataclass(frozen=True, slots=True)
 class FollowedCalls:
-    """Functions, in lower case, whose results have other origins than their arguments.
+    """Names of functions, in lower case, whose results have other origins than their arguments.
 
-    `ends`: the result has no origin. `starts`: the result also has the function itself as an origin, `("", name)`.
+    `ends`: the result has no origin. `starts`: the function itself is an origin too, as the pair `("", name)`.
     """
 
     ends: frozenset[str] = frozenset()
@@ -57,10 +60,10 @@ class FlowColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """The columns of a query or source: known ones, and `rests`, functions that map a column's name to its origin.
+    """The columns of a query or source: those with known names, and `rests` for groups of columns with unknown names.
 
-    A rest represents columns whose names are not known: those of a `*` of a table whose columns are not all known
-    (listed in `opens`), the fields of a struct, or the result of a function that makes rows.
+    A rest is a function that maps a column's name to its origin. It represents the `*` of a table whose columns are not
+    all known (listed in `opens`), the fields of a struct, or the result of a function such as `explode`.
     """
 
     columns: tuple[FlowColumn, ...] = ()
@@ -70,7 +73,7 @@ class ColumnSource:
     aliases: frozenset[str] = frozenset()  # of the query's sources, in lower case: steps after |> may still use them
 
     def find(self, name: str) -> ColumnOrigin | None:
-        """Return the origin of a known column by its name; None if there is none, UNKNOWN if that is uncertain."""
+        """Return the origin of the column `name`; None if no known column has it, UNKNOWN if that is uncertain."""
         lower = name.lower()
         found = [column.origin for column in self.columns if column.name.lower() == lower]
         if found:
@@ -80,7 +83,7 @@ class ColumnSource:
         return None
 
     def find_beyond(self, name: str) -> ColumnOrigin | None:
-        """Return the origin of the column `name` if a rest may contain it; None if there is no rest."""
+        """Return the origin of the column `name` if one of `rests` may contain it; None if there are no `rests`."""
         return self.rests[0](name) if len(self.rests) == 1 else UNKNOWN if self.rests else None
 
     def whole(self) -> ColumnOrigin:
@@ -113,7 +116,7 @@ class _Frame:
         return self.outer.source(alias) if self.outer else None
 
     def source_or_piped(self, alias: str) -> ColumnSource | None:
-        """Return the source with an alias, or the input of a step after |> that derives from it."""
+        """Return the source with an alias; or the input of this step after |>, if that derives from such a source."""
         found = self.source(alias)
         if found is None and self.piped is not None and alias.lower() in self.piped.aliases:
             return self.piped
@@ -146,7 +149,7 @@ class _Frame:
 
 
 class ColumnFlow:
-    """Computes the origins of a query's columns; `read` returns the columns of an input table by its name."""
+    """Computes the origins of a query's columns. `read(name)` returns the columns of an input table."""
 
     def __init__(self, read: Callable[[str], ColumnSource | None], calls: FollowedCalls = ALL_CALLS) -> None:
         self.read = read
@@ -180,9 +183,9 @@ class ColumnFlow:
         frame.windows = {each.name.lower(): each for each in query.args.get("windows") or ()}
         from_ = query.args.get("from_")
         if from_ is not None:
-            self._source(from_.this, frame, ctes)
+            self._add_source(from_.this, frame, ctes)
         for join in query.args.get("joins") or ():
-            self._source(join.this, frame, ctes)
+            self._add_source(join.this, frame, ctes)
             if join.args.get("kind") in {"SEMI", "ANTI"}:
                 frame.hidden.add(frame.sources[-1][0].lower())
             if join.method == "NATURAL":
@@ -190,7 +193,7 @@ class ColumnFlow:
             for column in join.args.get("using") or ():
                 frame.sides[column.name.lower()] = join.args.get("side") or ""
         for lateral in query.args.get("laterals") or ():
-            self._source(lateral, frame, ctes)
+            self._add_source(lateral, frame, ctes)
         for name, call in time_windows_of(query):
             frame.time_windows[name] = frame.time_windows.get(name, NOTHING) | self._trace_expression(call, frame, ctes)
         aliases = frozenset(alias.lower() for alias, _ in frame.sources) | (
@@ -206,9 +209,9 @@ class ColumnFlow:
             frame.made |= {column.name.lower(): column.origin for column in one.columns if isinstance(each, exp.Alias)}
         return made
 
-    def _source(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> None:
+    def _add_source(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> None:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):  # brackets around joins
-            self._source(node.this, frame, ctes)
+            self._add_source(node.this, frame, ctes)
             return
         alias = node.alias_or_name
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -220,14 +223,14 @@ class ColumnFlow:
         elif isinstance(node, exp.Values):
             made = self._values(node, frame, ctes)
         else:  # explode(...) and its like, with LATERAL VIEW, LATERAL or by themselves
-            made, alias = self._rows(node.this, frame, ctes), node.alias
+            made, alias = self._generated_columns(node.this, frame, ctes), node.alias
         frame.sources.append((alias, LOST if node.args.get("pivots") else self._apply_alias(node, made)))
         if is_piped(node):
             frame.piped = frame.sources[-1][1]
         elif isinstance(node, exp.Subquery) and not node.alias:
             frame.unnamed = frame.sources[-1][1]
         for join in node.args.get("joins") or ():
-            self._source(join.this, frame, ctes)
+            self._add_source(join.this, frame, ctes)
             for column in join.args.get("using") or ():
                 frame.sides[column.name.lower()] = join.args.get("side") or ""
 
@@ -240,55 +243,57 @@ class ColumnFlow:
             )
         )
 
-    def _rows(
+    def _generated_columns(
         self, call: Any, frame: _Frame, ctes: Mapping[str, ColumnSource], names: Iterable[str] = ()
     ) -> ColumnSource:
-        """Return the columns of a function that makes rows; each derives from all arguments, except for STACK."""
-        said = list(names)
+        """Return the columns of a call such as `explode(a)`. Each derives from all arguments, except those of STACK."""
+        aliases = list(names)
         rows = call.this.name if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) else ""
-        if said and _COUNT.fullmatch(rows):
+        if aliases and _COUNT.fullmatch(rows):
             width = max(1, -(-len(call.expressions) // int(rows)))
             return ColumnSource(
                 tuple(
                     FlowColumn(name, self._trace_expression(call.expressions[at::width], frame, ctes))
-                    for at, name in enumerate(said)
+                    for at, name in enumerate(aliases)
                 )
             )
         origin = self._trace_expression(call, frame, ctes)
-        if said:
-            return ColumnSource(tuple(FlowColumn(name, origin) for name in said))
+        if aliases:
+            return ColumnSource(tuple(FlowColumn(name, origin) for name in aliases))
         return ColumnSource(rests=(lambda _: origin,))
 
     def _apply_alias(self, node: Any, made: ColumnSource) -> ColumnSource:
         """Return columns with the names of an alias: `t(a, b)`."""
         alias = node.args.get("alias")
-        said = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
-        if not said:
+        aliases = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
+        if not aliases:
             return made
         if made.columns and not made.rests and made.is_known:
-            return ColumnSource(tuple(replace(each, name=name) for name, each in zip(said, made.columns, strict=False)))
+            return ColumnSource(
+                tuple(replace(each, name=name) for name, each in zip(aliases, made.columns, strict=False))
+            )
         if len(made.rests) == 1 and not made.opens and not made.columns and made.is_known:
-            return ColumnSource(tuple(FlowColumn(name, made.rests[0](name) or UNKNOWN) for name in said))
-        return ColumnSource(tuple(FlowColumn(name, UNKNOWN) for name in said))
+            return ColumnSource(tuple(FlowColumn(name, made.rests[0](name) or UNKNOWN) for name in aliases))
+        return ColumnSource(tuple(FlowColumn(name, UNKNOWN) for name in aliases))
 
     def _projection(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         if isinstance(node, exp.Aliases):
-            made = self._rows(node.this, frame, ctes, (alias.name for alias in node.aliases))
+            made = self._generated_columns(node.this, frame, ctes, (alias.name for alias in node.aliases))
             return replace(made, columns=tuple(replace(column, node=node) for column in made.columns))
         if node.is_star and isinstance(node, exp.Star | exp.Column | exp.Dot):
-            return self._star(node, frame, ctes)
+            return self._expand_star(node, frame, ctes)
         if isinstance(node, exp.Alias):
             return ColumnSource((FlowColumn(node.alias, self._trace_expression(node.this, frame, ctes), node),))
         if makes_rows(node):
-            return self._rows(node, frame, ctes)
+            return self._generated_columns(node, frame, ctes)
         name = node.name if isinstance(node, exp.Column | exp.Dot) else node.alias_or_name or node.name
         return ColumnSource(
             (FlowColumn(name, self._trace_expression(node, frame, ctes), node),)
         )  # without a name it still has its position
 
-    def _star(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
+    def _expand_star(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else exp.Star()
-        excepted = [_names(each) for each in star.args.get("except_") or ()]
+        excepted = [_name_parts(each) for each in star.args.get("except_") or ()]
         left_out = {names[0] for names in excepted if len(names) == 1}
         if isinstance(node, exp.Star):
             of_one = [names for names in excepted if len(names) > 1]
@@ -321,7 +326,7 @@ class ColumnFlow:
         return ColumnSource(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
 
     def _fields(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
-        """Return the columns of `s.*` for a struct: their names are not known, but their origin is."""
+        """Return the columns of `s.*` for a struct `s`: all derive from `s`, and their names are not known."""
         if isinstance(node, exp.Dot):
             origin = self._trace_expression(node.this, frame, ctes)
         else:
@@ -364,15 +369,15 @@ class ColumnFlow:
         return self._trace_qualified([part.name for part in node.parts], frame)
 
     def _trace_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
-        """Return the origin of a subquery in an expression: that of its columns, or for EXISTS of its conditions."""
+        """Return the origin of a subquery in an expression: that of its columns, or of its conditions for EXISTS."""
         if not isinstance(node.parent, exp.Exists):
             return self.query(node, frame, ctes).whole()
         inner = node.this if isinstance(node, exp.Subquery) else node
         if not isinstance(inner, exp.Select):
             return UNKNOWN
-        asked = inner.copy()
-        asked.set("expressions", [exp.alias_(each, "c") for each in _conditions(inner)])
-        return self.query(asked, frame, ctes).whole()
+        conditions_query = inner.copy()
+        conditions_query.set("expressions", [exp.alias_(each, "c") for each in _conditions(inner)])
+        return self.query(conditions_query, frame, ctes).whole()
 
 
 def _called_name(node: Any) -> str:
@@ -382,14 +387,14 @@ def _called_name(node: Any) -> str:
     return (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
 
 
-def _names(node: Any) -> list[str]:
-    """Return the parts of a column's name in an EXCEPT, in lower case: the qualifier, if there is one, and the name."""
+def _name_parts(node: Any) -> list[str]:
+    """Return the parts of a column's name in an EXCEPT, in lower case: the name, after its qualifier if it has one."""
     parts = node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
     return [part.name.lower() for part in parts]
 
 
 def _drop_columns(made: ColumnSource, names: Collection[str]) -> ColumnSource:
-    """Remove the columns `names`, given in lower case, from the known columns and from the rests."""
+    """Return `made` without the columns `names`, which are in lower case, also if one of its `rests` contains them."""
     if not names:
         return made
 
@@ -415,7 +420,7 @@ def _unite_origins(origins: Iterable[ColumnOrigin]) -> ColumnOrigin:
 
 
 def _union_columns(left: ColumnSource, right: ColumnSource) -> ColumnSource:
-    """Return the columns of a UNION: the left names, with the origins of both columns at each position."""
+    """Return the columns of a UNION: the names of the left query, with the origins of both columns at each position."""
     if left.rests or right.rests or not (left.is_known and right.is_known):
         if [each.name.lower() for each in left.columns] == [each.name.lower() for each in right.columns]:
             both = _union_by_position(left, right)

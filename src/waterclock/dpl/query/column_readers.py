@@ -1,7 +1,7 @@
 """Finds the tables that read a column: by its name anywhere in a query, by a *, or by code that cannot be analyzed.
 
-The result may contain too many readers, never too few: a `*` counts even if the column is dropped later, and so does a
-name that may be another table's column.
+The result may contain too many readers, never too few. A `*` counts even if an outer query drops the column, and a name
+counts even if it may be another table's column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIALECT = "databricks"
 
 @dataclass(frozen=True, slots=True)
 class ColumnReader:
-    """A table or publish that reads a column, and how, in words: "by its name"."""
+    """A table or publish that reads a column. `how` describes the way in words, such as "by its name" or "by *"."""
 
     table: Table
     how: str
@@ -35,10 +35,7 @@ class ColumnReader:
 
 
 def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
-    """Return all direct readers of a table's column.
-
-    Cost    parses each query that reads the table
-    """
+    """Return all direct readers of a table's column. Parses each query that reads the table."""
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):
@@ -49,10 +46,10 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
     found += [
         ColumnReader(each, "REFERENCES it")
         for each in flow.tables.values()
-        for said in each.columns.named
-        if said.references is not None
-        and said.references.table == table
-        and column.lower() in {name.lower() for name in said.references.columns}
+        for referring in each.columns.named
+        if referring.references is not None
+        and referring.references.table == table
+        and column.lower() in {name.lower() for name in referring.references.columns}
     ]
     return tuple(found)
 
@@ -66,7 +63,7 @@ def is_used_by_rule(reader: Table, table: str, column: str) -> bool:
 
 
 def describe_read(reader: Table, column: str, table: str) -> str:
-    """Return in words how `reader` reads a column of `table`, such as "by its name" or "by *"; empty if it does not."""
+    """Describe in words how `reader` reads a column of `table`: "by its name", "by *"; empty if it does not read it."""
     column = column.lower()
     if reader.kind is Kind.PUBLISH:
         sent = ((each.made_as.columns if each.made_as else (each.name,)) for each in reader.columns.named)

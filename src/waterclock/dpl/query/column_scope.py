@@ -1,4 +1,4 @@
-"""Determines the columns of a query, and reports column names that are certainly unknown or ambiguous."""
+"""Determines the columns of a query's result, and reports column names that are certainly unknown or ambiguous."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest
 
 UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
-# names in these clauses are resolved against the SELECT's result first, and against its sources only then
-_OF_MADE = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
+# names in these clauses denote columns of the SELECT's result, or else columns of its sources
+_RESULT_CLAUSES = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
 _MOST_LISTED = 12
 _PIPED = "the step before"
 
@@ -25,8 +25,8 @@ _PIPED = "the step before"
 class Resolver:
     """Resolves the column names of one query, and collects errors in `errors`.
 
-    `columns_at` returns the columns of the table whose name starts at an offset, `alias_at` its default alias if the
-    query gives none.
+    `columns_at(offset)` returns the columns of the table whose name starts at that offset in the query's text.
+    `alias_at(offset)` returns the alias of a table to which the query gives none.
     """
 
     def __init__(self, source: SourceText, columns_at: Callable[[int], Output], alias_at: Callable[[int], str]) -> None:
@@ -53,7 +53,7 @@ class Resolver:
             return self.output(query.this, outer, ctes)
         if isinstance(query, exp.Select):
             return self._select(query, outer, ctes)
-        self._now_texts(query, Frame(outer=outer))
+        self._check_now_texts(query, Frame(outer=outer))
         return UNKNOWN
 
     def _ctes(self, query: Any, outer: Frame | None, ctes: dict[str, Output]) -> dict[str, Output]:
@@ -69,12 +69,12 @@ class Resolver:
         frame = Frame(outer=outer)
         from_ = query.args.get("from_")
         if from_ is not None:
-            self._source(from_.this, frame, ctes)
+            self._add_source(from_.this, frame, ctes)
         joins = query.args.get("joins") or ()
         in_sight: list[int] = []
         for join in joins:
             before = len(frame.sources)
-            self._source(join.this, frame, ctes)
+            self._add_source(join.this, frame, ctes)
             if join.method == "NATURAL":
                 frame.is_natural = True
                 frame.merged |= _list_star_columns(frame.sources[:before]) & _list_star_columns(frame.sources[before:])
@@ -83,24 +83,24 @@ class Resolver:
                 frame.hidden.add(frame.sources[-1].alias.lower())
             in_sight.append(len(frame.sources))
         for lateral in query.args.get("laterals") or ():
-            self._source(lateral, frame, ctes)
+            self._add_source(lateral, frame, ctes)
         frame.aliases = {name.lower() for name in map(_alias, query.expressions) if name}
         frame.aliases |= {name for name, _ in time_windows_of(query)}
         for part, value in query.args.items():
             if part not in {"from_", "with_", "hint", "laterals", "joins"}:
-                self._walk(value, frame, ctes, None if part in _OF_MADE else frame.visible())
-                self._now_texts(value, frame)
+                self._check_names(value, frame, ctes, None if part in _RESULT_CLAUSES else frame.visible())
+                self._check_now_texts(value, frame)
         for join, count in zip(joins, in_sight, strict=True):
-            self._walk(join.args.get("on"), frame, ctes, frame.sources[:count])
-            self._now_texts(join.args.get("on"), frame)
+            self._check_names(join.args.get("on"), frame, ctes, frame.sources[:count])
+            self._check_now_texts(join.args.get("on"), frame)
             self._check_using(join, frame)
         return self._resolve_projections(query, frame)
 
-    def _source(self, node: Any, frame: Frame, ctes: Mapping[str, Output]) -> None:
+    def _add_source(self, node: Any, frame: Frame, ctes: Mapping[str, Output]) -> None:
         """Add a source in FROM or JOIN to the scope of its SELECT."""
         for join in node.args.get("joins") or () if isinstance(node, exp.Table | exp.Subquery) else ():
-            self._source(join.this, frame, ctes)
-            frame.is_natural = True  # it is not tracked which sources the conditions of these joins can use
+            self._add_source(join.this, frame, ctes)
+            frame.is_natural = True  # which sources the conditions of these joins can use is not determined
         if isinstance(node, exp.Table):
             start = start_of(node)
             called = node.alias_or_name or ("" if start is None else self.alias_at(start))
@@ -110,7 +110,7 @@ class Resolver:
             frame.sources.append(VisibleSource(called, self._table(node, ctes)))
         elif isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):  # brackets around joins
-                self._source(node.this, frame, ctes)
+                self._add_source(node.this, frame, ctes)
                 return
             columns = self.output(node, frame.outer, ctes)
             frame.is_piped = frame.is_piped or is_piped(node)
@@ -120,12 +120,12 @@ class Resolver:
             is_query = isinstance(node.this, exp.Subquery)
             columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
             if not is_query:
-                self._walk(node.this, frame, ctes, None)
-                self._now_texts(node.this, frame)
+                self._check_names(node.this, frame, ctes, None)
+                self._check_now_texts(node.this, frame)
             frame.sources.append(VisibleSource(node.alias_or_name, _apply_alias(node, columns)))
         else:
             alias = node.args.get("alias") if node is not None else None
-            self._now_texts(node, frame)
+            self._check_now_texts(node, frame)
             frame.sources.append(VisibleSource(node.alias_or_name if alias else "", _apply_alias(node, UNKNOWN)))
 
     def _table(self, node: exp.Table, ctes: Mapping[str, Output]) -> Output:
@@ -136,13 +136,13 @@ class Resolver:
             columns = UNKNOWN if start is None else self.columns_at(start)
         return _unless_pivoted(node, _apply_alias(node, columns))
 
-    def _walk(
+    def _check_names(
         self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[VisibleSource] | None
     ) -> None:
         """Check every column name below a node; subqueries get `frame` as their outer scope.
 
-        `strict`: the sources in scope, of which only one may have an unqualified name; None in clauses in which names
-        of the result take precedence.
+        `strict`: the sources in scope. An unqualified name is ambiguous if several of them have it. None in clauses
+        such as ORDER BY, in which names of the SELECT's result take precedence.
         """
         waiting = [node]
         while waiting:  # a sum of a thousand columns is a thousand levels deep
@@ -152,7 +152,7 @@ class Resolver:
             elif isinstance(node, exp.Query):
                 self.output(node, frame, ctes)
             elif isinstance(node, exp.Column):
-                self._column(node, frame, strict)
+                self._check_column(node, frame, strict)
             elif isinstance(node, exp.Star):
                 self._check_star_exclusions(node, frame)
                 waiting.append(node.args.get("replace"))
@@ -160,13 +160,13 @@ class Resolver:
                 # a type is not walked: the name of a collation is no column
                 waiting.extend(reversed([*node.iter_expressions()]))
 
-    def _now_texts(self, value: Any, frame: Frame) -> None:
-        """Report strings such as 'now' that are read as the time of the run, except in subqueries."""
+    def _check_now_texts(self, value: Any, frame: Frame) -> None:
+        """Report strings such as 'now' that Spark reads as the time of the run, except in subqueries."""
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, exp.Expression):
                 self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
 
-    def _column(self, node: exp.Column, frame: Frame, strict: Sequence[VisibleSource] | None) -> None:
+    def _check_column(self, node: exp.Column, frame: Frame, strict: Sequence[VisibleSource] | None) -> None:
         parts = node.parts
         first = parts[0]
         if isinstance(first, exp.Star):
@@ -184,51 +184,51 @@ class Resolver:
             if moment is not None:
                 self.errors.append(moment)
                 return
-            self._unknown(first, name, frame.all_sources(), end=parts[-1])
+            self._report_unknown(first, name, frame.all_sources(), end=parts[-1])
         elif strict is not None and (owners := frame.owners(first.name, strict)):
-            self._ambiguous(first, first.name, owners)
+            self._report_ambiguous(first, first.name, owners)
 
     def _check_star_exclusions(self, star: exp.Star, frame: Frame) -> None:
-        """Report names in EXCEPT and REPLACE, |> DROP and |> SET that are not columns of the `*`."""
+        """Report names in EXCEPT, REPLACE, |> DROP and |> SET that are not columns of the `*` before them."""
         if isinstance(star.parent, exp.Column | exp.Dot) or any(seen.names is None for seen in frame.visible()):
             return
-        said = [each.parts[0] for each in star.args.get("except_") or () if len(getattr(each, "parts", ())) == 1]
-        said += [each.args["alias"] for each in star.args.get("replace") or () if isinstance(each, exp.Alias)]
-        for name in said:
+        excluded = [each.parts[0] for each in star.args.get("except_") or () if len(getattr(each, "parts", ())) == 1]
+        excluded += [each.args["alias"] for each in star.args.get("replace") or () if isinstance(each, exp.Alias)]
+        for name in excluded:
             if not any(name.name.lower() in (seen.names or ()) for seen in frame.visible()):
-                self._unknown(name, name.name, frame.visible())
+                self._report_unknown(name, name.name, frame.visible())
 
     def _check_qualified(self, parts: Sequence[Any], source: VisibleSource, frame: Frame) -> None:
         column, known = parts[1], source.names
         if isinstance(column, exp.Star) or known is None:
             return
         if column.name.lower() in source.output.twice:
-            self._ambiguous(column, f"{source.alias}.{column.name}", [source])
+            self._report_ambiguous(column, f"{source.alias}.{column.name}", [source])
         elif column.name.lower() not in known and not frame.has_column(parts[0].name):
-            self._unknown(column, f"{source.alias}.{column.name}", [source])
+            self._report_unknown(column, f"{source.alias}.{column.name}", [source])
 
-    def _ambiguous(self, node: Any, name: str, owners: Sequence[VisibleSource]) -> None:
+    def _report_ambiguous(self, node: Any, name: str, owners: Sequence[VisibleSource]) -> None:
         start = node.meta.get("start")
         if start is None:
             return
         aliases = list(dict.fromkeys(owner.alias for owner in owners if owner.alias))
         bare = name.rpartition(".")[2]
         is_one = len(aliases) < 2
-        twice = f"{aliases[0] if aliases else 'the input'} has it twice"
+        twice = f"{aliases[0] if aliases else 'the input'} has two columns of this name"
         which = " or ".join(f"{'t' if alias == _PIPED else alias}.{bare}" for alias in aliases)
-        naming = "name the rows of the previous step, |> AS t, and " if _PIPED in aliases else ""
+        naming = "name the previous step with |> AS t, and " if _PIPED in aliases else ""
         self.errors.append(
             self.source.span(start, node.meta.get("end", start) + 1).refuse(
                 "E239",
                 f"{name} is ambiguous",
-                why=twice if is_one else f"{' and '.join(aliases)} have it",
-                fix="rename one of them where they are made: ... AS another_name"
+                why=twice if is_one else f"{' and '.join(aliases)} have a column of this name",
+                fix="rename one of them in the query that computes it: … AS another_name"
                 if is_one
                 else f"{naming}write {which}",
             )
         )
 
-    def _unknown(self, node: Any, name: str, sources: list[VisibleSource], *, end: Any = None) -> None:
+    def _report_unknown(self, node: Any, name: str, sources: list[VisibleSource], *, end: Any = None) -> None:
         start = node.meta.get("start")
         if start is None:
             return
@@ -248,7 +248,7 @@ class Resolver:
         for column in join.args.get("using") or ():
             source = next((source for source in frame.sources if source.alias == join.this.alias_or_name), None)
             if source is not None and source.names is not None and column.name.lower() not in source.names:
-                self._unknown(column, f"{source.alias}.{column.name}", [source])
+                self._report_unknown(column, f"{source.alias}.{column.name}", [source])
 
     def _resolve_projections(self, query: exp.Select, frame: Frame) -> Output:
         entries: list[Entry] = []
@@ -277,7 +277,7 @@ class Resolver:
 
 
 def start_of(node: exp.Table) -> int | None:
-    """Return the offset of a table's name, or of the read function around it; None if the parser generated it."""
+    """Return the offset of a table's name, or of the function in its place; None if the parser generated the node."""
     first = node.parts[0] if isinstance(node.this, exp.Identifier) else node.this
     start: int | None = first.meta.get("start") if first is not None else None
     return start
@@ -295,7 +295,7 @@ def _apply_alias(node: Any, columns: Output) -> Output:
 
 
 def _list_star_columns(sources: Iterable[VisibleSource]) -> set[str]:
-    """Return the known columns that a `*` of some sources includes, in lower case."""
+    """Return the known columns that a `*` over these sources includes, in lower case."""
     return {entry.name.lower() for source in sources for entry in source.output.entries if not entry.is_hidden}
 
 
@@ -311,7 +311,7 @@ def unknown_column(
     close = nearest(bare, list(dict.fromkeys(known.values())))
     whole = [next(full for full, column in known.items() if column == match) for match in close]
     shown = whole if "." in name else close
-    lists = [f"{alias} has {_list(columns)}" for alias, columns in sources if columns is not None]
+    lists = [f"{alias} has {_format_columns(columns)}" for alias, columns in sources if columns is not None]
     return span.refuse(
         "E203",
         f"unknown column {name}",
@@ -322,7 +322,7 @@ def unknown_column(
     )
 
 
-def _list(columns: Names) -> str:
+def _format_columns(columns: Names) -> str:
     names = list(columns.values())
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     return ", ".join(names[:_MOST_LISTED]) + more if names else "no columns"

@@ -21,14 +21,14 @@ from waterclock.flow.flats import flat_columns
 from waterclock.timelabel.label import TIMELABEL
 
 _DIALECT = "databricks"
-_MADE_UP = re.compile(r"_[0-9]+")
+_GENERATED_NAME = re.compile(r"_[0-9]+")
 _UNKNOWN_TYPE = "unknown"
 UNKNOWN_ORIGIN = "not known: the query alone does not tell which columns it is made of"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ColumnOf:
-    """A column of a table; the column `*` represents all of its columns, if a transform cannot be analyzed."""
+    """A column of a table. The column `*` represents all columns of the table, if a transform cannot be analyzed."""
 
     table: str
     column: str
@@ -39,10 +39,10 @@ class ColumnOf:
 
 @dataclass(frozen=True, slots=True)
 class TracedColumn:
-    """The direct origin of a column: its SQL `expression` and the input columns in it. `note`: why the trace ends here.
+    """The direct origin of a column: its SQL `expression`, and the input columns in it.
 
-    `unknown`: those `inputs` that may or may not be origins. For Python code, which has no expression, `how` is copied,
-    computed or aggregated.
+    `note`: the reason why the trace ends here. `unknown`: those `inputs` that may or may not be origins. `how`: for
+    Python code, which has no expression: copied, computed or aggregated.
     """
 
     expression: str = ""
@@ -54,9 +54,9 @@ class TracedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TracedColumns:
-    """The origins of a query's columns, in order, and the tables whose `*` may include more columns.
+    """The origins of a query's columns (`made`), in order, and the tables whose `*` may add more columns (`stars`).
 
-    `through_star(name)` returns the input columns that a `*` includes as `name`, for a column that is not in `made`.
+    For a name that is not in `made`, `through_star(name)` returns the input columns that a `*` may add under this name.
     """
 
     made: Mapping[str, TracedColumn]
@@ -68,22 +68,22 @@ def trace(
     query: Query,
     closed: Callable[[str], Sequence[str]],
     known: Callable[[str], Iterable[str]],
-    said: Mapping[str, str],
+    declared: Mapping[str, str],
     calls: FollowedCalls = ALL_CALLS,
 ) -> TracedColumns:
     """Return the origins of a query's columns; columns of UNION ALL BY NAME are merged by name.
 
-    `closed` returns the columns of a table if all are known, else none; `known` returns the known ones. `said` maps
-    lower-case names to the columns in the transform's column list. `calls`: functions whose results have other origins
-    than their arguments.
+    `closed(table)` returns the columns of a table if all are known, else none; `known(table)` returns the known ones.
+    `declared` maps lower-case names to the spelling in the transform's column list. `calls`: functions whose results
+    have other origins than their arguments.
     """
     if not query.branches:
-        return _Tracer(query, closed, known, said, calls).trace()
+        return _Tracer(query, closed, known, declared, calls).trace()
     throughs: list[Callable[[str], frozenset[ColumnOf]]] = []
     together: dict[str, tuple[str, TracedColumn]] = {}
     stars: dict[str, None] = {}
     for branch in query.branches:
-        traced = trace(branch, closed, known, said, calls)
+        traced = trace(branch, closed, known, declared, calls)
         throughs.append(traced.through_star)
         for name, made in traced.made.items():
             first, before = together.get(name.lower(), (name, made))
@@ -101,7 +101,7 @@ def trace(
 
 
 def trace_expression(expression: str, calls: FollowedCalls = ALL_CALLS) -> ColumnOrigin:
-    """Return the origin of an expression over columns of one source, whose reads have the name `wc_0`."""
+    """Return the origin of an expression over the columns of one source, which has the name `wc_0` in the origin."""
     source = Columns(rests=(lambda column: ColumnOrigin(frozenset({("wc_0", column)})),))
     try:
         tree = parse_query_text(f"SELECT {expression} AS value FROM wc_0")
@@ -116,31 +116,31 @@ class _Tracer:
         query: Query,
         closed: Callable[[str], Sequence[str]],
         known: Callable[[str], Iterable[str]],
-        said: Mapping[str, str],
+        declared: Mapping[str, str],
         calls: FollowedCalls,
     ) -> None:
         self.calls = calls
         self.closed = closed
         self.known = known
-        self.said = said
+        self.declared = declared
         names: dict[Read | Flat, str] = {}
         self.text = splice(query, lambda read: names.setdefault(read, f"wc_{len(names)}")).text
         self.reads = {name: read for read, name in names.items()}
-        self.flats = {name: self._flat(read) for name, read in self.reads.items() if isinstance(read, Flat)}
+        self.flats = {name: self._flat_columns(read) for name, read in self.reads.items() if isinstance(read, Flat)}
 
     def trace(self) -> TracedColumns:
         try:
             tree = parse_query_text(self.text)
-            made = ColumnFlow(self._read, self.calls).query(tree)
+            made = ColumnFlow(self._columns_of_read, self.calls).query(tree)
         except (SqlglotError, ValueError, RecursionError):
             return TracedColumns({"*": TracedColumn(note=UNKNOWN_ORIGIN)})
         found: dict[str, TracedColumn] = {}
-        texts = self._texts(tree)
+        texts = self._find_expressions(tree)
         for column in made.columns:
             if column.name.lower() in {"", TIMELABEL}:  # refused; the engine drops the label's column, and sets its own
                 continue
-            text = texts.get(column.name.lower()) or (_expression(column.node) if column.node else column.name)
-            found[self.said.get(column.name.lower(), column.name)] = self._to_traced_column(text, column.origin)
+            text = texts.get(column.name.lower()) or (_format_expression(column.node) if column.node else column.name)
+            found[self.declared.get(column.name.lower(), column.name)] = self._to_traced_column(text, column.origin)
         if rest := self._trace_unnamed_columns(made):
             found["*"] = rest
         stars = tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens))
@@ -148,14 +148,14 @@ class _Tracer:
 
     def _through_star(self, made: Columns, name: str) -> frozenset[ColumnOf]:
         origins = [origin for rest in made.rests if (origin := rest(name)) is not None]
-        return frozenset(self._origin(*each) for origin in origins for each in origin.inputs)
+        return frozenset(self._table_column(*each) for origin in origins for each in origin.inputs)
 
     def _to_traced_column(self, text: str, origin: ColumnOrigin) -> TracedColumn:
-        inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
+        inputs = tuple(sorted({self._table_column(name, column) for name, column in origin.inputs}))
         return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNKNOWN_ORIGIN)
 
     def _trace_unnamed_columns(self, made: Columns) -> TracedColumn | None:
-        """Return the origin of columns whose names are not known; None if a `*` of an open table includes them all."""
+        """Return the common origin of columns with unknown names; None if all of them come through a `*` of a table."""
         if not made.is_known:
             return TracedColumn(note=UNKNOWN_ORIGIN)
         if len(made.rests) == len(made.opens):
@@ -164,7 +164,7 @@ class _Tracer:
             return TracedColumn(note=UNKNOWN_ORIGIN)
         return self._to_traced_column("", made.rests[0]("*") or ColumnOrigin(is_known=False))
 
-    def _texts(self, tree: Any) -> dict[str, str]:
+    def _find_expressions(self, tree: Any) -> dict[str, str]:
         """Map the query's columns, in lower case, to their expressions with qualified column names."""
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
@@ -179,13 +179,13 @@ class _Tracer:
             return {}
         selects = query.selects if isinstance(query, exp.Query) else ()
         return {
-            each.alias_or_name.lower(): _expression(each)
+            each.alias_or_name.lower(): _format_expression(each)
             for each in selects
             if not each.is_star and not _has_generated_qualifier(each.unalias())
         }
 
-    def _read(self, name: str) -> Columns | None:
-        """Return the columns of the read that has this name in the text; a rest represents the unknown ones."""
+    def _columns_of_read(self, name: str) -> Columns | None:
+        """Return the columns of the input with this name in the text; a rest represents columns with unknown names."""
         read = self.reads.get(name)
         if read is None:
             return None
@@ -197,8 +197,8 @@ class _Tracer:
         )
         return Columns(known, (lambda column: ColumnOrigin(frozenset({(name, column)})),), (name,))
 
-    def _origin(self, name: str, column: str) -> ColumnOf:
-        """Return the table column from which a column of a read comes, as the table spells it."""
+    def _table_column(self, name: str, column: str) -> ColumnOf:
+        """Return the table column from which a column of a read comes, in the table's spelling."""
         if not name:  # a function that starts an origin
             return ColumnOf("", column)
         if (found := self.flats.get(name, {}).get(column.lower())) is not None:
@@ -206,7 +206,7 @@ class _Tracer:
         table = _table_of(self.reads[name])
         return ColumnOf(table, {known.lower(): known for known in self.known(table)}.get(column.lower(), column))
 
-    def _flat(self, flat: Flat) -> dict[str, tuple[str, ColumnOf]]:
+    def _flat_columns(self, flat: Flat) -> dict[str, tuple[str, ColumnOf]]:
         columns = flat_columns(flat, self.known) or ()
         return {each.name.lower(): (each.name, ColumnOf(each.table, each.column)) for each in columns}
 
@@ -219,14 +219,16 @@ class _Tracer:
 
 def _has_generated_qualifier(node: Any) -> bool:
     """Return whether a column has a qualifier that sqlglot generated, as in `_0.a` or `__tmp1.a`."""
-    return isinstance(node, exp.Column) and (node.table.startswith(PIPED) or _MADE_UP.fullmatch(node.table) is not None)
+    return isinstance(node, exp.Column) and (
+        node.table.startswith(PIPED) or _GENERATED_NAME.fullmatch(node.table) is not None
+    )
 
 
 def _table_of(read: Read | Flat) -> str:
     return read.table if isinstance(read, Read) else read.read.table
 
 
-def _expression(select: Any) -> str:
+def _format_expression(select: Any) -> str:
     inner = select.unalias()
     text: str = inner.sql(dialect=_DIALECT)
     return text.replace("`", "")

@@ -1,4 +1,4 @@
-"""Refuses calls whose result differs between runs, because the same inputs must give the same output."""
+"""Reports calls whose result differs between runs. They are refused: the same inputs must give the same output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ _ALIAS_FOLLOWS = frozenset(
 def check_deterministic_call(
     source: SourceText, tokens: Sequence[Token], index: int, upper: str
 ) -> WaterclockError | None:
-    """Return the error if the word at `index` (`upper` in capitals) is a nondeterministic call, such as `now()`."""
+    """Return the error if the token at `index` begins a nondeterministic call, such as `now()`; else None.
+
+    `upper` is the token in capitals.
+    """
     if tokens[index].token_type in _TEXTS:
         return None
     if upper == "UNIX_TIMESTAMP":
@@ -61,7 +64,7 @@ def check_deterministic_call(
     elif upper == _ENCRYPT:
         fix = None if _has_fixed_vector(tokens, index) else _VECTOR
     elif upper == "TABLESAMPLE":
-        return _sample(source, tokens, index)
+        return _check_sample(source, tokens, index)
     else:
         fix = _CALLS.get(upper)
     if fix is None:
@@ -84,7 +87,7 @@ def check_deterministic_call(
 
 
 def check_bare_call(source: SourceText, name: Any) -> WaterclockError | None:
-    """Return the error for a bare name that Spark reads as a call if it is no column, as in `SELECT user`."""
+    """Return the error for a name without brackets that Spark calls if no column has it, as in `SELECT user`."""
     start, upper = name.meta.get("start"), name.name.upper()
     if start is None or upper not in _UNLESS_COLUMNS:
         return None
@@ -108,7 +111,7 @@ def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
     return names
 
 
-def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
+def _check_sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
     """Return the error for TABLESAMPLE, whose rows depend on how Spark divides the input into tasks."""
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
         return None

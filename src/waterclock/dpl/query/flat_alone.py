@@ -1,4 +1,4 @@
-"""Recognizes queries that only select from one FLAT, so that statistics about the FLAT hold for their rows too."""
+"""Recognizes queries that only select from one FLAT, so that statistics of the FLAT are also those of the result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ALIAS = frozenset({TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER, TokenT
 
 
 def find_single_flat(query: Query) -> Flat | None:
-    """Return the FLAT of a query that is `SELECT ... FROM FLAT(u)` with at most an alias after it; None for others.
+    """Return the FLAT of a query `SELECT ... FROM FLAT(u)` with at most an alias after it; None for other queries.
 
-    The SELECT list may still call functions that split or merge rows; a caller must compare the numbers of rows.
+    The SELECT list may still call functions that change the number of rows, so callers must compare the row counts.
     """
     flats = [each for each in query.tables if each.flat is not None]
     if query.branches or len(query.tables) != 1 or not flats:

@@ -1,8 +1,8 @@
-"""Computes the columns and the condition with which a person sees a table, from the grants on it. Pure logic.
+"""Computes the SELECT through which a user sees a table, from the grants to the user. Pure logic.
 
-Several grants combine by these rules. A row is visible if one of the grants has it. A column of a visible row is shown
-as it is if one of the grants that have the row shows it so; else by the mask of the first of them that names it, in the
-order declared; else it is NULL. So no value is shown that is not granted for its own row.
+Several grants combine by these rules. A row is visible if the condition of one grant is true for it. Of the grants that
+include the row, one without a mask shows a column unchanged; else the first declared one that names the column masks
+it; else the column is NULL. So each value is granted for its own row.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from waterclock.flow.grants import Grant
 from waterclock.spark_sql import quote_name
 
 USER = "USER"
-"""The function of an attribute of the user, in grants alone."""
+"""The function that returns an attribute of the current user. Only grants can call it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenColumn:
-    """A column as a person sees it: SQL over the table's columns. `is_plain`: its value is that of the table.
+    """A column as a user sees it: SQL over the table's columns. `is_plain`: its value is that of the table.
 
-    `masks` are the SQL of its masks, whose types may differ.
+    `masks`: the SQL of its possible values if not `is_plain`; their types may differ.
     """
 
     name: str
@@ -37,7 +37,7 @@ class SeenColumn:
 
 @dataclass(frozen=True, slots=True)
 class GrantedSelect:
-    """The columns of a table that a person sees, and the condition on its rows, None for all rows."""
+    """The columns of a table that a user sees, and the condition on its rows; None for all rows."""
 
     columns: tuple[SeenColumn, ...]
     where: str | None
@@ -46,10 +46,10 @@ class GrantedSelect:
 def granted_select(
     grants: Sequence[Grant], columns: Sequence[str], attributes: Mapping[str, str], *, as_text: Sequence[str] = ()
 ) -> GrantedSelect:
-    """Return how the grants of a person show a table with these columns.
+    """Combine the grants of a user on a table with these columns into one SELECT.
 
-    `attributes` are those of the person, as SQL literals. A grant whose condition or mask uses an attribute that the
-    person does not have is left out. Columns in `as_text` are shown as texts, because their masks have other types.
+    `attributes` are those of the user, as SQL literals. A grant whose condition or mask uses an attribute that the user
+    does not have is ignored. Columns in `as_text` are cast to STRING, because the types of their masks differ.
     """
     used = [grant for grant in grants if all(_can_use(text, attributes) for text in _texts(grant))]
     conditions = [_with_attributes(grant.where, attributes) if grant.where is not None else None for grant in used]
@@ -66,7 +66,7 @@ def granted_select(
 
 
 def attributes_in(expression: str) -> tuple[tuple[str, ...], bool]:
-    """Return the attributes that an expression uses by USER('name'), and if all its calls of USER have this form."""
+    """Return the names of the attributes in an expression's calls USER('name'), and whether all have this form."""
     tokens = dialect().tokenize(expression)
     calls = [index for index in range(len(tokens)) if _is_call(tokens, index)]
     names = {index: _attribute_at(tokens, index) for index in calls}
@@ -81,7 +81,7 @@ def _seen_column(
     *,
     is_text: bool,
 ) -> SeenColumn | None:
-    """Return how grants show one column; None if none of them has it."""
+    """Return one column as the grants show it; None if no grant includes it."""
     plain: list[str | None] = []
     masked: list[tuple[str | None, str]] = []
     for grant, condition in zip(grants, conditions, strict=True):

@@ -1,6 +1,6 @@
 """Finds calls of k_anonymity() and l_diversity() in rules, and replaces them by their computed values.
 
-Both measure the smallest group: rows are grouped by some columns, and rows or distinct values are counted per group.
+Both group the rows by some columns, count the rows or the distinct values of each group, and return the lowest count.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from waterclock.dpl.query.aggregates import grouped_calls
 
 NO_GROUPS = 2**63 - 1
-"""The value if there are no rows: no group is too small, so rules with a minimum are met."""
+"""The value if there are no rows. No group is too small then, so rules that require a minimum hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMeasure:
-    """A measure of groups of rows: the lowest count in any group with equal values of `columns` (Spark SQL).
+    """The lowest count of any group of rows with equal values of the expressions `columns`; NULLs are equal.
 
-    It counts distinct values of the expression `sensitive`, or rows if that is empty. NULLs in `columns` are equal.
+    The distinct values of the expression `sensitive` are counted; if it is empty, the rows. Both are Spark SQL.
     """
 
     columns: tuple[str, ...]
@@ -27,15 +27,17 @@ class GroupMeasure:
 
 def group_measures_in(texts: Iterable[str]) -> list[GroupMeasure]:
     """Return the distinct measures of groups in some expressions."""
-    return list(dict.fromkeys(_measure(name, said) for text in texts for _, _, name, said in grouped_calls(text)))
+    return list(
+        dict.fromkeys(_measure(name, arguments) for text in texts for _, _, name, arguments in grouped_calls(text))
+    )
 
 
 def with_group_values(text: str, values: Mapping[GroupMeasure, int]) -> str:
-    """Return an expression in which each measure of groups is replaced by its value in `values`."""
-    for start, end, name, said in reversed(list(grouped_calls(text))):
-        text = f"{text[:start]}{values[_measure(name, said)]}L{text[end:]}"
+    """Return an expression in which each call of a group measure is replaced by its value in `values`."""
+    for start, end, name, arguments in reversed(list(grouped_calls(text))):
+        text = f"{text[:start]}{values[_measure(name, arguments)]}L{text[end:]}"
     return text
 
 
-def _measure(name: str, said: list[str]) -> GroupMeasure:
-    return GroupMeasure(tuple(said)) if name == "k_anonymity" else GroupMeasure(tuple(said[1:]), said[0])
+def _measure(name: str, arguments: list[str]) -> GroupMeasure:
+    return GroupMeasure(tuple(arguments)) if name == "k_anonymity" else GroupMeasure(tuple(arguments[1:]), arguments[0])

@@ -1,8 +1,8 @@
-"""Computes the edits of a query that leave HIDDEN columns of its inputs out of each `*`.
+"""Computes the text edits that leave HIDDEN columns of a query's inputs out of each `*`.
 
-A HIDDEN column can be read by its name, and is not part of any `*`. HIDDEN columns that a SELECT does not name are
-removed from the read. For each one that it names, an EXCEPT is added to each `*`. Names are searched in tokens: a false
-match only adds an EXCEPT and changes no row.
+A HIDDEN column can be read by its name, and is not part of any `*`. If a SELECT does not name it, it is removed from
+the input; else an EXCEPT is added to each `*`. Names are searched in tokens: a false match only adds an EXCEPT and
+changes no row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SETS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
 _LITERALS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER})
-# the tokens before a * that means columns: any other * multiplies
+# the tokens before a * that denotes columns; any other * multiplies
 _BEFORE_A_STAR = frozenset(
     {TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT, TokenType.COMMA, TokenType.L_PAREN, TokenType.DOT,
      TokenType.HINT}
@@ -35,10 +35,10 @@ _TOP = -1
 
 @dataclass(slots=True)
 class HiddenColumnEdits:
-    """The edits of a query that leave out HIDDEN columns; offsets are those of the source text.
+    """The edits of a query that leave out HIDDEN columns, by offsets in its source text.
 
-    `left_out` maps the offset of a read to the columns to remove from it. `stars` maps offsets after a `*` to the texts
-    to insert there.
+    `left_out` maps the offset of an input table to the columns to remove from it. `stars` maps an offset after a `*` to
+    the text to insert there.
     """
 
     left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -51,8 +51,8 @@ def compute_hiding(
 ) -> HiddenColumnEdits:
     """Return the edits that leave HIDDEN columns out of each `*` of a query, or of one branch of it.
 
-    `hidden` returns the HIDDEN columns of a read. E319 is added to the errors for a SELECT that names one and has a
-    NATURAL JOIN.
+    `hidden` returns the HIDDEN columns of an input table. E319 is added to the errors for a SELECT that names one of
+    them and has a NATURAL JOIN.
     """
     of_reads = [(table, tuple(names)) for table in found.tables if not table.mark and (names := hidden(table))]
     hiding = HiddenColumnEdits()
@@ -66,7 +66,7 @@ def compute_hiding(
 
 
 def exclude_columns_from_stars(expression: str, columns: Sequence[str]) -> str:
-    """Return a rule's expression with `columns` left out of each `*` by EXCEPT."""
+    """Return a rule's expression with an EXCEPT of `columns` at each `*`."""
     nested = _Nested(dialect().tokenize(expression))
     for star in reversed(range(len(nested.tokens))):
         if not nested.is_star(star):
@@ -83,7 +83,7 @@ def exclude_columns_from_stars(expression: str, columns: Sequence[str]) -> str:
 
 
 class _Nested:
-    """Tokens with their enclosing brackets: `around` has the index of the innermost open bracket of each, or -1."""
+    """Tokens with their nesting: `around` has the index of the innermost bracket around each token, or -1."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
@@ -107,7 +107,7 @@ class _Nested:
         return (at for at in range(index - 1, level, -1) if self.around[at] == level)
 
     def parts(self, index: int) -> bool:
-        """Return whether a token ends a SELECT: UNION, EXCEPT, INTERSECT or |>."""
+        """Return whether the token at `index` ends a SELECT, as UNION, EXCEPT, INTERSECT and |> do."""
         kind = self.kind(index)
         is_of_star = kind is TokenType.EXCEPT and self.kind(index - 1) is TokenType.STAR
         return kind is TokenType.PIPE_GT or (kind in _SETS and not is_of_star)
@@ -125,7 +125,7 @@ class _Nested:
         return None
 
     def select_that_reads(self, index: int) -> int | None:
-        """Return the index of the SELECT whose FROM contains a read; None for a FROM without a SELECT before it."""
+        """Return the index of the SELECT whose FROM contains the token at `index`; None if the FROM has no SELECT."""
         at = index
         while at != _TOP:
             for earlier in self.preceding_indexes(at):
@@ -176,9 +176,9 @@ class _Nested:
 
 @dataclass(frozen=True, slots=True)
 class _Select:
-    """A SELECT, by the indexes of its tokens: its range, and each `*`, PIVOT and NATURAL JOIN in it.
+    """A SELECT: the indexes of its first and last token, and of each `*`, PIVOT and NATURAL JOIN in it.
 
-    `merged` are the columns of its USING.
+    `stars` are its own, `inner_stars` those of its subqueries. `merged` are the columns in USING.
     """
 
     begin: int
@@ -203,7 +203,7 @@ class _HiddenColumnFinder:
         self.excepted: dict[int, list[str]] = {}
 
     def read(self, table: FoundTable, hidden: tuple[str, ...]) -> None:
-        """Add the edits for a read with HIDDEN columns."""
+        """Add the edits for an input table with HIDDEN columns."""
         index, node = self.nested.at.get(table.start), self.nodes.get(table.start)
         begin = None if index is None else self.nested.select_that_reads(index)
         if begin is None or node is None:
@@ -220,8 +220,8 @@ class _HiddenColumnFinder:
         if alias is not None and alias.args.get("columns"):
             self._leave_out(table, hidden)
         elif select.pivots:
-            said = {text for pivot in select.pivots for text in self._in_brackets(pivot)}
-            self._leave_out(table, tuple(each for each in hidden if each.lower() not in said))
+            pivoted = {text for pivot in select.pivots for text in self._in_brackets(pivot)}
+            self._leave_out(table, tuple(each for each in hidden if each.lower() not in pivoted))
         elif stars or own or select.natural is not None:
             named = self._find_named_columns(select, hidden)
             self._leave_out(table, tuple(each for each in hidden if each not in named))
@@ -235,7 +235,7 @@ class _HiddenColumnFinder:
                     self._except(star, [column])
 
     def write(self) -> None:
-        """Add the texts of EXCEPT to insert after each `*`."""
+        """Add the EXCEPT to insert after each `*` to the edits."""
         for star, names in self.excepted.items():
             listed = ", ".join(dict.fromkeys(names))
             if self.nested.has_list(star):
@@ -259,7 +259,7 @@ class _HiddenColumnFinder:
             nested, end = self.nested, self.nested.end_of(begin)
             inside = [at for at in range(begin, end) if self.nested.is_star(at)]
             stars = tuple(at for at in inside if nested.select_above(at) == begin)
-            own = [at for at in range(begin, end) if self.tokens[at].text.upper() in _SAID_OF_COLUMNS]
+            own = [at for at in range(begin, end) if self.tokens[at].text.upper() in _COLUMN_CLAUSES]
             own = [at for at in own if nested.select_above(at) == begin]
             words = [(self.tokens[at].text.upper(), at) for at in own]
             pivots = tuple(at for word, at in words if word in {"PIVOT", "UNPIVOT"} and self._has_brackets(at))
@@ -279,7 +279,7 @@ class _HiddenColumnFinder:
         return self.nested.kind(star - 1) is TokenType.DOT
 
     def _is_of(self, star: int, name: str, select: _Select) -> bool:
-        """Return whether a `*` is `name.*` for the read `name` of a SELECT, in the SELECT itself or in a subquery."""
+        """Return whether a `*` is `name.*` of the input `name` of a SELECT, in the SELECT or in its subqueries."""
         before = star - 2
         if not self._is_qualified(star) or self.tokens[before].text.lower() != name.lower():
             return False
@@ -294,7 +294,7 @@ class _HiddenColumnFinder:
         )
 
     def _find_named_columns(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
-        """Map HIDDEN columns that a SELECT may name to the index of the token; names after AS do not count."""
+        """Map each HIDDEN column that a SELECT may name to the index of its token. Names after AS do not count."""
         lower = {name.lower(): name for name in hidden}
         named: dict[str, int] = {}
         for at, text in self.nested.texts(select.begin, select.end):
@@ -320,7 +320,7 @@ class _HiddenColumnFinder:
         )
 
 
-_SAID_OF_COLUMNS = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "USING"})
+_COLUMN_CLAUSES = frozenset({"PIVOT", "UNPIVOT", "NATURAL", "USING"})
 _JOINS = frozenset(
     {TokenType.JOIN, TokenType.INNER, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.SEMI, TokenType.ANTI}
 )

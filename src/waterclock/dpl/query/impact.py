@@ -27,11 +27,11 @@ _RANK = (COPIED, COMPUTED, MAY)
 class Impact:
     """The effect of a column on one table.
 
-    - `columns`: the table's columns that derive from it, with `copied`, `computed` or `may read`.
+    - `columns`: maps the table's columns that derive from it to `copied`, `computed` or `may read`.
     - `uses`: `filter`, `join`, `group`, `sort`, `window`, `value` (in the query, but for no known column), `reference`,
-      `rows` (which rows the table has depends on the column), or `may read` if that cannot be determined.
-    - `through`: the tables from which the table reads it.
-    - `why`: the reasons for `may read`.
+      `rows` (it decides which rows the table has), or `may read` (the use cannot be determined).
+    - `through`: the input tables through which the effect reaches the table.
+    - `why`: the reasons for `may read`, in words.
     """
 
     table: str
@@ -51,7 +51,7 @@ class Impact:
         self.columns[column] = max(before, how, key=_RANK.index)
 
     def size(self) -> tuple[object, ...]:
-        """Return a value that changes whenever a column, use, table or reason is added."""
+        """Return a value that changes whenever a column, use, input table or reason is added."""
         return (tuple(self.columns.items()), len(self.uses), len(self.through), len(self.why))
 
 
@@ -59,7 +59,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
     """Return the effects of a column on all tables and publishes that depend on it, in the order of the flow.
 
     A column that a publish delivers also affects the collects of the project that read the delivered data.
-    Cost    parses each query downstream, some milliseconds each, once more for each cycle of reads
+    Parses each query downstream, some milliseconds each, once more for each cycle of reads.
     """
     flow = lineage.flow
     found = {of.table: Impact(of.table, {of.column: COPIED})}
@@ -74,11 +74,11 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
                 if read in found:
                     _ImpactReader(lineage, table, found).propagate(found[read])
             for column in table.columns.named:
-                said = column.references
-                if said is not None and said.table in found:
-                    known = {each.lower() for each in found[said.table].columns}
-                    if known & {each.lower() for each in said.columns}:
-                        _impact_on(found, name, said.table).uses.add("reference")
+                reference = column.references
+                if reference is not None and reference.table in found:
+                    known = {each.lower() for each in found[reference.table].columns}
+                    if known & {each.lower() for each in reference.columns}:
+                        _impact_on(found, name, reference.table).uses.add("reference")
             if name in found and _decides_rows(found[name], deciding[name]):
                 found[name].uses.add(ROWS)
     root = found.pop(of.table)
@@ -89,7 +89,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
 
 
 def _decides_rows(at: Impact, deciding: frozenset[str]) -> bool:
-    """Return whether a certainly affected column is in `deciding`, the columns that decide which rows the table has."""
+    """Return whether a column that is certainly affected is one of `deciding`, which decide the table's rows."""
     sure = {column.lower() for column, how in at.columns.items() if how != MAY}
     return bool(sure & deciding) or (bool(sure) and ALL in deciding)
 
@@ -158,10 +158,10 @@ class _ImpactReader:
             if name == "*":
                 self._add_uncertain_use(read, one.note or "by *")
             else:
-                self._put(read, name, max(how, _kind(one, column), key=_RANK.index))
+                self._add_column(read, name, max(how, _derivation(one, column), key=_RANK.index))
         for name, one in self.lineage.trace_table(self.table.name).items() if known else ():
             if one.note == UNKNOWN_ORIGIN and name != "*":
-                self._put(read, name, MAY)
+                self._add_column(read, name, MAY)
         if self.table.query is not None:
             self._add_uses(read, column, known, is_made=bool(made))
 
@@ -170,7 +170,7 @@ class _ImpactReader:
     ) -> None:
         for name, one in made:
             sure = [each for each in one.inputs if each not in one.unknown and _is_column(each, read, column)]
-            self._put(read, name, max(how, (_kind(one, column) if sure else MAY), key=_RANK.index))
+            self._add_column(read, name, max(how, (_derivation(one, column) if sure else MAY), key=_RANK.index))
         for use, of in shown.uses.items():
             if any(table == read and name.lower() in {column.lower(), "*"} for table, name in of):
                 if use == MAY:
@@ -193,16 +193,16 @@ class _ImpactReader:
         self._add_uncertain_use(read, "the query alone does not tell which columns it is made of")
 
     def _propagate_request_parameter(self, read: str, column: str, how: str, each: Each) -> None:
-        """Propagate a column that is a parameter of FOR EACH requests: collected rows contain it and depend on it."""
+        """Propagate a column of the FOR EACH table. If it is a request parameter, the collected rows contain it."""
         if column.lower() in {name.lower() for name in each.parameters}:
             named = {it.name.lower(): it.name for it in self.table.columns.named}
-            self._put(read, named.get(column.lower(), column), how)
+            self._add_column(read, named.get(column.lower(), column), how)
             _impact_on(self.found, self.table.name, read).uses.add(ROWS)
 
     def _propagate_to_collect(self, read: str, column: str, how: str) -> None:
         named = {each.name.lower(): each.name for each in self.table.columns.named}
         if column.lower() in named or self.table.columns.is_open:
-            self._put(read, named.get(column.lower(), column), how)
+            self._add_column(read, named.get(column.lower(), column), how)
 
     def _find_derived_columns(self, read: str, column: str) -> Iterator[tuple[str, TracedColumn]]:
         of = ColumnOf(read, column)
@@ -218,7 +218,7 @@ class _ImpactReader:
         """Return whether the table has columns of unknown origin, which may derive from any column that it reads."""
         return any(one.note == UNKNOWN_ORIGIN for one in self.lineage.trace_table(self.table.name).values())
 
-    def _put(self, read: str, column: str, how: str) -> None:
+    def _add_column(self, read: str, column: str, how: str) -> None:
         _impact_on(self.found, self.table.name, read).put(column, how)
 
     def _add_uncertain_use(self, read: str, why: str) -> None:
@@ -231,7 +231,7 @@ def _is_column(one: ColumnOf, table: str, column: str) -> bool:
     return one.table == table and one.column.lower() == column.lower()
 
 
-def _kind(made: TracedColumn, column: str) -> str:
+def _derivation(made: TracedColumn, column: str) -> str:
     if made.how:
         return COPIED if made.how == COPIED else COMPUTED
     if made.note and not made.expression:

@@ -1,6 +1,6 @@
-"""Computes column lineage: the origins of a column up to the sources, and the columns derived from it.
+"""Computes column lineage: the origins of a column up to the sources, and the columns that are derived from it.
 
-Queries are analyzed as text; for Python transforms the Spark plans of past runs are used.
+Queries are analyzed as text. For Python transforms, the Spark plans of past runs are analyzed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Schemas = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node of a lineage tree: a column, its direct origin, and the next columns up or down the tree (`beyond`).
+    """A node of a lineage tree: a column, its direct origin, and its child nodes (`beyond`).
 
-    `is_seen`: the column is in the tree already, so the branch ends here. `is_unknown`: it is uncertain whether this
-    column and its parent in the tree depend on each other.
+    `is_seen`: the column is in the tree already, so the branch ends here. `is_unknown`: it is uncertain whether one of
+    this column and its parent node derives from the other.
     """
 
     column: ColumnOf
@@ -38,13 +38,12 @@ class Branch:
 
 @dataclass(slots=True)
 class ColumnLineage:
-    """The lineage of a flow's columns, computed lazily, table by table.
+    """The lineage of a flow's columns, computed when it is needed, table by table; each query takes some milliseconds.
 
     `schemas`: columns and types of tables as the last run recorded them; without them, columns of a `*` are matched by
-    name. `of_code`: the lineage of Python transforms from the plans of their current code, by table. A transform
-    without an entry may depend on all its inputs. `calls`: functions whose results have other origins than their
-    arguments.
-    Cost    parses each query on the way, some milliseconds each
+    name. `of_code`: the lineage of Python transforms from the plans of their current code, by table; a column of a
+    transform without an entry may derive from all its inputs. `calls`: functions whose results have other origins than
+    their arguments.
     """
 
     flow: Flow
@@ -57,7 +56,7 @@ class ColumnLineage:
     _busy: set[str] = field(default_factory=set)
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Return the known columns of a table: those of its last run, or else of its column list and query."""
+        """Return the known columns of a table: those of its last run, else those of its column list and its query."""
         if table in self.schemas:
             return tuple(name for name in self.schemas[table] if name != TIMELABEL)
         known = {name.lower(): name for name in self._trace_once(table)}
@@ -65,7 +64,7 @@ class ColumnLineage:
         return tuple(known.values())
 
     def trace_column(self, of: ColumnOf) -> TracedColumn:
-        """Return the direct origin of a column. Raises  E517 for an unknown column, with the nearest name."""
+        """Return the direct origin of a column. Raises E517, which suggests the nearest name, for an unknown column."""
         table = self.flow.tables[of.table]
         found = {name.lower(): made for name, made in self._trace_once(of.table).items()}
         if of.column == "*":
@@ -99,7 +98,7 @@ class ColumnLineage:
         return self._stars.get(table, ())
 
     def through_star(self, table: str, column: str) -> frozenset[ColumnOf]:
-        """Return the input columns that a `*` in a table's query includes as `column`; a column in EXCEPT has none."""
+        """Return the input columns from which a `*` in a table's query makes `column`; none for a column in EXCEPT."""
         self._trace_once(table)
         through = self._through_stars.get(table)
         if through is not None:
@@ -108,34 +107,34 @@ class ColumnLineage:
         return frozenset(ColumnOf(read, column) for read in self.stars_in(table) if column.lower() not in left_out)
 
     def is_included_by_star(self, table: str, column: str) -> bool:
-        """Return whether a `*` would include a column of a table: unless the column is HIDDEN."""
+        """Return whether a `*` over a table includes a column, which must not be HIDDEN."""
         return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden_columns}
 
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all origins of a column, up to the sources or `depth` levels."""
-        return self._up(of, depth, set())
+        return self._trace_up(of, depth, set())
 
     def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all columns derived from a column, down to the last readers or `depth` levels."""
-        return self._down(of, depth, set())
+        return self._trace_down(of, depth, set())
 
-    def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
+    def _trace_up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
         made = self._trace_or_unknown(of)
         if of in seen or depth == 0:
             return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
         less = None if depth is None else depth - 1
-        beyond = tuple(self._up(each, less, seen, is_unknown=each in made.unknown) for each in made.inputs)
+        beyond = tuple(self._trace_up(each, less, seen, is_unknown=each in made.unknown) for each in made.inputs)
         return Branch(of, made, beyond, is_unknown=is_unknown)
 
-    def _down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
+    def _trace_down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
         made = self._trace_or_unknown(of)
         if of in seen or depth == 0:
             return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
         less = None if depth is None else depth - 1
         beyond = tuple(
-            self._down(each, less, seen, is_unknown=unknown) for each, unknown in self._find_derived_columns(of)
+            self._trace_down(each, less, seen, is_unknown=unknown) for each, unknown in self._find_derived_columns(of)
         )
         return Branch(of, made, beyond, is_unknown=is_unknown)
 
@@ -175,9 +174,9 @@ class ColumnLineage:
         made = self._trace_rows(table)
         if table.temporal is None:
             return made
-        said = {name.lower(): each for name, each in made.items()}
+        by_lower_name = {name.lower(): each for name, each in made.items()}
         windows = "the windows of its snapshots say" if table.temporal.is_of_snapshots else "its window's end says"
-        since = said.get((table.temporal.at or "").lower(), TracedColumn(note=f"when a row came, {windows}"))
+        since = by_lower_name.get((table.temporal.at or "").lower(), TracedColumn(note=f"when a row came, {windows}"))
         return {name: made.get(name, since) for name in table.temporal.outputs(made)}
 
     def _trace_rows(self, table: Table) -> dict[str, TracedColumn]:
@@ -198,17 +197,17 @@ class ColumnLineage:
             names = list(self.schemas.get(table.name, ())) or [column.name for column in table.columns.named]
             made = {column: TracedColumn(note=note) for column in names if column != TIMELABEL}
             return made if table.each is None else {**made, **_trace_request_parameters(table.each, made)}
-        said = {column.name.lower(): column.name for column in table.columns.named}
-        traced = trace(table.query, self._list_all_columns, self._list_known_columns, said, self.calls)
+        declared = {column.name.lower(): column.name for column in table.columns.named}
+        traced = trace(table.query, self._list_all_columns, self._list_known_columns, declared, self.calls)
         self._stars[table.name] = traced.stars
         self._through_stars[table.name] = traced.through_star
         until = _trace_until_retired(table, traced.made)
         if table.columns.is_open:
             return {**traced.made, **until}
-        found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in said}
+        found = {name: made for name, made in {**traced.made, **until}.items() if name.lower() in declared}
         if "*" in traced.made:  # declared, but the query alone does not show its origin
             lower_names = {name.lower() for name in found}
-            found |= {name: traced.made["*"] for lower, name in said.items() if lower not in lower_names}
+            found |= {name: traced.made["*"] for lower, name in declared.items() if lower not in lower_names}
         return found
 
     def _trace_published_column(self, source: str, column: Column) -> TracedColumn:
@@ -238,8 +237,8 @@ class ColumnLineage:
         found |= _trace_until_retired(table, found)
         lower = {name.lower(): name for name in found}
         other = TracedColumn("", everything, f"{by}, of which no plan shows it", frozenset(everything), COMPUTED)
-        said = {name: found[lower[name.lower()]] if name.lower() in lower else other for name in named}
-        return said if not table.columns.is_open else {**_drop_columns(found, said), **said}
+        declared = {name: found[lower[name.lower()]] if name.lower() in lower else other for name in named}
+        return declared if not table.columns.is_open else {**_drop_columns(found, declared), **declared}
 
     def _to_traced_column(self, origin: Origin, by: str) -> TracedColumn:
         unknown = frozenset(ColumnOf(*each) for each in origin.maybe)
@@ -268,7 +267,7 @@ class ColumnLineage:
 
 
 def _trace_request_parameters(each: Each, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
-    """Return the columns that are parameters of FOR EACH requests, with their origins in the FOR EACH table."""
+    """Return the columns that FOR EACH requests take as parameters, each with its origin in the FOR EACH table."""
     spelled = {name.lower(): name for name in made}
     return {
         spelled.get(name.lower(), name): TracedColumn(name, (ColumnOf(each.table, name),), "asked for each row")
@@ -277,7 +276,7 @@ def _trace_request_parameters(each: Each, made: Mapping[str, TracedColumn]) -> d
 
 
 def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
-    """Return the origins of columns that are computed from others until they retire."""
+    """Return the origins of columns with AS ... RETIRE, which are computed from other columns until their last day."""
     found: dict[str, TracedColumn] = {}
     for column in table.columns.named:
         text = column.ends and column.ends.made_as
@@ -288,8 +287,8 @@ def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict
     return found
 
 
-def _drop_columns(found: Mapping[str, TracedColumn], said: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
-    lower = {name.lower() for name in said}
+def _drop_columns(found: Mapping[str, TracedColumn], dropped: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
+    lower = {name.lower() for name in dropped}
     return {name: made for name, made in found.items() if name.lower() not in lower}
 
 
@@ -300,7 +299,7 @@ def _list_declared_columns(table: Table) -> tuple[str, ...]:
 
 
 def _is_consumed(table: Table, column: str) -> bool:
-    """Return whether a TEMPORAL table uses a column of its rows only as time or order, and does not store it."""
+    """Return whether a TEMPORAL table uses a column of its query only as time or order, and does not store it."""
     temporal = table.temporal
     return temporal is not None and column.lower() in {each.lower() for each in (temporal.at or "", *temporal.consumed)}
 

@@ -1,7 +1,7 @@
-"""Splits an expression at its aggregates if partial results of these can be merged.
+"""Splits an expression into aggregates whose partial results can be merged, and the text between them.
 
-`sum(a) / count(*)` is two aggregates with text around them. Partial results of each aggregate are merged, and the text
-is evaluated on the merged results.
+For example, `sum(a) / count(*)` is split into two aggregates. The partial results of each are merged, and the division
+is computed from the merged results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MEANS = frozenset({"avg", "mean"})
 _DIFFERENT = frozenset({"approx_count_distinct"})
 _PERCENTILES = frozenset({"approx_percentile", "percentile_approx"})
 _MERGEABLE = _SUMS | _LEAST | _GREATEST | _MEANS | _DIFFERENT | _PERCENTILES
-_APART = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
+_MODIFIERS = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,20 @@ class AggregateCall:
 
     @property
     def merge_aggregate(self) -> str:
-        """How partial results of the aggregate are merged: sum, min, max, mean, hll or kll (sketches)."""
+        """The way to merge partial results of the aggregate: sum, min, max, mean, or the sketches hll and kll."""
         kinds = {"sum": _SUMS, "min": _LEAST, "max": _GREATEST, "mean": _MEANS, "hll": _DIFFERENT}
         return next((kind for kind, names in kinds.items() if self.name in names), "kll")
 
 
 @dataclass(frozen=True, slots=True)
 class SplitExpression:
-    """An expression split at its aggregates: `pieces` of text, with one of `calls` between each two."""
+    """An expression split at its aggregates: one of `calls` is between each two of the text `pieces`."""
 
     pieces: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
 
     def render(self, of: Callable[[int], str]) -> str:
-        """Return the expression with the aggregate number n replaced by `of(n)`, counted from 0."""
+        """Return the expression with each aggregate replaced by `of(n)`, where n is its index."""
         parts = [self.pieces[0]]
         for at, piece in enumerate(self.pieces[1:]):
             parts += [of(at), piece]
@@ -66,10 +66,10 @@ class SplitExpression:
 def split_at_aggregates(text: str) -> SplitExpression | None:
     """Split an expression at its aggregates.
 
-    Return None if it has none, or one whose value over several labels does not follow from its values per label.
+    Return None if it has no aggregates, or one whose values per label cannot be merged to a value for several labels.
     """
     pieces, calls, end = [], [], 0
-    for start, stop, call in _calls(text):
+    for start, stop, call in _find_aggregates(text):
         if call is None:
             return None
         pieces.append(text[end:start])
@@ -88,8 +88,8 @@ def _has_only_aggregates(found: SplitExpression) -> bool:
     return tree is not None and tree.find(exp.Column, exp.AggFunc, exp.Star) is None
 
 
-def _calls(text: str) -> Iterator[tuple[int, int, AggregateCall | None]]:
-    """Yield the start and end of each outermost aggregate, and its call, None if it cannot be merged."""
+def _find_aggregates(text: str) -> Iterator[tuple[int, int, AggregateCall | None]]:
+    """Yield the start and end of each outermost aggregate, and its call; None instead if it cannot be merged."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
@@ -100,8 +100,12 @@ def _calls(text: str) -> Iterator[tuple[int, int, AggregateCall | None]]:
             continue
         following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
         name, inside = tokens[index].text.lower(), tokens[index + 2 : last]
-        is_plain = following not in _APART and not (inside and inside[0].text.upper() in _APART)
-        yield start, stop, AggregateCall(name, _split(text, inside)) if is_plain and name in _MERGEABLE else None
+        is_plain = following not in _MODIFIERS and not (inside and inside[0].text.upper() in _MODIFIERS)
+        yield (
+            start,
+            stop,
+            AggregateCall(name, _split_arguments(text, inside)) if is_plain and name in _MERGEABLE else None,
+        )
         index = last + 1
 
 
@@ -117,7 +121,7 @@ def find_call_end(tokens: Sequence[Token], index: int) -> int | None:
     return None
 
 
-def _split(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+def _split_arguments(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
     """Return the arguments of a call from the tokens between its brackets."""
     parts: list[list[Token]] = [[]]
     depth = 0

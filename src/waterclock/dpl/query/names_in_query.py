@@ -1,4 +1,4 @@
-"""The result of `references.find_references`: the tables, values and variables that a query names, and errors."""
+"""Classes for the tables, values and variables that a query names; `references` finds them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import Duration
 
 FLAT = "FLAT"
-_OF_MARKS = "0001-01-01"
+_MARK_TIMESTAMP = "0001-01-01"
 
 
 def mark_in_tree() -> Any:
-    """Return the node that replaces a call of WATERMARK in a syntax tree: a constant timestamp."""
-    return exp.cast(exp.Literal.string(_OF_MARKS), "timestamp")
+    """Return a constant timestamp, the node that replaces a call of WATERMARK in a syntax tree."""
+    return exp.cast(exp.Literal.string(_MARK_TIMESTAMP), "timestamp")
 
 
 def is_mark(node: Any) -> bool:
     """Return whether a node is the replacement of a call of WATERMARK, from `mark_in_tree`."""
-    return isinstance(node, exp.Cast) and node.this.name == _OF_MARKS
+    return isinstance(node, exp.Cast) and node.this.name == _MARK_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
     """A table or view named in a query, with offsets in the source text.
 
-    - `alias`: the alias to add at `alias_at`; None if the query gives one.
-    - `mark`: the word WATERMARK or NEXT_WATERMARK, for a value that is read from the companion table with the watermark
-      of `name`; empty for a table.
-    - `is_flat`, `is_exact`: it is in FLAT(name), or FLAT(name, 'exact').
+    - `alias`: the alias to insert at the offset `alias_at`; None if the query gives one.
+    - `mark`: WATERMARK or NEXT_WATERMARK for a call of this function, which reads the watermark of `name`; else empty.
+    - `is_flat`: it is in FLAT(name). `is_exact`: it is in FLAT(name, 'exact').
     """
 
     name: str
@@ -51,7 +50,7 @@ class FoundTable:
 
     @property
     def words(self) -> str:
-        """The word of the read function, such as PAST, FLAT or WATERMARK; PLAIN for a plain name."""
+        """The function around the table's name, such as PAST, FLAT or WATERMARK; PLAIN without a function."""
         return self.mark or (FLAT if self.is_flat else self.kind.name)
 
 

@@ -24,7 +24,7 @@ _OF_TIME = (
     exp.DayOfYear, exp.Hour, exp.Minute, exp.Second, exp.TimeToStr, exp.AtTimeZone, exp.FromTimeZone, exp.UnixDate,
     exp.TimeStrToTime,
 )  # fmt: skip
-_OF_ONE = (exp.TsOrDsToDate, exp.StrToTime)  # with a format they read no such word
+_OF_ONE = (exp.TsOrDsToDate, exp.StrToTime)  # with a format, they do not accept words such as 'now'
 _CALLS_OF_ONE = frozenset({"TRY_TO_TIMESTAMP", "TO_TIMESTAMP_NTZ", "TO_TIMESTAMP_LTZ", "TRY_TO_DATE"})
 _CALLS = frozenset({"TO_UTC_TIMESTAMP", "FROM_UTC_TIMESTAMP", "UNIX_SECONDS", "UNIX_MILLIS", "UNIX_MICROS", "WINDOW"})
 
@@ -35,8 +35,8 @@ def now_texts(tree: Any, source: SourceText, column: FamilyOf) -> Iterator[Water
     `column` returns the type family of a column. Subqueries are not searched.
     """
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Query)):
-        text = _constant(node)
-        if text is None or not _WORDS.fullmatch(text) or _constant(node.parent) is not None:
+        text = _constant_text(node)
+        if text is None or not _WORDS.fullmatch(text) or _constant_text(node.parent) is not None:
             continue
         written = source.span_of(node)
         if written is not None and _is_read_as_time(node, column):
@@ -48,13 +48,13 @@ def now_texts(tree: Any, source: SourceText, column: FamilyOf) -> Iterator[Water
             )
 
 
-def _constant(node: Any) -> str | None:
+def _constant_text(node: Any) -> str | None:
     """Return the value of an expression of string literals; None for any other expression."""
     if isinstance(node, exp.Literal):
         return str(node.this) if node.is_string else None
     if not isinstance(node, exp.Paren | exp.DPipe | exp.Concat | exp.Lower | exp.Upper | exp.Trim):
         return None
-    parts = [_constant(part) for part in node.iter_expressions()]
+    parts = [_constant_text(part) for part in node.iter_expressions()]
     texts = [part for part in parts if part is not None]
     return "".join(texts) if texts and len(texts) == len(parts) else None
 
@@ -62,7 +62,7 @@ def _constant(node: Any) -> str | None:
 def _is_read_as_time(node: Any, column: FamilyOf) -> bool:
     parent = node.parent
     if isinstance(parent, exp.Case) or isinstance(parent.parent, exp.Case):
-        return _in_case(node, parent if isinstance(parent, exp.Case) else parent.parent, column)
+        return _is_time_in_case(node, parent if isinstance(parent, exp.Case) else parent.parent, column)
     if isinstance(parent, _ORDERED | _SAME):
         families = {family_of(part, column) for part in parent.iter_expressions() if part is not node}
         return bool(families & INSTANTS) or (isinstance(parent, _ORDERED) and None in families)
@@ -81,7 +81,7 @@ def _is_argument_of_time(call: Any) -> bool:
     return isinstance(call, _OF_TIME) or (isinstance(call, _OF_ONE) and not call.args.get("format"))
 
 
-def _in_case(node: Any, case: exp.Case, column: FamilyOf) -> bool:
+def _is_time_in_case(node: Any, case: exp.Case, column: FamilyOf) -> bool:
     """Return whether a CASE compares the string with a time in WHEN, or returns both of them in THEN or ELSE."""
     if any(one.this is node for one in case.args["ifs"]):
         return bool(INSTANTS & {family_of(case.args.get("this"), column)})

@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.spark_sql import illegal_signs
 from waterclock.timelabel.label import TIMELABEL
 
-_KEEP = {
+_FIXES = {
     Family.INTERVAL: "store a number of a unit, as in timestampdiff(SECOND, a, b) or datediff(b, a)",
     Family.VARIANT: "store the text by to_json(...), and use parse_json(...) where it is read",
     Family.COLLATED: "use COLLATE where strings are compared, and store collate(..., 'UTF8_BINARY')",
@@ -40,12 +40,12 @@ def column_name_error(name: str, span: Span, fix: str) -> WaterclockError | None
     )
 
 
-def check_storable(output: Output, query: Span, said: ParsedColumnList | None) -> Iterator[WaterclockError]:
-    """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its column list."""
-    yield from _names(output, query)
+def check_storable(output: Output, query: Span, column_list: ParsedColumnList | None) -> Iterator[WaterclockError]:
+    """Yield errors for columns of a TRANSFORM's query that no table can store; `column_list` is its column list."""
+    yield from _check_names(output, query)
     yield from _check_duplicate_names(output, query)
-    types = {column.name.lower(): column.declared.type for column in (said.columns if said else ())}
-    is_closed = said is not None and not said.is_open
+    types = {column.name.lower(): column.declared.type for column in (column_list.columns if column_list else ())}
+    is_closed = column_list is not None and not column_list.is_open
     for entry in output.entries:
         lower = entry.name.lower()
         is_left_out = is_closed and lower not in types
@@ -53,7 +53,7 @@ def check_storable(output: Output, query: Span, said: ParsedColumnList | None) -
             yield span_of(entry.node, query).refuse(
                 "E219",
                 f"{entry.name} is {_format_family(entry.family)}, which no table can store",
-                fix=_KEEP[entry.family] if entry.family else None,
+                fix=_FIXES[entry.family] if entry.family else None,
             )
 
 
@@ -70,7 +70,7 @@ def check_column_names(tree: Any, source: SourceText) -> Iterator[WaterclockErro
             )
 
 
-def _names(output: Output, query: Span) -> Iterator[WaterclockError]:
+def _check_names(output: Output, query: Span) -> Iterator[WaterclockError]:
     for entry in output.entries:
         fix = "rename it with letters, digits and _: ... AS another_name"
         error = column_name_error(entry.name, span_of(entry.node, query), fix)
@@ -103,9 +103,9 @@ def _check_duplicate_names(output: Output, query: Span) -> Iterator[WaterclockEr
 
 
 def _list_repeated_columns(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entry]) -> list[str]:
-    """Return the columns that the `*` from which `like` comes selects a second time; without a `*`, only its name.
+    """Return the names that are selected a second time by the same `*` as `like`; only `like`'s name without a `*`.
 
-    `first` maps lower-case names to the first entry of that name.
+    `first` maps lower-case names to the first entry with that name.
     """
     if not _is_star(like.node):
         return [like.name]
@@ -124,7 +124,7 @@ def _is_star(node: Any) -> bool:
 
 
 def span_of(node: Any, query: Span) -> Span:
-    """Return the span of a node in a query's text; if it cannot be located, the span of the query's first word."""
+    """Return the span of a node in a query's text; for a node without a position, that of the query's first word."""
     written = query.source.span_of(node) if node is not None else None
     return written or query.source.span(query.start)
 

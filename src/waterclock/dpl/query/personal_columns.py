@@ -1,7 +1,7 @@
-"""Follows the tag `pii` from tagged columns to all columns that are derived from them, by column lineage.
+"""Finds all columns that inherit the tag `pii` (personal data) from the columns that they are derived from.
 
 The result may contain too many columns, never too few: if a query or a Python function cannot be analyzed, all its
-columns inherit the tag. Conditions, joins and groups do not pass it on.
+columns inherit the tag. Use of a column in conditions, joins and GROUP BY does not pass the tag on.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from waterclock.flow.personal_data import COUNTING, HIDING, NO_PII, PII, REVEALI
 class PersonalColumn:
     """A column with personal data. `inputs`: the columns from which it inherits the tag; empty if it is tagged itself.
 
-    `is_sure`: False if its origin cannot be analyzed, so that it may or may not derive from the inputs. The column `*`
-    represents columns whose names are not known.
+    `is_sure`: it certainly derives from the inputs; False if its origin cannot be analyzed. The column `*` represents
+    columns whose names are not known.
     """
 
     column: ColumnOf
@@ -32,7 +32,7 @@ class PersonalColumn:
 
 
 def find_followed_calls(functions: Mapping[str, Function]) -> FollowedCalls:
-    """Return the functions that remove or add the tag: the built-in ones, and SQL functions that only call these."""
+    """Return the functions that remove or add the tag: built-in ones, and SQL functions with the same effect."""
     ends, starts = set(HIDING | COUNTING), set(REVEALING)
     before = -1
     while before != (before := len(ends) + len(starts)):
@@ -62,13 +62,13 @@ def find_personal_columns(lineage: ColumnLineage, first: Collection[ColumnOf]) -
     """Return the columns `first` and all columns that inherit their tag.
 
     A function that hides values, or the tag `no_pii` of a column, stops the inheritance. Results of `decrypt` have the
-    tag as well. `lineage` must follow the calls of `find_followed_calls`.
-    Cost    parses the queries of the flow once, some milliseconds each; none if `first` is empty and nothing decrypts
+    tag as well. `lineage` must have the `calls` of `find_followed_calls`. Parses the queries of the flow, some
+    milliseconds each, but none if `first` is empty and no text calls `decrypt`.
     """
     flow = lineage.flow
     if not first and not may_reveal(flow):
         return []
-    spread = _Spread(lineage)
+    spread = _TagPropagation(lineage)
     for column in first:
         spread.found[_key(column)] = PersonalColumn(column)
     spread.run()
@@ -76,7 +76,7 @@ def find_personal_columns(lineage: ColumnLineage, first: Collection[ColumnOf]) -
 
 
 def find_first_columns(personal: Collection[PersonalColumn], of: PersonalColumn) -> list[ColumnOf]:
-    """Return the columns from which the tag of a column originates; a function such as `decrypt` has no table."""
+    """Return the columns from which the tag of a column originates; a function such as `decrypt` has an empty table."""
     by_key = {_key(each.column): each for each in personal}
     found: dict[ColumnOf, None] = {}
     seen = {_key(of.column)}
@@ -94,7 +94,7 @@ def find_first_columns(personal: Collection[PersonalColumn], of: PersonalColumn)
 
 
 def may_reveal(flow: Flow) -> bool:
-    """Return whether a query, an expression or a SQL function may call one of REVEALING. Nothing is parsed."""
+    """Return whether the text of a query, expression or SQL function contains the name of a REVEALING function."""
     texts = [text for table in flow.tables.values() for text in table.expressions]
     texts += [table.query.text for table in flow.tables.values() if table.query is not None]
     texts += [branch.text for table in flow.tables.values() if table.query for branch in table.query.branches]
@@ -105,7 +105,7 @@ def may_reveal(flow: Flow) -> bool:
 
 
 @dataclass(slots=True)
-class _Spread:
+class _TagPropagation:
     lineage: ColumnLineage
     found: dict[tuple[str, str], PersonalColumn] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class _Spread:
         delivering = find_delivering_publishes(flow)
         names = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
         before = -1
-        while before != (before := len(self.found)):  # once more for each cycle of reads
+        while before != (before := len(self.found)):  # a cycle of reads needs several rounds
             for name in names:
                 table = flow.tables[name]
                 if table.kind is Kind.COLLECT:
@@ -172,7 +172,7 @@ class _Spread:
             self.found[_key(column)] = PersonalColumn(column, tuple(sorted(others)), is_sure=is_sure)
 
     def _expand(self, one: ColumnOf) -> list[tuple[ColumnOf, bool]]:
-        """Return the known personal columns that an input represents, each with whether it is certain."""
+        """Return the personal columns that an input represents, and for each whether it certainly is personal."""
         if not one.table:
             return [(one, True)]
         if (exact := self.found.get(_key(one))) is not None:

@@ -1,4 +1,4 @@
-"""Computes the columns of the items in a SELECT list: their names, type families, and items without a name."""
+"""Computes the names and type families of the columns in a SELECT list, and finds items without a name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def projection_of(node: Any, frame: Frame) -> Output:
 
 
 def _name_of(node: Any) -> str | None:
-    """Return the column name of an item: from AS, a column, a literal, or `window`; None for any other item."""
+    """Return the column name of an item, which is an alias, a column, a literal or window(); None for other items."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
     bare = _unwrap(node)
@@ -62,7 +62,7 @@ def _star_output(node: Any, frame: Frame) -> Output:
 def _expand_star(
     star: exp.Star, node: Any, sources: Iterable[VisibleSource], merged: frozenset[str], *, is_whole: bool
 ) -> Output:
-    """Return the columns of a `*`; columns in `merged`, from a USING, occur once."""
+    """Return the columns of a `*`; columns in `merged`, which are those in USING, occur once."""
     left_out = {column.name.lower() for column in star.args.get("except_") or ()}
     sources = list(sources)
     entries: list[Entry] = []
@@ -116,7 +116,7 @@ def time_windows_of(select: exp.Select) -> Iterator[tuple[str, Any]]:
 
 
 def makes_rows(node: Any) -> bool:
-    """Return whether an item of a SELECT list is a function that makes rows, such as `explode`."""
+    """Return whether an item of a SELECT list calls a function that makes several rows from one, such as `explode`."""
     if isinstance(node, exp.Anonymous):
         return node.name.upper() in _MAKES_ROWS_CALLED
     return isinstance(node, _MAKES_ROWS)

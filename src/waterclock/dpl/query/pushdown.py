@@ -1,6 +1,6 @@
-"""Computes which columns of a table a query needs, and conditions that all needed rows of the table meet.
+"""Computes which columns of a table a query needs, and conditions that are true for all rows that it needs.
 
-The result is safe: an extra column or a missing condition costs time, but changes no result.
+The result may contain too many columns and too few conditions, which costs time and changes no result.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PLAIN = re.compile(r"[^\\'\"]*")  # a text without characters that two parsers 
 _NAMED_BY_TEXT = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)
 _MOST_VALUES, _MOST_CONDITIONS = 500, 50  # limits of databases for parameters, and for nested conditions
 _WHOLE = re.compile(r"[0-9]{1,18}")
-_TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_REVERSED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
 class PushedCondition:
-    """A comparison of a column: `=` to any of `values`, or `<`, `<=`, `>` or `>=` to the only one of them."""
+    """A comparison of a column by `=` with any of `values`, or by `<`, `<=`, `>` or `>=` with its only value."""
 
     column: str
     operator: str
@@ -44,8 +44,8 @@ class Pushdown:
 def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> Pushdown:
     """Return the columns of `table` that a query needs, and conditions on its rows; `types` are its columns' types.
 
-    Conditions are returned if the query names the table once, and directly. They are the parts of its WHERE, joined by
-    AND, that compare STRING columns with strings or BIGINT columns with whole numbers.
+    Conditions are returned only if the query names the table once, and not in a view. They are the parts of its WHERE,
+    joined by AND, that compare STRING columns with strings or BIGINT columns with whole numbers.
     """
     everything = Pushdown(frozenset(types))
     tree = _parse_query(query.text)
@@ -56,7 +56,7 @@ def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> Pushdow
     named = {each.name.lower() for each in tree.find_all(exp.Identifier)}
     columns = frozenset(column for column in types if column.lower() in named)
     found = [each for each in tree.find_all(exp.Table) if f"{each.db}.{each.name}".lower() == table]
-    conditions = islice(_conditions(found[0], types), _MOST_CONDITIONS) if len(found) == 1 else ()
+    conditions = islice(_find_conditions(found[0], types), _MOST_CONDITIONS) if len(found) == 1 else ()
     return Pushdown(columns, tuple(conditions))
 
 
@@ -81,7 +81,7 @@ def _may_read_all(tree: Any) -> bool:
     return tree.find(exp.Pivot, exp.Command, exp.QueryTransform, exp.Lateral) is not None
 
 
-def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[PushedCondition]:
+def _find_conditions(table: Any, types: Mapping[str, str]) -> Iterator[PushedCondition]:
     select = table.parent.parent if isinstance(table.parent, exp.From | exp.Join) else None
     if not isinstance(select, exp.Select) or table.args.get("sample") or not select.args.get("where"):
         return
@@ -93,7 +93,7 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[PushedConditio
         for column, operator, values in _split_comparison(part.unnest()):
             is_of_it = column.table.lower() == table.alias_or_name.lower() if column.table else is_alone
             kind = types.get(column.name.lower())
-            known = [_value(value, kind) for value in values]
+            known = [_literal_value(value, kind) for value in values]
             if is_of_it and kind is not None and known and None not in known and len(known) <= _MOST_VALUES:
                 yield PushedCondition(
                     column.name.lower(), operator, tuple(value for value in known if value is not None)
@@ -112,10 +112,10 @@ def _split_comparison(part: Any) -> Iterator[tuple[Any, str, Collection[Any]]]:
         if isinstance(part.this, exp.Column):
             yield part.this, operator, [part.expression]
         elif isinstance(part.expression, exp.Column):
-            yield part.expression, _TURNED[operator], [part.this]
+            yield part.expression, _REVERSED[operator], [part.this]
 
 
-def _value(literal: Any, kind: str | None) -> str | int | None:
+def _literal_value(literal: Any, kind: str | None) -> str | int | None:
     if not isinstance(literal, exp.Literal):
         return None
     text = str(literal.this)

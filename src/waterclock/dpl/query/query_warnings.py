@@ -1,4 +1,4 @@
-"""Finds queries of a flow that are valid, but whose result may differ from the intended one."""
+"""Warns of valid queries whose result may differ from the intended one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHY_LABEL = "timelabel is a column of every table, and * includes it"
 def query_warnings(flow: Flow) -> list[WaterclockError]:
     """Return warnings for parts of queries that depend on row order, use `timelabel` implicitly, or read times in UTC.
 
-    Cost    parses each query
+    Parses each query of the flow.
     """
     found: list[WaterclockError] = []
     for table in flow.tables.values():
@@ -44,8 +44,8 @@ def _warn_of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[W
         if chance is not None:
             at, what, fix = chance
             yield span_of(at, whole).refuse("W201", what, why=_WHY_ORDER, fix=fix)
-        for look in _LOOKS:
-            seen = look(node)
+        for check in _LABEL_CHECKS:
+            seen = check(node)
             if seen is not None:
                 at, what, fix = seen
                 yield span_of(at, whole).refuse("W202", what, why=_WHY_LABEL, fix=fix)
@@ -62,7 +62,7 @@ def _warn_of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[W
 
 
 def _zone(flow: Flow, reader: Table | None) -> str:
-    """Return the zone of a query's table; for a view, the first zone of a table in the flow that is not UTC."""
+    """Return the time zone of a query's table; for a view, the first zone of the flow's tables other than UTC."""
     if reader is not None:
         return reader.cadence.zone
     return next((table.cadence.zone for table in flow.tables.values() if table.cadence.zone != "UTC"), "UTC")
@@ -91,7 +91,7 @@ def _find_star_of_function(node: Any) -> tuple[Any, str, str] | None:
     return call, f"{name}({star}) includes timelabel", f"write {star} EXCEPT (timelabel), or name the columns"
 
 
-_LOOKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_find_natural_join, _find_star_of_function)
+_LABEL_CHECKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_find_natural_join, _find_star_of_function)
 
 
 def _sources(select: exp.Select, alias: str) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Finds the tables, values and variables that a query names, and reports names and constructs that are refused.
+"""Finds the tables, values and variables that a query names, and reports names and syntax that are not allowed.
 
 Names are taken from the query's syntax tree, their offsets from its tokens.
 """
@@ -35,7 +35,7 @@ READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
 SPANNING = {"PAST": "how far back to read", "UNTIL": "how late rows may arrive"}
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL", "IS_PARTIAL"})
 MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
-"""The kinds of read of a `_mark` table: WATERMARK is the watermark before the batch, NEXT_WATERMARK that after it."""
+"""Maps watermark functions to the way they read a `_mark` table: before the batch, or (NEXT_) after it."""
 _READ_WORDS = frozenset({*READS, FLAT})
 _WATCHED = frozenset({*_READ_WORDS, *VALUES, *MARKS, *WATCHED, *BUILTINS_BY_NAME})
 _IDENTIFIER, _LATERAL = "IDENTIFIER", "LATERAL"
@@ -51,9 +51,9 @@ _MISTAKEN_READS = {
 }
 
 
-def flat_option_fix(said: str) -> str:
-    """Return the fix for `said`, an unknown option of FLAT."""
-    return "did you mean 'exact'?" if nearest(said, ["exact"]) else "write 'exact': split at each parent's change"
+def flat_option_fix(option: str) -> str:
+    """Return the fix for `option`, an unknown option of FLAT."""
+    return "did you mean 'exact'?" if nearest(option, ["exact"]) else "write 'exact': split at each parent's change"
 
 
 def find_in_branches(query: ParsedQuery) -> QueryNames:
@@ -212,7 +212,7 @@ class _Finder:
         if word in _MISTAKEN_READS:
             raise self._span(index).refuse("E216", f"{word}(...) does not exist", fix=_MISTAKEN_READS[word])
         if word == _IDENTIFIER:
-            return  # refused wherever it occurs
+            return  # `_identifier` refuses it at any place
         if word not in _READ_WORDS:
             self._require_spark_function(index, is_qualified=bool(node.args.get("db")))
             return
@@ -233,7 +233,7 @@ class _Finder:
         self._add(node, parts, name_span, READS[word], duration, index, last)
 
     def _require_spark_function(self, index: int, *, is_qualified: bool) -> None:
-        """Refuse a function in FROM that is not a table function of Spark: it could read unchecked tables and files."""
+        """Refuse a function in FROM that is not a table function of Spark, because it could read files unchecked."""
         span, name = self._span(index), self.tokens[index].text
         if name.lower() not in TABLE_FUNCTIONS:
             raise span.refuse(
@@ -247,18 +247,18 @@ class _Finder:
             raise span.refuse("E216", f"{name} is called with a schema", fix="leave the schema out")
 
     def _has_exact_option(self, index: int, last: int) -> bool:
-        """Return whether FLAT has the option 'exact' after the table's name. Raises an error for any other option."""
+        """Return whether FLAT has the option 'exact' after the table's name. Raises E216 or E237 for another option."""
         if index >= last:
             return False
-        said = self.tokens[index + 1 : last]
-        if len(said) == 1 and said[0].token_type is TokenType.STRING and said[0].text.lower() == "exact":
+        given = self.tokens[index + 1 : last]
+        if len(given) == 1 and given[0].token_type is TokenType.STRING and given[0].text.lower() == "exact":
             return True
-        if not said or self.tokens[index].token_type is not TokenType.COMMA:
+        if not given or self.tokens[index].token_type is not TokenType.COMMA:
             raise self._span(index, last - 1).refuse(
                 "E216", "FLAT takes only the name of a table", fix="name one table"
             )
         span = self._span(index + 1, last - 1)
-        raise span.refuse("E237", f"unknown option {span.text}", fix=flat_option_fix(said[0].text))
+        raise span.refuse("E237", f"unknown option {span.text}", fix=flat_option_fix(given[0].text))
 
     def _read_name(self, index: int, last: int, word: str) -> tuple[list[str], Span, int]:
         parts: list[str] = []
@@ -311,7 +311,7 @@ class _Finder:
         )  # fmt: skip
 
     def _alias_at(self, last: int) -> int:
-        """Return the offset for an alias: after the reference, and after its TABLESAMPLE if it has one."""
+        """Return the offset to insert an alias at: after the table's name or function, and after its TABLESAMPLE."""
         index = last + 1
         while index + 1 < len(self.tokens) and self.tokens[index].text.upper() in {"TABLESAMPLE", "REPEATABLE"}:
             last = self._find_closing_bracket(index + 1)
@@ -319,7 +319,7 @@ class _Finder:
         return self.tokens[last].end + 1
 
     def _column(self, node: exp.Column) -> None:
-        """Refuse schema.table.column: when the query runs, the table is known only by its alias or bare name."""
+        """Refuse schema.table.column, because Spark knows the table only by its alias or by its name without schema."""
         names = {table.name: table for table in self.found.tables}
         parts = [part.name for part in node.parts]
         table = f"{parts[0]}.{parts[1]}"
@@ -386,15 +386,15 @@ class _Finder:
             self.found.errors.append(self._span(index).refuse("E210", "there is an extra comma", fix="remove it"))
 
     def _table_argument(self, index: int) -> None:
-        """Refuse TABLE(name) as a function's argument, which Spark could resolve to a file; a CTE's name is legal."""
+        """Refuse TABLE(name) as a function's argument, which Spark could resolve to a file. Names of CTEs are legal."""
         if not self._is_call(index) or self.tokens[index - 1].token_type is TokenType.ALIAS:
             return
         last = self._find_closing_bracket(index + 1)
-        said = [token for token in self.tokens[index + 2 : last] if token.token_type is not TokenType.L_PAREN]
+        given = [token for token in self.tokens[index + 2 : last] if token.token_type is not TokenType.L_PAREN]
         parts = written_ctes(self.found.tree)
-        if not said or said[0].token_type in _BEGIN_A_QUERY or (len(said) == 1 and said[0].text.lower() in parts):
+        if not given or given[0].token_type in _BEGIN_A_QUERY or (len(given) == 1 and given[0].text.lower() in parts):
             return
-        name = self.source.span(said[0].start, self.tokens[last - 1].end + 1).text
+        name = self.source.span(given[0].start, self.tokens[last - 1].end + 1).text
         error = self._span(index, last).refuse(
             "E216", f"TABLE({name}) names a table outside of FROM",
             why="Spark would search for it outside of the flow's tables, and in files too",
@@ -433,7 +433,7 @@ class _Finder:
             self.found.values.append(FoundValue(upper, self.tokens[index].start, self.tokens[last].end + 1))
 
     def _mark(self, index: int) -> None:
-        """Add WATERMARK(u), a value that is read from a companion table."""
+        """Add a call of WATERMARK or NEXT_WATERMARK, whose value is read from a companion table."""
         if not self._is_call(index):
             return
         word, last = self.tokens[index].text.upper(), self._find_closing_bracket(index + 1)

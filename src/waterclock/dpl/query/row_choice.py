@@ -1,4 +1,4 @@
-"""Finds the columns whose values decide which rows a table keeps, by its rules, keys and mode; queries are ignored."""
+"""Finds the columns that decide which rows a table keeps, by its rules, keys and mode. Its query is not considered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _DIALECT = "databricks"
 def deciding_columns(table: Table) -> frozenset[str]:
     """Return the columns of a table, in lower case, that decide which rows it keeps; `*` represents all columns.
 
-    These are the columns in rules that remove single rows, and in the key, order and deletes of MERGE or TEMPORAL.
+    These are the columns in rules that drop or quarantine rows, and in the key, ORDER BY and DELETE WHEN of MERGE or
+    TEMPORAL.
     """
     found = [*_deciding_columns_of_fold(table)]
     for column in table.columns.named:

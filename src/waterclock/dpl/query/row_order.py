@@ -1,7 +1,7 @@
-"""Finds parts of a query that depend on the order in which Spark processes rows.
+"""Finds parts of a query whose result depends on the order in which Spark processes rows.
 
-Spark does not guarantee an order: it changes with other files, more cores or another join. A batch may then have other
-rows when it is made again, and all its readers are made again too.
+Spark does not guarantee an order: it depends on files, cores and join algorithms. If such a batch is made again, its
+rows may differ without a reason, and all its readers are made again too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BY_PLACE = (
 _PICKS = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
 _LISTS = (exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat)
 _WRAPS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Paren)
-# the order of their list argument does not affect these
+# functions whose result does not depend on the order of their list argument
 _ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp.ArrayMax, exp.ArraySum)
 _ORDERLESS_CALLS = frozenset({"CARDINALITY"})
 
@@ -34,9 +34,9 @@ _END_WITH_KEY = "end the {} with unique columns, and declare these as KEY in the
 
 
 def find_arbitrary_order(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
-    """Return the part of a node that depends on the order of rows, the message and the fix; None if there is none."""
-    said = _limit(node, unique) or _check_function(node, unique)
-    return None if said is None else (_place_of(node), *said)
+    """Return the part of a node that depends on the order of rows, with a message and a fix; None if no part does."""
+    problem = _check_limit(node, unique) or _check_function(node, unique)
+    return None if problem is None else (_place_of(node), *problem)
 
 
 def unique_of(flow: Flow, query: Query, reader: Table | None) -> Uniqueness:
@@ -45,7 +45,7 @@ def unique_of(flow: Flow, query: Query, reader: Table | None) -> Uniqueness:
 
 
 def parse_query(source: SourceText) -> Any:
-    """Return the syntax tree of a query; None if it cannot be parsed, which is reported where it is declared."""
+    """Return the syntax tree of a query; None if it cannot be parsed, which another check reports."""
     try:
         trees = parse_sql(source, dialect().tokenize(source.text))
     except (SqlglotError, WaterclockError):
@@ -67,13 +67,13 @@ def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[
 
 
 def _place_of(node: Any) -> Any:
-    """Return the node to mark in messages: for a query its LIMIT or OFFSET, else the node itself."""
+    """Return the node whose position messages show: the LIMIT or OFFSET of a query, else the node itself."""
     if isinstance(node, exp.Query):
         return node.args.get("limit") or node.args.get("offset")
     return node
 
 
-def _limit(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
+def _check_limit(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
     if not isinstance(node, exp.Select | exp.SetOperation) or isinstance(node.parent, exp.Exists):
         return None
     limit = node.args.get("limit") or node.args.get("offset")
@@ -118,11 +118,11 @@ def _check_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
 
 
 def _check_window_order(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] | None:
-    """Return the message and the fix for a function whose window does not order its rows uniquely, or None."""
+    """Return the message and the fix for a function whose window orders its rows ambiguously; else None."""
     select = window.find_ancestor(exp.Select)
     if select is None or isinstance(node, exp.AnyValue):
         return None
-    partition, order = _window(window, select)
+    partition, order = _window_order(window, select)
     if isinstance(node, exp.ArrayUniqueAgg) or (isinstance(node, _LISTS) and not order):
         name = _find_function_name(node)
         return None if _is_ordered(node, window.parent) else (
@@ -137,8 +137,8 @@ def _check_window_order(node: Any, window: exp.Window, unique: Uniqueness) -> tu
     )
 
 
-def _window(window: exp.Window, select: exp.Select) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the expressions that partition and those that order a window, including those of its named window."""
+def _window_order(window: exp.Window, select: exp.Select) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the PARTITION BY and the ORDER BY expressions of a window, including those of its WINDOW clause."""
     named = next((each for each in select.args.get("windows") or () if each.name == window.alias), None)
     parts: list[Any] = list(window.args.get("partition_by") or ())
     order = window.args.get("order") or (named.args.get("order") if named is not None else None)

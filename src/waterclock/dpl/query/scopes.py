@@ -39,5 +39,5 @@ def _is_named(cte: exp.CTE, name: str) -> bool:
 
 
 def _is_written(cte: exp.CTE) -> bool:
-    """Return whether the query contains a CTE as written; sqlglot generates others for steps after |>."""
+    """Return whether a user wrote the CTE; sqlglot generates others for steps after |>."""
     return "start" in cte.args["alias"].this.meta

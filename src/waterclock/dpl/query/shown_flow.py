@@ -1,4 +1,4 @@
-"""Computes what a person can name in a query: the tables, views and columns that are granted. Pure logic."""
+"""Computes the part of a flow that a user can name in queries: tables, views and columns with a grant. Pure logic."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from waterclock.flow.viewers import Form, form_of, grants_of
 from waterclock.permissions.people import Person
 
 _REFUSED = frozenset("raise_error assert_true input_file_name input_file_block_start input_file_block_length".split())
-"""Functions that can fail at a row of the query's choice, or that show where rows are stored."""
+"""Functions that can fail at a row of the caller's choice, or that show where rows are stored."""
 
 
 def show_flow(flow: Flow, person: Person) -> Flow:
-    """Return the part of a flow that a person can name. Columns that are not granted are not HIDDEN either.
+    """Return the part of a flow that a user can name in queries.
 
-    A view or a publish is left out if a table that it reads is not visible.
+    HIDDEN columns that are not granted lose this property, because the user does not see them in any case. A view or a
+    publish is left out if it reads a table that the user cannot name.
     """
     tables = {
         name: _show_table(flow, person, table)
@@ -36,10 +37,10 @@ def show_flow(flow: Flow, person: Person) -> Flow:
 
 
 def check_restricted_calls(sql: str, flow: Flow) -> list[WaterclockError]:
-    """Return errors for functions that a query of a restricted person cannot call.
+    """Return errors for functions that a query of a restricted user cannot call, directly or through other functions.
 
-    These are functions that fail at a row of the caller's choice, also within functions of the flow, and Python code:
-    an error, or code of one's own, could reveal rows that are filtered only afterwards.
+    These are functions that fail at a row of the caller's choice, and Python code: an error message or a side effect
+    could reveal rows that Spark filters only afterwards.
     """
     return list(_refused_calls(sql, {**FUNCTIONS, **flow.functions}))
 
@@ -52,7 +53,7 @@ def _refused_calls(sql: str, functions: Mapping[str, Function]) -> Iterator[Wate
         yield source.span(token.start, token.end + 1).refuse(
             "E946", f"{token.text} cannot be called in this query",
             why="it could reveal rows or values that are not granted to you",
-            fix="leave it out, or ask an administrator to make a TRANSFORM with it",
+            fix="remove the call, or ask an administrator for a TRANSFORM that contains it",
         )  # fmt: skip
 
 

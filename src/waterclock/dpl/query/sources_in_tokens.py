@@ -1,7 +1,7 @@
-"""Refuses a query with a table in FROM that is missing in its syntax tree.
+"""Finds tables in the FROM clauses of a query that are missing in its syntax tree, to refuse the query.
 
-sqlglot drops some parts of steps after |> without an error, such as a UNION after `|> SELECT a`. Tables in these parts
-would reach Spark unchecked.
+sqlglot ignores some parts of steps after |> without an error, such as a UNION after `|> SELECT a`. Spark would read
+tables in these parts unchecked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NO_NAMES = frozenset(
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _BEFORE_A_TABLE = frozenset({TokenType.L_PAREN, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ALL})
 _WITH_A_FROM = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY"})
-"""Functions with a FROM between their arguments: `extract(YEAR FROM a)`."""
+"""Functions with a FROM between their arguments, such as `extract(YEAR FROM a)`."""
 
 
 def check_sources_parsed(source: SourceText, tokens: Sequence[Token], tree: Any) -> WaterclockError | None:
-    """Return the error for the first table or function after a FROM that is missing in a query's tree, or None."""
+    """Return the error for the first table or function in FROM that the syntax tree does not contain, or None."""
     kept = {start for node in tree.find_all(exp.Table) for start in _starts_of(node)}
     for index in sources_in(tokens):
         token = tokens[index]

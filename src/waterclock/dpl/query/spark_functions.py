@@ -1,4 +1,4 @@
-"""Lists the functions of Spark by their effect on rows; a test compares the list with Spark itself."""
+"""Lists Spark's functions: aggregates, generators, window functions and scalars. A test compares it with Spark."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ TABLE_FUNCTIONS = frozenset(
     stack variant_explode variant_explode_outer
     """.split()
 )
-"""Functions that are legal in FROM, with arguments."""
+"""Functions that can be called in FROM."""
 
 CALLS_OF_CODE = frozenset("java_method reflect try_reflect".split())
 """Functions that call arbitrary Java code, which could end Spark or expose its environment."""
 
 MOST_ARGUMENTS = {"from_avro": 2, "from_protobuf": 2, "from_xml": 2, "schema_of_xml": 1, "to_protobuf": 2}
-"""The most arguments that queries may pass to functions whose further arguments can name a file to open."""
+"""Limits the arguments of functions that could open a file which a further argument names."""

@@ -1,4 +1,4 @@
-"""Replaces the references to tables, views and values in a query's text; all other characters stay as written."""
+"""Replaces the tables, views and values that a query names in its text. All other characters remain unchanged."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MARKERS = {
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """A part of a spliced text, from offset `at` on.
+    """A part of a spliced query's text, from offset `at` to the next piece.
 
-    If `is_copied`, it is the text of `source` from offset `origin` on; else it was inserted for the reference there.
+    If `is_copied`, it is the text of `source` from offset `origin` on; else it replaces the reference at `origin`.
     """
 
     at: int
@@ -35,10 +35,10 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class SplicedQuery:
-    """A query that Spark can run, with the origins of its parts.
+    """A query that Spark can run, and the positions of its parts in the user's files.
 
-    Its parameters, to be passed to Spark as `args`, are `wc_window_start`, `wc_window_end`, `wc_timelabel`,
-    `wc_is_partial` and the names in `variables`.
+    The caller passes values to Spark as `args`: for `wc_window_start`, `wc_window_end`, `wc_timelabel`, `wc_is_partial`
+    and the names in `variables`.
     """
 
     text: str
@@ -62,7 +62,7 @@ class SplicedQuery:
         return piece.source.place(piece.origin + (offset - piece.at if piece.is_copied else 0))
 
     def _characters(self, start: int, units: int) -> int:
-        """Return the number of characters from `start` on that take `units` units of UTF-16."""
+        """Return the number of characters of `text` from `start` on that take `units` units in UTF-16."""
         units = max(units, 0)
         if self.text.isascii():
             return units
@@ -76,16 +76,16 @@ class SplicedQuery:
 
 
 class Replacements(Protocol):
-    """Provides the replacements for references in a query, each on one line, so that line numbers do not change."""
+    """Provides the texts that replace references in a query. Each is one line, so that line numbers do not change."""
 
     def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:
-        """Return a relation for a reference in a query's text."""
+        """Return the SQL that replaces a table in FROM: a name, or a query in brackets."""
 
     def of_value(self, query: Query, value: ValueReference) -> str:
         """Return the SQL expression that replaces a call such as WINDOW_START() in a query's text."""
 
     def between(self, query: Query) -> Mapping[int, str]:
-        """Map further offsets in a query's text to the texts to insert there."""
+        """Map offsets in a query's text to further texts to insert there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +105,20 @@ class _ReplacementsByName:
 def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> SplicedQuery:
     """Return a query with each read replaced by `name_of(read)`, views by their queries, values by Spark parameters.
 
-    `name_of` returns a name or another relation on one line. An alias is added if the query gives none.
-    Raises  ValueError for a query with UNION ALL BY NAME: splice each of its branches
+    `name_of` returns a table's name, or a query in brackets, on one line. An alias is added if the query gives none.
+    Raises ValueError for a query with UNION ALL BY NAME, whose branches must be spliced one by one.
     """
     return splice_with(query, _ReplacementsByName(name_of))
 
 
-def splice_with(query: Query, ways: Replacements) -> SplicedQuery:
-    """Return a query with its references replaced as `ways` defines; otherwise like `splice`."""
+def splice_with(query: Query, replacements: Replacements) -> SplicedQuery:
+    """Return a query with its references replaced by the texts of `replacements`; otherwise like `splice`."""
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
     parts: list[str] = []
     pieces: list[TextPiece] = []
     at = 0
-    for text, source, origin, is_copied in _pieces(query, ways):
+    for text, source, origin, is_copied in _splice_pieces(query, replacements):
         if text:
             parts.append(text)
             pieces.append(TextPiece(at, source, origin, is_copied))
@@ -136,7 +136,7 @@ def variables_of(query: Query) -> tuple[str, ...]:
 
 
 def without_columns(relation: str, columns: Sequence[str]) -> str:
-    """Return a relation in SQL, on one line, with all columns of `relation` except these."""
+    """Return SQL for `relation` (a table's name, or a query in brackets) without these columns, on one line."""
     return f"(SELECT * EXCEPT ({', '.join(map(quote_name, columns))}) FROM {relation})" if columns else relation
 
 
@@ -153,45 +153,47 @@ def list_reads(query: Query) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def _pieces(query: Query, ways: Replacements) -> Iterator[tuple[str, SourceText, int, bool]]:
+def _splice_pieces(query: Query, replacements: Replacements) -> Iterator[tuple[str, SourceText, int, bool]]:
     source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
     position = 0
-    for start, end, what in _edits(query, ways):
+    for start, end, what in _edits(query, replacements):
         yield query.text[position:start], source, position, True
         if isinstance(what, TableReference):
-            yield from _reference(query, what, source, ways)
+            yield from _splice_reference(query, what, source, replacements)
         elif isinstance(what, ValueReference):
-            yield ways.of_value(query, what), source, start, False
+            yield replacements.of_value(query, what), source, start, False
         else:
             yield what, source, max(start - 1, 0), False
         position = end
     yield query.text[position:], source, position, True
 
 
-def _edits(query: Query, ways: Replacements) -> Iterator[tuple[int, int, TableReference | ValueReference | str]]:
+def _edits(
+    query: Query, replacements: Replacements
+) -> Iterator[tuple[int, int, TableReference | ValueReference | str]]:
     edits: list[tuple[int, int, int, TableReference | ValueReference | str]] = []
     for reference in query.tables:
         edits.append((reference.start, 0, reference.end, reference))
         if reference.alias is not None:
             edits.append((reference.alias_at, 1, reference.alias_at, f" AS {quote_name(reference.alias)}"))
     edits.extend((value.start, 0, value.end, value) for value in query.values)
-    edits.extend((at, 2, at, text) for at, text in (*query.stars, *ways.between(query).items()))
+    edits.extend((at, 2, at, text) for at, text in (*query.stars, *replacements.between(query).items()))
     for start, _, end, what in sorted(edits, key=lambda edit: edit[:3]):
         yield start, end, what
 
 
-def _reference(
-    query: Query, reference: TableReference, source: SourceText, ways: Replacements
+def _splice_reference(
+    query: Query, reference: TableReference, source: SourceText, replacements: Replacements
 ) -> Iterator[tuple[str, SourceText, int, bool]]:
     at = reference.start
     read = reference.read or reference.flat
     if read is not None:
-        relation = without_columns(ways.of_read(query, reference, read), reference.left_out)
+        relation = without_columns(replacements.of_read(query, reference, read), reference.left_out)
         yield watermark_in(relation) if reference.is_mark else relation, source, at, False
         return
     if reference.view is None:
         raise ValueError(f"the reference at {at} names neither a table nor a view")
     columns = ", ".join(quote_name(column) for column in reference.view_columns)
     yield (f"(SELECT {columns} FROM (" if columns else "("), source, at, False
-    yield from _pieces(reference.view, ways)
+    yield from _splice_pieces(reference.view, replacements)
     yield ("))" if columns else ")"), source, at, False

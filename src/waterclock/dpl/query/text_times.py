@@ -1,4 +1,4 @@
-"""Finds casts of strings to timestamps, which Spark reads in UTC, and not in the zone of the table."""
+"""Finds casts of strings to timestamps, which Spark interprets in UTC instead of the table's time zone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OFFSET = re.compile(r"[XxOVzZ]")
 
 
 def types_of(flow: Flow, query: Query) -> dict[str, str]:
-    """Map a query's input columns, in lower case, to their declared types; names with several types are left out."""
+    """Map a query's input columns, in lower case, to their declared types, except names with several types."""
     found: dict[str, set[str | None]] = {}
     for reference in query.tables:
         read = reference.flat.read if reference.flat is not None else reference.read
@@ -34,16 +34,16 @@ def types_of(flow: Flow, query: Query) -> dict[str, str]:
 
 
 def find_text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str] | None:
-    """Return the node to mark and the call for a message, if a node reads a string without an offset as a timestamp.
+    """Return the node and the call to name in a warning, if a node converts a string without an offset to a timestamp.
 
-    Return None for other nodes, and for intentional uses: a literal, a pattern with an offset, and an argument of
+    Return None for other nodes, and for uses that are intended: a literal, a pattern with an offset, and an argument of
     `to_utc_timestamp` or `convert_timezone`.
     """
-    call = _call(node)
+    call = _conversion_name(node)
     is_cast = isinstance(node, exp.Cast) and not node.meta and node.to.this is exp.DataType.Type.TIMESTAMPTZ
     if call is None and not is_cast:
         return None
-    value, pattern = _arguments(node)
+    value, pattern = _value_and_pattern(node)
     if value is None or not _is_text(value, types, is_sure=is_cast) or (pattern is not None and _has_offset(pattern)):
         return None
     if node.find_ancestor(exp.FromTimeZone, exp.ConvertTimezone) is not None:
@@ -51,7 +51,7 @@ def find_text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str
     return (node, f"{call}(...)") if call else (value, "CAST(... AS TIMESTAMP)")
 
 
-def _call(node: Any) -> str | None:
+def _conversion_name(node: Any) -> str | None:
     """Return the name of the function if a node calls one that converts a string to a timestamp; else None."""
     if isinstance(node, exp.Anonymous):
         name = str(node.name).lower()
@@ -64,7 +64,7 @@ def _call(node: Any) -> str | None:
     return name if name in _CALLS else None
 
 
-def _arguments(node: Any) -> tuple[Any, Any]:
+def _value_and_pattern(node: Any) -> tuple[Any, Any]:
     if isinstance(node, exp.Anonymous):
         values = [*node.expressions, None, None]
         return values[0], values[1]
@@ -72,7 +72,7 @@ def _arguments(node: Any) -> tuple[Any, Any]:
 
 
 def _has_offset(pattern: Any) -> bool:
-    """Return whether a pattern may contain an offset; a pattern that is not a literal may."""
+    """Return whether a pattern has, or may have if it is not a literal, an offset or a time zone."""
     return not isinstance(pattern, exp.Literal) or _OFFSET.search(str(pattern.this)) is not None
 
 

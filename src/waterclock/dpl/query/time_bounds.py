@@ -1,8 +1,8 @@
 """Finds the maximum time distance between rows that a query joins, if its conditions determine it exactly.
 
-Two forms of queries find each match once, when its later row has arrived. The first joins rows of several PASTs, the
-newest of which has the batch's label. The second selects rows of the window for which a PAST has no match. All other
-forms are ignored.
+Two forms of queries are recognized; both find each match once, when its later row has arrived. The first joins rows of
+several PASTs, the newest of which has the batch's label. The second selects the rows of the batch's window that have no
+match in a PAST.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FROM = (exp.GT, exp.GTE, exp.EQ)
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """The longest time, `most`, by which a row of `read` may precede a row of `other` that it joins.
+    """The longest time, `most`, between a row of `read` and a later row of `other` that the query joins with it.
 
     It is measured from `column` of `read` to `other_column` of `other`.
     """
@@ -41,8 +41,8 @@ class TimeBound:
 
 
 @dataclass(slots=True)
-class _Linear:
-    """A sum of time columns, each with an integer factor, and of a constant length of time."""
+class _LinearSum:
+    """A linear sum: time columns, each times an integer, plus a constant duration."""
 
     times: dict[_At, int] = field(default_factory=dict)
     length: timedelta = timedelta()
@@ -52,11 +52,11 @@ def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBou
     """Yield the time bounds of a query's joins; `tables` are its reads by their start offsets."""
     for select in tree.find_all(exp.Select):
         sources = dict(_sources(select, tables))
-        said = _conditions(select)
-        newest = _find_newest_aliases(said)
+        conditions = _conditions(select)
+        newest = _find_newest_aliases(conditions)
         past = {alias for alias in newest if alias in sources and sources[alias].kind is ReadKind.PAST}
         if len(past) > 1 and past == newest:
-            yield from _find_bounds_between(sources, said, past, past)
+            yield from _find_bounds_between(sources, conditions, past, past)
         yield from _find_bounds_of_anti_joins(select, sources, tables)
 
 
@@ -88,10 +88,10 @@ def _find_bounds_of_anti_joins(
 
 
 def _may_bound(condition: Any) -> bool:
-    """Return whether a condition may restrict times in another way than by a maximum distance.
+    """Return whether a condition may restrict times other than by a maximum distance.
 
-    A condition on labels may, unless it only compares the labels of two rows. A condition on values computed from both
-    rows, such as their hours, may too.
+    This is possible for a condition on labels, unless it only compares the labels of two rows, and for a condition on
+    values computed from both rows, such as their hours.
     """
     columns = list(condition.find_all(exp.Column))
     rows = {column.table.lower() for column in columns}
@@ -101,23 +101,23 @@ def _may_bound(condition: Any) -> bool:
 
 
 def _find_bounds_between(
-    sources: Mapping[str, FoundTable], said: Sequence[Any], reads: set[str], others: set[str]
+    sources: Mapping[str, FoundTable], conditions: Sequence[Any], reads: set[str], others: set[str]
 ) -> Iterator[TimeBound]:
     """Yield the time bounds from rows of `reads` to rows of `others`; none if other conditions restrict the times."""
-    for (early, late), most in _longest_differences(said).items():
+    for (early, late), most in _longest_differences(conditions).items():
         if early[0] in reads and late[0] in others and early[0] != late[0]:
             is_more_said = any(
                 _has_column(condition, early) != _has_column(condition, late) and not _only_drops_late_rows(condition)
-                for condition in said
+                for condition in conditions
             )
             if not is_more_said:
                 yield TimeBound(sources[early[0]], early[1], sources[late[0]], late[1], most)
 
 
-def _longest_differences(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
+def _longest_differences(conditions: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
     """Map each pair of time columns to the longest time between them that conditions on their difference allow."""
     found: dict[tuple[_At, _At], timedelta] = {}
-    for difference in (each for condition in said for each in _nonpositive_sums(condition)):
+    for difference in (each for condition in conditions for each in _nonpositive_sums(condition)):
         ones = {count: time for time, count in difference.times.items()}
         if len(difference.times) == 2 and ones.keys() == {1, -1}:
             pair, most = (ones[-1], ones[1]), -difference.length
@@ -125,42 +125,42 @@ def _longest_differences(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta
     return found
 
 
-def _nonpositive_sums(condition: Any) -> Iterator[_Linear]:
-    """Yield the sums that must be zero or less for a comparison to be true."""
+def _nonpositive_sums(condition: Any) -> Iterator[_LinearSum]:
+    """Yield a sum for each side of a comparison; the comparison requires that the sum is zero or less."""
     if isinstance(condition, exp.Between):
         sides = [(condition.args["low"], condition.this), (condition.this, condition.args["high"])]
     else:
         sides = [(condition.this, condition.expression)] if isinstance(condition, _UP_TO) else []
         sides += [(condition.expression, condition.this)] if isinstance(condition, _FROM) else []
     for low, high in sides:
-        sums = _linear(low), _linear(high)
+        sums = _to_linear_sum(low), _to_linear_sum(high)
         if sums[0] is not None and sums[1] is not None:
             yield _subtract(sums[0], sums[1])
 
 
-def _linear(node: Any) -> _Linear | None:
+def _to_linear_sum(node: Any) -> _LinearSum | None:
     """Return an expression of time columns and intervals as a sum; None for any other expression."""
     if isinstance(node, exp.Paren):
-        return _linear(node.this)
+        return _to_linear_sum(node.this)
     if isinstance(node, exp.Column):
-        return _Linear({(node.table.lower(), node.name.lower()): 1}) if node.table else None
+        return _LinearSum({(node.table.lower(), node.name.lower()): 1}) if node.table else None
     if isinstance(node, exp.Interval):
-        length = _length(node)
-        return None if length is None else _Linear(length=length)
+        length = _interval_length(node)
+        return None if length is None else _LinearSum(length=length)
     if not isinstance(node, exp.Add | exp.Sub):
         return None
-    left, right = _linear(node.this), _linear(node.expression)
+    left, right = _to_linear_sum(node.this), _to_linear_sum(node.expression)
     if left is None or right is None:
         return None
-    return _subtract(left, right if isinstance(node, exp.Sub) else _subtract(_Linear(), right))
+    return _subtract(left, right if isinstance(node, exp.Sub) else _subtract(_LinearSum(), right))
 
 
-def _subtract(left: _Linear, right: _Linear) -> _Linear:
+def _subtract(left: _LinearSum, right: _LinearSum) -> _LinearSum:
     counts = {time: left.times.get(time, 0) - right.times.get(time, 0) for time in {**left.times, **right.times}}
-    return _Linear({time: count for time, count in counts.items() if count}, left.length - right.length)
+    return _LinearSum({time: count for time, count in counts.items() if count}, left.length - right.length)
 
 
-def _length(node: exp.Interval) -> timedelta | None:
+def _interval_length(node: exp.Interval) -> timedelta | None:
     unit = node.args.get("unit")
     try:
         return parse_duration(f"{node.this.name} {unit.name if unit is not None else ''}").to_timedelta()
@@ -168,9 +168,9 @@ def _length(node: exp.Interval) -> timedelta | None:
         return None
 
 
-def _find_newest_aliases(said: Sequence[Any]) -> set[str]:
+def _find_newest_aliases(conditions: Sequence[Any]) -> set[str]:
     """Return the aliases of the reads in a condition `greatest(a.timelabel, ...) = TIMELABEL()`, or with `>=`."""
-    for condition in said:
+    for condition in conditions:
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ | exp.GTE) else []
         calls = [side for side in sides if isinstance(side, exp.Anonymous) and side.name.upper() == "TIMELABEL"]
         greatest = [side for side in sides if isinstance(side, exp.Greatest)]

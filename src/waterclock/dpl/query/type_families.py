@@ -1,4 +1,4 @@
-"""Determines the type family of an expression, from its syntax tree and the types of columns."""
+"""Determines the family of an expression's type (date, timestamp, interval, ...) from its syntax tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 
 
 class Family(StrEnum):
-    """The families of types that `check` distinguishes; OTHER is any storable type, except dates and times."""
+    """The families of types that checks distinguish. OTHER is any storable type except dates and times."""
 
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
@@ -46,7 +46,7 @@ _TIMESTAMPS = (
     exp.StrToTime, exp.TimestampTrunc, exp.CurrentTimestamp, exp.UnixToTime, exp.TimestampFromParts, exp.FromTimeZone,
 )  # fmt: skip
 _HANDS_ON = (exp.Paren, exp.Alias, exp.Filter, exp.Window, exp.IgnoreNulls, exp.RespectNulls, exp.Neg, exp.Distinct)
-# their value is that of an argument, or computed from arguments within one family
+# their value is one of their arguments, or is computed from them within the same family
 _CHOOSES = (
     exp.Max, exp.Min, exp.Sum, exp.Avg, exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.Lag,
     exp.Lead, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Array, exp.ArrayAgg,
@@ -122,7 +122,7 @@ def _of_two(node: Any, left: Family | None, right: Family | None) -> Family | No
 
 
 def _first(nodes: Iterable[Any], column: FamilyOf) -> Family | None:
-    """Return the first known family of several expressions; a family other than OTHER takes precedence."""
+    """Return the first family other than OTHER among some expressions; else OTHER, or None if none is known."""
     found = [family for node in nodes if node is not None and (family := family_of(node, column))]
     return next((one for one in found if one is not Family.OTHER), found[0] if found else None)
 

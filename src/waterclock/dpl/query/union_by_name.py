@@ -1,6 +1,6 @@
-"""Finds UNION ALL BY NAME in a query, and splits the query at it.
+"""Splits a query at each UNION ALL BY NAME.
 
-Spark's SQL does not have this operator: each of the queries runs by itself, and their rows are united by column names.
+Spark's SQL does not have this operator, so the queries run one by one, and their rows are combined by column names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WHY = "Spark runs each of the queries on its own, and their rows are combined b
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The tokens `first` to `behind` (exclusive) of a UNION ... BY NAME, and the number of brackets around them."""
+    """The tokens of a UNION ... BY NAME, `first` to `behind` (exclusive), and the number of brackets around them."""
 
     first: int
     behind: int
@@ -34,7 +34,7 @@ class _Words:
 
 
 def branches_of(query: ParsedQuery) -> tuple[list[ParsedQuery], list[WaterclockError]]:
-    """Return the queries that UNION ALL BY NAME combines at a query's top level (empty without it), and errors."""
+    """Return the queries that UNION ALL BY NAME combines at a query's top level, and errors; both empty without it."""
     tokens = query.tokens
     cuts = [words for words in _find_unions_by_name(tokens) if not words.depth]
     if not cuts:
@@ -60,7 +60,7 @@ def branches_of(query: ParsedQuery) -> tuple[list[ParsedQuery], list[WaterclockE
 
 
 def check_union_by_name(query: ParsedQuery) -> Iterator[WaterclockError]:
-    """Yield errors for UNION ALL BY NAME in a query of another statement than a TRANSFORM, or below the top level."""
+    """Yield an error for each UNION ... BY NAME in a query that must not contain it, such as a view or a subquery."""
     for words in _find_unions_by_name(query.tokens):
         yield _span(query, words.first, words.behind).refuse(
             "E236",

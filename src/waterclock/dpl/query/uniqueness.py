@@ -16,9 +16,9 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ...]:
-    """Return columns that identify the rows of a read, in lower case; empty if the table has no key.
+    """Return the columns that identify the rows of an input table, in lower case; empty if the table has no key.
 
-    The key of an APPEND table is unique within a batch, and across batches together with `timelabel`.
+    The key of an APPEND table is unique only within a batch; across batches, `timelabel` is added to it.
     """
     table = flow.tables[read.table]
     keys = tuple(name.lower() for name in table.keys)
@@ -42,8 +42,9 @@ class Uniqueness:
     def is_unique_by(self, select: exp.Select, columns: Iterable[Any]) -> bool:
         """Return whether `columns` certainly identify the rows of a SELECT's FROM and joins.
 
-        The rows of a join are identified by the keys of all its sources. A source whose whole key the join's condition
-        equates is not needed, except in a RIGHT or FULL join, which adds rows in which the other keys are NULL.
+        The rows of a join are identified by the keys of all its sources together. The key of a joined source is not
+        needed if the join's condition equates all its columns, except in a RIGHT or FULL join, which can make the other
+        keys NULL.
         """
         named = {(each.table.lower(), each.name.lower()) for each in columns if isinstance(each, exp.Column)}
         from_ = select.args.get("from_")
@@ -67,8 +68,8 @@ class Uniqueness:
         columns = [_resolve_output(each.this, outputs) for each in order.expressions]
         if any(isinstance(each, exp.Var) and each.name.upper() == "ALL" for each in columns):
             return True
-        named = set(map(_source_of, columns))
-        if len(outputs) == len(selects) and {_source_of(each) for each in outputs.values()} <= named:
+        named = set(map(_canonical_text, columns))
+        if len(outputs) == len(selects) and {_canonical_text(each) for each in outputs.values()} <= named:
             return True
         if not isinstance(query, exp.Select) or query.args.get("distinct"):
             return False
@@ -79,7 +80,7 @@ class Uniqueness:
         if group.args.get("all"):
             grouped += [each for each in outputs.values() if each.find(exp.AggFunc) is None]
         is_plain = not any(group.args.get(part) for part in ("cube", "rollup", "grouping_sets"))
-        return is_plain and set(map(_source_of, grouped)) <= named
+        return is_plain and set(map(_canonical_text, grouped)) <= named
 
     def _keys(self, source: Any) -> tuple[str, ...] | None:
         if source.args.get("pivots"):
@@ -88,7 +89,7 @@ class Uniqueness:
             start = start_of(source)
             found = self.keys_at.get(start) if start is not None else None
             if found is None and not source.args.get("db"):
-                cte = _cte(source, source.name)
+                cte = _find_cte(source, source.name)
                 return self.of_query(cte.this) if cte is not None else None
             return found or None
         if isinstance(source, exp.Subquery):
@@ -99,10 +100,10 @@ class Uniqueness:
         """Return columns of a query's result that identify its rows; None if they are not known."""
         if not isinstance(query, exp.Select):
             return None
-        outputs = {_source_of(each): each.alias_or_name.lower() for each in query.expressions if not each.is_star}
+        outputs = {_canonical_text(each): each.alias_or_name.lower() for each in query.expressions if not each.is_star}
         group = query.args.get("group")
         if group is not None:
-            wanted = [_source_of(each) for each in group.expressions]
+            wanted = [_canonical_text(each) for each in group.expressions]
             is_plain = not any(group.args.get(part) for part in ("cube", "rollup", "grouping_sets", "all"))
             return tuple(outputs[name] for name in wanted) if is_plain and set(wanted) <= outputs.keys() else None
         if query.args.get("distinct") and not any(each.is_star for each in query.expressions):
@@ -123,13 +124,13 @@ class Uniqueness:
         return tuple(named[key] for key in keys) if keys and set(keys) <= named.keys() else None
 
 
-def _source_of(node: Any) -> str:
+def _canonical_text(node: Any) -> str:
     inner = node.unalias()
     return inner.name.lower() if isinstance(inner, exp.Column) else str(inner.sql(dialect="databricks").lower())
 
 
 def _resolve_output(node: Any, outputs: Mapping[str, Any]) -> Any:
-    """Return the expression of the result column to which a name or number in ORDER BY or GROUP BY refers."""
+    """Return the SELECT item to which a name or number in ORDER BY or GROUP BY refers; else the node itself."""
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(outputs):
         return list(outputs.values())[int(node.name) - 1]
     if isinstance(node, exp.Column) and not node.table:
@@ -138,7 +139,7 @@ def _resolve_output(node: Any, outputs: Mapping[str, Any]) -> Any:
 
 
 def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
-    """Yield the columns of the joined source `alias` that the join's condition equates with those of other sources."""
+    """Yield the columns of the source `alias` that the join's condition equates with columns of other sources."""
     yield from (column.name.lower() for column in join.args.get("using") or ())
     on = join.args.get("on")
     for part in on.flatten() if isinstance(on, exp.And) else [on]:
@@ -148,7 +149,7 @@ def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
             yield from (side.name.lower() for side, is_own in zip(sides, own, strict=True) if is_own and not all(own))
 
 
-def _cte(node: Any, name: str) -> Any:
+def _find_cte(node: Any, name: str) -> Any:
     """Return the CTE with a name that is in scope at a node; None if there is none."""
     while node is not None:
         clause = node.args.get("with_")

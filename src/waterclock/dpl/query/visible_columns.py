@@ -1,4 +1,4 @@
-"""Represents the columns of a query's result, and the sources and columns in scope within a SELECT."""
+"""Classes for the columns of a query's result, and for the sources and columns in scope within a SELECT."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The columns of a query's result or of a table, in order; unless `is_whole`, some are not known.
+    """The columns of a query's result or of a table, in order.
 
-    - `names`: the columns by lower-case name; None if some are not known.
+    - `is_whole`: all columns are known.
+    - `names`: the columns by lower-case name; None if not all are known.
     - `twice`: the lower-case names that several columns have.
-    - `beneath`: the lower-case names of HIDDEN columns that a `*` left out.
+    - `beneath`: the lower-case names of HIDDEN columns that a `*` did not include.
     """
 
     entries: tuple[Entry, ...]
@@ -63,9 +64,9 @@ class Output:
     def rename_columns(self, names: Iterable[str]) -> Output:
         """Return the columns with other names, by position, as for an alias `t(a, b)`."""
         families = [entry.family for entry in self.entries if not entry.is_hidden] if self.is_whole else []
-        said = list(names)
-        families += [None] * (len(said) - len(families))
-        return Output(tuple(Entry(name, family) for name, family in zip(said, families, strict=False)))
+        new_names = list(names)
+        families += [None] * (len(new_names) - len(families))
+        return Output(tuple(Entry(name, family) for name, family in zip(new_names, families, strict=False)))
 
 
 UNKNOWN = Output((), is_whole=False)
@@ -95,7 +96,7 @@ class VisibleSource:
 
     @property
     def names(self) -> Names | None:
-        """The source's columns by lower-case name; None if some are not known."""
+        """The source's columns by lower-case name; None if not all are known."""
         return self.output.names
 
 
@@ -103,11 +104,11 @@ class VisibleSource:
 class Frame:
     """The scope of one SELECT: its sources with their columns, and the outer scope.
 
-    - `hidden`: the aliases of SEMI and ANTI joins.
-    - `merged`: the columns of USING.
-    - `aliases`: the names of the SELECT's result.
-    - `is_natural`: a NATURAL JOIN merges columns that are not named.
-    - `is_piped`: a step after |> reads the rows of the previous step.
+    - `hidden`: the aliases of sources in SEMI and ANTI joins, whose columns a `*` does not include.
+    - `merged`: the columns in USING.
+    - `aliases`: the column names of the SELECT's result.
+    - `is_natural`: it has a NATURAL JOIN, so that any columns may be merged.
+    - `is_piped`: it is a step after |>, which reads the rows of the previous step.
     """
 
     sources: list[VisibleSource] = field(default_factory=list)
@@ -127,14 +128,14 @@ class Frame:
         return self.outer.source(name) if self.outer else None
 
     def has_column(self, name: str) -> bool:
-        """Return whether a column with a name is or may be in scope."""
+        """Return whether a column with this name is in scope, or may be because columns are unknown."""
         lower = name.lower()
         if lower in self.aliases or any(source.names is None or lower in source.names for source in self.sources):
             return True
         return self.outer.has_column(name) if self.outer else False
 
     def may_pipe(self) -> bool:
-        """Return whether a step after |> is in scope, which may use the aliases of earlier steps."""
+        """Return whether this SELECT or an outer one is a step after |>, which may use the aliases of earlier steps."""
         return self.is_piped or (self.outer is not None and self.outer.may_pipe())
 
     def all_sources(self) -> list[VisibleSource]:
@@ -148,8 +149,8 @@ class Frame:
     def owners(self, name: str, among: Iterable[VisibleSource] | None = None) -> list[VisibleSource]:
         """Return the sources with a column of this unqualified name, if it is certainly ambiguous; else an empty list.
 
-        Only the innermost SELECT whose sources have the name counts. `among`: those of its sources that are in scope;
-        None for all.
+        Only the innermost SELECT with a source that has the name counts. `among`: the sources of this SELECT to search;
+        None for all visible ones.
         """
         lower = name.lower()
         own = self.visible() if among is None else list(among)

@@ -1,7 +1,7 @@
-"""Finds the parts of a query to rewrite so that one Spark query can compute many windows, with LATERAL.
+"""Finds the parts of a query to rewrite so that one Spark query computes many batch windows with LATERAL.
 
-Within LATERAL, Spark supports neither a window's rows on the right of a left join, nor a window's time next to
-aggregates. The first can be moved to the join's condition; the second can be added to the result.
+Within LATERAL, Spark does not support a filter by the window on the right side of a left join; it is moved to the
+join's condition. Nor does it support the window's time next to aggregates; it is added to the result afterwards.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 class MultiWindowRewrite:
     """The parts of a query's text to rewrite, by their offsets.
 
-    `joined`: for each read on the right of a left, semi or anti join, its alias and the offset after the join's ON.
-    `columns`: for each value of the batch that is only a column of the query's result, the name of the column.
+    `joined`: maps each table on the right of a left, semi or anti join to its alias and the offset after the join's ON.
+    `columns`: maps each call such as WINDOW_START() that is only a column of the query's result to the column's name.
     """
 
     joined: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class MultiWindowRewrite:
 def window_wise(query: Query, *, is_whole: bool) -> MultiWindowRewrite:
     """Return the parts of a query's text to rewrite; `is_whole` is False for the query of a view.
 
-    Uncertain parts are not included: Spark then refuses the combined query, and each window runs a query of its own.
+    Uncertain parts are left out. Spark then refuses the combined query, and a separate query runs for each window.
     """
     tokens = dialect().tokenize(query.text)
     at = {token.start: index for index, token in enumerate(tokens)}
@@ -49,12 +49,12 @@ def window_wise(query: Query, *, is_whole: bool) -> MultiWindowRewrite:
         for reference in query.tables
         if reference.read is not None and (found := _match_join(tokens, depths, at, reference)) is not None
     }
-    columns = dict(_columns(tokens, depths, at, query.values)) if is_whole else {}
+    columns = dict(_find_value_columns(tokens, depths, at, query.values)) if is_whole else {}
     return MultiWindowRewrite(joined, columns)
 
 
 def _depths(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the number of brackets around each token; brackets count themselves."""
+    """Yield the number of brackets around each token; a bracket counts itself."""
     depth = 0
     for token in tokens:
         depth += token.token_type in _OPENING
@@ -80,7 +80,7 @@ def _match_join(
         behind += 1
     if behind >= len(tokens) or tokens[behind].token_type is not TokenType.ON:
         return None
-    condition = _condition(tokens, depths, behind)
+    condition = _condition_tokens(tokens, depths, behind)
     if any(kind is TokenType.OR for kind in condition) or _has_star_of(tokens, name):
         return None
     return name, tokens[behind].end + 1
@@ -92,7 +92,7 @@ def _kind_of_join(before: Sequence[TokenType]) -> Sequence[TokenType]:
     return words if words and words[-1] in {TokenType.OUTER, TokenType.SEMI, TokenType.ANTI} else words[-1:]
 
 
-def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Iterator[TokenType]:
+def _condition_tokens(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Iterator[TokenType]:
     """Yield the types of a join condition's tokens outside of brackets, possibly with some tokens after it."""
     for token, depth in zip(tokens[on + 1 :], depths[on + 1 :], strict=True):
         if depth < depths[on] or (depth == depths[on] and token.token_type in _CLOSING | _ENDS_A_CONDITION):
@@ -102,7 +102,7 @@ def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Itera
 
 
 def _has_star_of(tokens: Sequence[Token], name: str) -> bool:
-    """Return whether a `*` may include the columns of the source `name`, and so columns added to it."""
+    """Return whether the query has a `*` that may include the columns of the source `name`."""
     for index, token in enumerate(tokens):
         if token.token_type is not TokenType.STAR or index == 0:
             continue
@@ -115,7 +115,7 @@ def _has_star_of(tokens: Sequence[Token], name: str) -> bool:
     return False
 
 
-def _columns(
+def _find_value_columns(
     tokens: Sequence[Token], depths: Sequence[int], at: Mapping[int, int], values: Sequence[ValueReference]
 ) -> Iterator[tuple[int, str]]:
     top = [index for index, depth in enumerate(depths) if not depth]

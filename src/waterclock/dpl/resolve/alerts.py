@@ -28,24 +28,24 @@ _Path = tuple[str, ...]
 
 
 def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) -> Alerting:
-    """Return the alert settings of the project file; append all errors in them to `errors`."""
-    said = config.alerts
-    is_on = bool(said) and config.environment.alerts
+    """Return the alert settings of the project file. Append all errors in them to `errors`."""
+    section = config.alerts
+    is_on = bool(section) and config.environment.alerts
     reader = _AlertReader(config, errors, is_whole=not errors)
-    reader.keys(said, ("alerts",), _SECTION_KEYS)
+    reader.keys(section, ("alerts",), _SECTION_KEYS)
     targets = {
         name: target
-        for name, values in reader.tables(said, ("alerts", "targets"))
-        if (target := _target(reader, name, values)) is not None
+        for name, values in reader.tables(section, ("alerts", "targets"))
+        if (target := _resolve_target(reader, name, values)) is not None
     }
-    names = {str(name) for name in said.get("targets", ()) if isinstance(said.get("targets"), Mapping)}
+    names = {str(name) for name in section.get("targets", ()) if isinstance(section.get("targets"), Mapping)}
     rules = [
         rule
-        for name, values in reader.tables(said, ("alerts", "rules"))
-        if (rule := _rule(reader, name, values, flow, names)) is not None
+        for name, values in reader.tables(section, ("alerts", "rules"))
+        if (rule := _resolve_rule(reader, name, values, flow, names)) is not None
     ]
-    if said and not said.get("rules") and isinstance(said.get("targets"), Mapping) and names:
-        rules = [_rule_of_all(reader, flow, tuple(targets))]
+    if section and not section.get("rules") and isinstance(section.get("targets"), Mapping) and names:
+        rules = [_default_rule(reader, flow, tuple(targets))]
     return Alerting(targets, tuple(rules), is_on)
 
 
@@ -56,25 +56,25 @@ class _AlertReader:
     config: Config
     errors: list[WaterclockError]
     is_whole: bool  # the flow has no errors; otherwise tables with errors, which are reported already, may be missing
-    said: Mapping[str, Any] = field(init=False)
+    section: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.said = self.config.alerts
+        self.section = self.config.alerts
 
     def refuse(self, path: _Path, code: str, what: str, *, why: str | None = None, fix: str | None = None) -> None:
         self.errors.append(self.config.place(path).refuse(code, what, why=why, fix=fix))
 
-    def keys(self, said: Mapping[str, Any], path: _Path, known: tuple[str, ...]) -> None:
-        for key in said:
+    def keys(self, section: Mapping[str, Any], path: _Path, known: tuple[str, ...]) -> None:
+        for key in section:
             if key not in known:
                 fix = did_you_mean(key, known, otherwise="leave it out")
                 self.refuse(
                     (*path, key), "E911", f"unknown key {key}", why=f"valid keys are {', '.join(known)}", fix=fix
                 )
 
-    def tables(self, said: Mapping[str, Any], path: _Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def tables(self, section: Mapping[str, Any], path: _Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the name and the values of each subsection at `path`; report invalid names and values."""
-        kind, found = path[-1], said.get(path[-1], {})
+        kind, found = path[-1], section.get(path[-1], {})
         if not isinstance(found, Mapping):
             fix = f"write [alerts.{kind}.NAME] and its keys below it"
             self.refuse(path, "E911", f"alerts.{kind} is not a table of {kind}", fix=fix)
@@ -90,7 +90,7 @@ class _AlertReader:
                 self.refuse((*path, name), "E911", f"alerts.{kind}.{name} is not a table", fix=fix)
 
     def texts(self, values: Mapping[str, Any], path: _Path) -> tuple[str, ...] | None:
-        """Return a setting that is a string or a list of strings; empty without a value, None if it is neither."""
+        """Return a setting that is a string or a list of strings; empty if it is not set, None if it is invalid."""
         value = values.get(path[-1])
         if value is None:
             return ()
@@ -101,7 +101,7 @@ class _AlertReader:
         return None
 
 
-def _target(reader: _AlertReader, name: str, values: Mapping[str, Any]) -> Target | None:
+def _resolve_target(reader: _AlertReader, name: str, values: Mapping[str, Any]) -> Target | None:
     path = ("alerts", "targets", name)
     reader.keys(values, path, _TARGET_KEYS)
     kinds = [kind for kind in TargetKind if kind in values]
@@ -142,7 +142,7 @@ def _text_or_secret(reader: _AlertReader, values: Mapping[str, Any], path: _Path
     return None
 
 
-def _rule(
+def _resolve_rule(
     reader: _AlertReader, name: str, values: Mapping[str, Any], flow: Flow, targets: set[str]
 ) -> AlertRule | None:
     path = ("alerts", "rules", name)
@@ -156,23 +156,23 @@ def _rule(
             why = f"there are {', '.join(sorted(targets))}" if targets else "no target is declared"
             fix = did_you_mean(target, targets, otherwise=f"add a section [alerts.targets.{target}]")
             reader.refuse((*path, "to"), "E913", f"unknown target {target}", why=why, fix=fix)
-    tables = _tables(reader, values, (*path, "select"), flow)
-    severity = _severity(reader, values, (*path, "severity"))
-    repeat = _repeat(reader, values, (*path, "repeat"))
-    quiet = _quiet(reader, values, path)
+    tables = _resolve_tables(reader, values, (*path, "select"), flow)
+    severity = _resolve_severity(reader, values, (*path, "severity"))
+    repeat = _resolve_repeat(reader, values, (*path, "repeat"))
+    quiet = _resolve_quiet_hours(reader, values, path)
     if len(reader.errors) > before or severity is None:
         return None
     return AlertRule(name, tables, severity, to, repeat, quiet)
 
 
-def _rule_of_all(reader: _AlertReader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
+def _default_rule(reader: _AlertReader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
     """Return the rule of a project that declares none: every target receives every alert."""
     path = ("alerts",)
-    repeat, quiet = _repeat(reader, {}, (*path, "repeat")), _quiet(reader, {}, path)
+    repeat, quiet = _resolve_repeat(reader, {}, (*path, "repeat")), _resolve_quiet_hours(reader, {}, path)
     return AlertRule("all", frozenset(flow.tables), Severity.WARNING, targets, repeat, quiet)
 
 
-def _tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: Flow) -> frozenset[str]:
+def _resolve_tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: Flow) -> frozenset[str]:
     texts = reader.texts(values, path)
     try:
         found = select(flow, *(texts or ()))
@@ -187,41 +187,43 @@ def _tables(reader: _AlertReader, values: Mapping[str, Any], path: _Path, flow: 
     return frozenset(found.tables)
 
 
-def _severity(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Severity | None:
-    said = values.get("severity", Severity.WARNING.value)
-    if said in list(Severity):
-        return Severity(said)
+def _resolve_severity(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Severity | None:
+    severity = values.get("severity", Severity.WARNING.value)
+    if severity in list(Severity):
+        return Severity(severity)
     names = ", ".join(Severity)
-    fix = did_you_mean(str(said), list(Severity), otherwise=f"write one of {names}")
-    reader.refuse(path, "E912", f"unknown severity {said}", why=f"there are {names}, the most severe first", fix=fix)
+    fix = did_you_mean(str(severity), list(Severity), otherwise=f"write one of {names}")
+    reader.refuse(
+        path, "E912", f"unknown severity {severity}", why=f"there are {names}, the most severe first", fix=fix
+    )
     return None
 
 
-def _repeat(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> timedelta | None:
+def _resolve_repeat(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> timedelta | None:
     path = path if "repeat" in values else ("alerts", "repeat")
-    said = values.get("repeat", reader.said.get("repeat", _REPEAT))
-    if said == _NEVER:
+    setting = values.get("repeat", reader.section.get("repeat", _REPEAT))
+    if setting == _NEVER:
         return None
     try:
-        repeat = parse_duration(str(said)).to_timedelta()
+        repeat = parse_duration(str(setting)).to_timedelta()
     except WaterclockError as error:
-        reader.refuse(path, "E916", f"cannot repeat every {said}", why=error.what, fix='write "4 HOURS", or "never"')
+        reader.refuse(path, "E916", f"cannot repeat every {setting}", why=error.what, fix='write "4 HOURS", or "never"')
         return None
     if repeat < _SHORTEST:
         reader.refuse(
-            path, "E916", f"cannot repeat every {said}", why="that is less than a minute", fix='write "1 HOUR"'
+            path, "E916", f"cannot repeat every {setting}", why="that is less than a minute", fix='write "1 HOUR"'
         )
     return repeat
 
 
-def _quiet(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> QuietHours | None:
-    said, at = _find_setting(reader, values, path, "quiet")
+def _resolve_quiet_hours(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> QuietHours | None:
+    setting, at = _find_setting(reader, values, path, "quiet")
     zone, at_zone = _find_setting(reader, values, path, "zone")
-    if said is None or said == _NEVER:
+    if setting is None or setting == _NEVER:
         return None
-    hours = _HOURS.fullmatch(str(said).strip())
+    hours = _HOURS.fullmatch(str(setting).strip())
     if hours is None or hours.groups()[:2] == hours.groups()[2:]:
-        reader.refuse(at, "E916", f"quiet hours cannot be {said}", fix='write "22:00-07:00", or "never"')
+        reader.refuse(at, "E916", f"quiet hours cannot be {setting}", fix='write "22:00-07:00", or "never"')
         return None
     try:
         nominal_zone(str(zone or "UTC"))
@@ -233,8 +235,8 @@ def _quiet(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Quie
 
 
 def _find_setting(reader: _AlertReader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
-    """Return a rule's setting, or the one of `[alerts]` for all rules, with the path of its key."""
-    return (values[key], (*path, key)) if key in values else (reader.said.get(key), ("alerts", key))
+    """Return a rule's setting, or else that of `[alerts]`, which applies to all rules, with the path of its key."""
+    return (values[key], (*path, key)) if key in values else (reader.section.get(key), ("alerts", key))
 
 
 def _format_targets(targets: set[str]) -> str:

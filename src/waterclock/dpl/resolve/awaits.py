@@ -1,4 +1,4 @@
-"""Resolves AWAIT. Before it reads a window, a collect waits for a marker file, a later file or a query that is TRUE."""
+"""Resolves AWAIT: a collect waits for a marker file, for a later file, or until a query returns TRUE."""
 
 from __future__ import annotations
 
@@ -24,54 +24,61 @@ def awaits_of(
     statement: Statement, capabilities: Capabilities | None, batching: Batching, errors: list[WaterclockError]
 ) -> Awaits | None:
     """Return the AWAIT of a collect; None if it has none, or one that is invalid or not supported by the source."""
-    said = statement.value("AWAIT", ParsedAwait)
-    if said is None:
+    await_clause = statement.value("AWAIT", ParsedAwait)
+    if await_clause is None:
         return None
-    if (error := _check_sign(said, capabilities, batching)) is not None:
+    if (error := _check_sign(await_clause, capabilities, batching)) is not None:
         errors.append(error)
         return None
-    return Awaits(said.sign, said.text, said.within)
+    return Awaits(await_clause.sign, await_clause.text, await_clause.within)
 
 
-def _check_sign(said: ParsedAwait, capabilities: Capabilities | None, batching: Batching) -> WaterclockError | None:
-    if capabilities is not None and said.sign not in capabilities.awaits:
+def _check_sign(
+    await_clause: ParsedAwait, capabilities: Capabilities | None, batching: Batching
+) -> WaterclockError | None:
+    if capabilities is not None and await_clause.sign not in capabilities.awaits:
         legal = [_WORDS[sign] for sign in Sign if sign in capabilities.awaits]
-        return said.span.refuse(
+        return await_clause.span.refuse(
             "E224",
-            f"{capabilities.type} cannot be awaited by {_WORDS[said.sign]}",
+            f"{capabilities.type} cannot be awaited by {_WORDS[await_clause.sign]}",
             why=f"it can be by {' or '.join(legal)}" if legal else "it reports nothing that could be awaited",
             fix=f"write {' or '.join(_EXAMPLES[sign] for sign in Sign if sign in capabilities.awaits)}"
             if legal
             else "use DELAY, which waits for a fixed time after each window",
         )
-    if said.sign is Sign.NEXT and batching is Batching.SNAPSHOT:
-        return said.span.refuse(
+    if await_clause.sign is Sign.NEXT and batching is Batching.SNAPSHOT:
+        return await_clause.span.refuse(
             "E224",
             "a snapshot has no next window",
             why="it reads the content of the source at that moment",
             fix="await a marker or a QUERY",
         )
-    if said.sign is Sign.QUERY and not said.text.strip():
-        return said.span.refuse(
+    if await_clause.sign is Sign.QUERY and not await_clause.text.strip():
+        return await_clause.span.refuse(
             "E233", "the query is empty", fix="write one, as in AWAIT QUERY 'SELECT count(*) > 0 FROM loads'"
         )
-    return _check_marker_name(said) if said.sign is Sign.MARKER else None
+    return _check_marker_name(await_clause) if await_clause.sign is Sign.MARKER else None
 
 
-def _check_marker_name(said: ParsedAwait) -> WaterclockError | None:
-    unknown = [found[0] for found in _CODES.finditer(said.text) if found[1] not in _KNOWN]
+def _check_marker_name(await_clause: ParsedAwait) -> WaterclockError | None:
+    unknown = [found[0] for found in _CODES.finditer(await_clause.text) if found[1] not in _KNOWN]
     if unknown:
-        return said.span.refuse(
+        return await_clause.span.refuse(
             "E211",
             f"{unknown[0]} means nothing in a marker's name",
             why="%Y, %m, %d, %H, %M and %j are parts of the window's start, %% is a percent sign",
             fix="write a name as in AWAIT '%Y/%m/%d/_SUCCESS'",
         )
-    parts = said.text.split("/")
-    if not said.text.strip() or ".." in parts or said.text.startswith("/") or "://" in said.text:
-        return said.span.refuse(
+    parts = await_clause.text.split("/")
+    if (
+        not await_clause.text.strip()
+        or ".." in parts
+        or await_clause.text.startswith("/")
+        or "://" in await_clause.text
+    ):
+        return await_clause.span.refuse(
             "E211",
-            f"{said.text!r} is not a file of the connection",
+            f"{await_clause.text!r} is not a file of the connection",
             why="a marker is a file in the connection's folder or below it",
             fix="write a name as in AWAIT '%Y/%m/%d/_SUCCESS'",
         )

@@ -1,4 +1,4 @@
-"""Checks the URLs of connections of type `files`, and that each bucket is accessed with one set of options."""
+"""Checks the bucket URLs of `files` connections, and that the options for each bucket are the same everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SpanOf = Callable[[str, str], Span]
 
 @dataclass(frozen=True, slots=True)
 class _BucketAccess:
-    """The options to access a bucket, and the connection or storage that declares them (`by`, `span`)."""
+    """The options to access a bucket. `by` names the connection or storage that declares them, at `span`."""
 
     bucket: str
     options: Mapping[str, str | Secret]
@@ -29,50 +29,52 @@ class _BucketAccess:
 def check_buckets(connections: Iterable[Connection], config: Config, span_of: SpanOf) -> Iterator[WaterclockError]:
     """Yield errors for URLs of unknown stores, unsupported options, and different options for one bucket.
 
-    A connection without options uses those of others for the bucket. `span_of` returns the span of a connection's
-    option.
+    A connection without options uses the options that another connection declares for the same bucket. `span_of`
+    returns the span of a connection's option.
     """
-    known: dict[str, _BucketAccess] = {way.bucket: way for way in _of_storage(config)}
+    known: dict[str, _BucketAccess] = {access.bucket: access for access in _storage_access(config)}
     for connection in connections:
-        said = {name: _text(connection.options[name]) for name in OPTIONS if name in connection.options}
+        options = {name: _text(connection.options[name]) for name in OPTIONS if name in connection.options}
         for key in _URLS:
             url = str(connection.options.get(key) or "")
             if not is_remote(url):
                 continue
             span = span_of(connection.name, key)
             try:
-                way = _BucketAccess(bucket_of(url), said, f"connection {connection.name}", span)
+                access = _BucketAccess(bucket_of(url), options, f"connection {connection.name}", span)
             except WaterclockError as error:
                 yield span.locate_error(error)
                 continue
-            if wrong := next((name for name in said if name not in options_of(url)), None):
+            if wrong := next((name for name in options if name not in options_of(url)), None):
                 yield span_of(connection.name, wrong).locate_error(no_option(wrong, url))
-            elif said and (other := known.setdefault(way.bucket, way)).options != said:
-                yield _different_options_error(way, other)
+            elif options and (other := known.setdefault(access.bucket, access)).options != options:
+                yield _different_options_error(access, other)
 
 
-def _of_storage(config: Config) -> Iterator[_BucketAccess]:
-    """Yield the options of the storage's bucket, if there are any; errors in them are reported elsewhere."""
+def _storage_access(config: Config) -> Iterator[_BucketAccess]:
+    """Yield the options of the storage's bucket, if it has any; another check reports errors in them."""
     storage, options = config.environment.storage, config.environment.storage_options
     if not is_remote(storage) or not options:
         return
-    said = {
+    texts = {
         name: Secret(value.secret) if isinstance(value, SecretSetting) else _text(value)
         for name, value in options.items()
     }
     try:
         yield _BucketAccess(
-            bucket_of(storage), said, "the storage", config.place(("env", config.env, "storage_options"))
+            bucket_of(storage), texts, "the storage", config.place(("env", config.env, "storage_options"))
         )
     except WaterclockError:
         return
 
 
-def _different_options_error(way: _BucketAccess, other: _BucketAccess) -> WaterclockError:
-    names = sorted(name for name in {*way.options, *other.options} if way.options.get(name) != other.options.get(name))
-    return way.span.refuse(
+def _different_options_error(access: _BucketAccess, other: _BucketAccess) -> WaterclockError:
+    names = sorted(
+        name for name in {*access.options, *other.options} if access.options.get(name) != other.options.get(name)
+    )
+    return access.span.refuse(
         "E223",
-        f"{way.bucket} has two different configurations",
+        f"{access.bucket} has two different configurations",
         why=f"{other.by} ({other.span.place}) has another {' and '.join(names)}, and a bucket has one configuration",
         fix="write the same options in both, or in only one: the other one uses them too",
     )

@@ -1,4 +1,4 @@
-"""Resolves the cadence and START of each table: as declared, or else from its inputs or the defaults."""
+"""Resolves the cadence and START of each table from its statement, its inputs, or the project's defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = timedelta(0)
 
 
 class Cadences:
-    """Resolves the cadences of tables, upstream first. A table without EVERY gets the common cadence of its inputs."""
+    """Resolves the cadences of tables, inputs first. A table without EVERY gets the common cadence of its inputs."""
 
     def __init__(self, drafts: Mapping[str, UnresolvedTable], config: Config, errors: list[WaterclockError]) -> None:
         self.drafts = drafts
@@ -40,7 +40,7 @@ class Cadences:
         for name in self.drafts:
             self._resolve(name)
         for draft in self.drafts.values():
-            self._guard(partial(self._verify, draft))
+            self._guard(partial(self._check_inherited_cadence, draft))
         for draft in self.drafts.values():
             if draft.cadence is not None:
                 self._guard(partial(resolve_start, draft, self.config))
@@ -53,7 +53,7 @@ class Cadences:
         for read in draft.declared.reads:
             if read.table in self.drafts:
                 self._resolve(read.table)
-        self._guard(partial(self._cadence, draft))
+        self._guard(partial(self._resolve_cadence, draft))
         self._in_progress.discard(name)
         self._done.add(name)
 
@@ -63,41 +63,41 @@ class Cadences:
         except WaterclockError as error:
             self.errors.append(error)
 
-    def _cadence(self, draft: UnresolvedTable) -> None:
+    def _resolve_cadence(self, draft: UnresolvedTable) -> None:
         statement = draft.statement
         every, schedule = statement.value("EVERY", Period), statement.value("SCHEDULE", str)
-        delay_said = statement.value("DELAY", Duration)
+        declared_delay = statement.value("DELAY", Duration)
         if every is not None and schedule is not None:
             raise draft.at("SCHEDULE").refuse(
                 "E207",
                 "EVERY and SCHEDULE both set the cadence",
                 fix="remove one: a SCHEDULE is another way to write EVERY",
             )
-        if schedule is not None and delay_said is not None:
+        if schedule is not None and declared_delay is not None:
             raise draft.at("DELAY").refuse(
                 "E207", "SCHEDULE and DELAY both set a delay", fix="leave DELAY out, or use EVERY"
             )
-        delay = parse_at(draft.at("DELAY"), delay_said.to_timedelta) if delay_said else _NOTHING
+        delay = parse_at(draft.at("DELAY"), declared_delay.to_timedelta) if declared_delay else _NOTHING
         if schedule is not None:
-            zone = self._zone(draft, is_calendar=True)
+            zone = self._find_zone(draft, is_calendar=True)
             cadence = parse_at(draft.at("SCHEDULE"), lambda: compile_cron(schedule, zone))
             draft.cadence = replace(cadence, delay=max(cadence.delay, self._longest_until(draft)))
             return
-        period = every if every is not None else self._period(draft)
+        period = every if every is not None else self._find_period(draft)
         if period is None:
             return
-        zone = self._zone(draft, is_calendar=period.unit is not TimeUnit.MINUTE)
+        zone = self._find_zone(draft, is_calendar=period.unit is not TimeUnit.MINUTE)
         delay = max(delay, self._longest_until(draft))
         draft.cadence = parse_at(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
     def _longest_until(self, draft: UnresolvedTable) -> timedelta:
-        """Return the longest span of UNTIL in a table: a batch is due no earlier than that after its window's end."""
-        if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
+        """Return the longest span of a table's UNTIL reads. A batch is due that long after its window, or later."""
+        if draft.statement.clause("CLOSE WHEN"):  # the window reads up to the tick that closes it
             return _NOTHING
         spans = (read.span for read in draft.declared.reads if read.kind is ReadKind.UNTIL)
         return max((parse_at(draft.span, span.to_timedelta) for span in spans if span is not None), default=_NOTHING)
 
-    def _period(self, draft: UnresolvedTable) -> Period | None:
+    def _find_period(self, draft: UnresolvedTable) -> Period | None:
         if draft.statement.has_failed("EVERY") or draft.statement.has_failed("SCHEDULE"):
             return None
         if draft.kind is Kind.COLLECT and not _follows_for_each_table(draft):
@@ -107,7 +107,7 @@ class Cadences:
         if len(periods) == 1:
             return next(iter(periods))
         if draft.is_incomplete or any(self._is_unknown(read) for read in self._list_cadence_reads(draft)):
-            return None  # errors of the inputs are reported there
+            return None  # the error of the input is reported at the input
         if not inputs:
             if draft.declared.query is None and draft.declared.function is None and not draft.declared.reads:
                 return None
@@ -120,8 +120,8 @@ class Cadences:
             )
         raise _differing_periods_error(draft, inputs)
 
-    def _verify(self, draft: UnresolvedTable) -> None:
-        """Check a cadence taken from inputs again: in a cycle of reads, some inputs had none at first."""
+    def _check_inherited_cadence(self, draft: UnresolvedTable) -> None:
+        """Check again a cadence that is taken from inputs: in a cycle of reads, some inputs had no cadence before."""
         is_given = draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)
         if is_given or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
             return
@@ -167,10 +167,10 @@ class Cadences:
                 found.setdefault(read.table, other.cadence)
         return [(cadence, name) for name, cadence in found.items()]
 
-    def _zone(self, draft: UnresolvedTable, *, is_calendar: bool) -> str:
-        said = draft.statement.value("ZONE", str)
-        if said is not None:
-            return said
+    def _find_zone(self, draft: UnresolvedTable, *, is_calendar: bool) -> str:
+        declared = draft.statement.value("ZONE", str)
+        if declared is not None:
+            return declared
         if draft.kind is Kind.COLLECT and not _follows_for_each_table(draft):
             return default_zone(draft.name, self.config)
         zones = {cadence.zone: name for cadence, name in self._inputs(draft)}
@@ -180,28 +180,28 @@ class Cadences:
             return default_zone(draft.name, self.config)
         if not is_calendar:
             return "UTC"
-        said_zones = ", ".join(f"{name} {zone}" for zone, name in zones.items())
+        zone_texts = ", ".join(f"{name} {zone}" for zone, name in zones.items())
         raise draft.span.refuse(
             "E228",
             f"{draft.name} has no ZONE, and the zones of its inputs differ",
-            why=f"it reads {said_zones}",
+            why=f"it reads {zone_texts}",
             fix=f"add ZONE '{next(iter(zones))}'",
         )
 
 
 def _differing_periods_error(draft: UnresolvedTable, inputs: list[tuple[Cadence, str]]) -> WaterclockError:
-    said = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
+    listed = ", ".join(f"{name} {cadence.period}" for cadence, name in inputs)
     longest = max((cadence.period for cadence, _ in inputs), key=lambda period: period.minutes)
     return draft.span.refuse(
         "E228",
         f"{draft.name} has no EVERY, and the cadences of its inputs differ",
-        why=f"it reads {said}; a new input must not change the cadence unnoticed",
+        why=f"it reads {listed}; a new input must not change the cadence unnoticed",
         fix=f"add EVERY {longest}",
     )
 
 
 def _follows_for_each_table(draft: UnresolvedTable) -> bool:
-    """Return whether a collect has FOR EACH, so that its windows are those of the FOR EACH table."""
+    """Return whether a collect has FOR EACH: its windows are then those of the FOR EACH table."""
     return draft.statement.clause("FOR EACH") is not None or "FOR EACH" in draft.statement.failed
 
 
@@ -212,7 +212,7 @@ def _gives_cadence(read: Read, own: str) -> bool:
 
 
 def default_zone(table: str, config: Config) -> str:
-    """Return the default zone of a table in the project file; UTC if there is none."""
+    """Return the default time zone of a table from the project file; UTC if it has none."""
     default = config.default(table, "zone")
     if default is None:
         return "UTC"
@@ -222,26 +222,26 @@ def default_zone(table: str, config: Config) -> str:
 
 
 def resolve_start(draft: UnresolvedTable, config: Config) -> None:
-    """Set the START of a table. A declared one must be a window boundary; a default is moved to the next boundary.
+    """Set the START of a table. A declared START must be a window boundary; a default is rounded up to the next one.
 
-    Collects, and transforms without inputs, use the default. Other transforms and publishes without START start where
-    all their inputs exist, which the planner derives.
+    The default applies to collects and to transforms without inputs. Other tables without START start with the first
+    window whose inputs all exist; the planner determines it.
     """
     cadence = draft.cadence
     if cadence is None:
         return
-    said = draft.statement.value("START", str)
-    if said is not None:
+    declared = draft.statement.value("START", str)
+    if declared is not None:
         span = draft.at("START")
-        start = parse_at(span, lambda: parse_instant(said, cadence.zone))
+        start = parse_at(span, lambda: parse_instant(declared, cadence.zone))
         if not cadence.is_boundary(start):
-            raise _start_error(span, said, start, cadence)
+            raise _start_error(span, declared, start, cadence)
         draft.declared = replace(draft.declared, start=start)
         return
     begins_alone = (draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)) or (
         draft.kind is Kind.TRANSFORM and not draft.declared.reads
     )
-    # a log has nothing before the snapshot that begins it
+    # the log of a source contains no changes before its first snapshot
     is_log = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     may_default = begins_alone and not is_log and not draft.is_incomplete
     default = config.default(draft.name, "start") if may_default else None
@@ -268,13 +268,13 @@ def _instant(value: object, zone: str, span: Span) -> datetime:
     return start.astimezone(UTC) if start.tzinfo is not UTC else start
 
 
-def _start_error(span: Span, said: str, start: datetime, cadence: Cadence) -> WaterclockError:
+def _start_error(span: Span, written: str, start: datetime, cadence: Cadence) -> WaterclockError:
     near: Iterable[datetime] = (cadence.floor(start), cadence.next(start))
     names = [f"'{local_text(t, cadence.zone)[:16]}'" if cadence.zone != "UTC" else f"'{label_of(t)}'" for t in near]
     return ensure_place(
         span.refuse(
             "E121",
-            f"no window starts at {said}",
+            f"no window starts at {written}",
             why=f"the cadence is {cadence}",
             fix=f"write the nearest start: {' or '.join(names)}",
         ),

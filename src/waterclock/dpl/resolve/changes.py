@@ -19,7 +19,7 @@ _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
 
 
 def add_operation_column(draft: UnresolvedTable) -> Columns:
-    """Return the columns of a table; for a collect BY CHANGES with a column for the operation of each change."""
+    """Return a table's columns. A collect BY CHANGES without `_change.op` gets a column for the kind of change."""
     columns = draft.declared.columns
     is_followed = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     if not is_followed or any(column.tells == format_change_mark("op") for column in columns.named):
@@ -30,20 +30,20 @@ def add_operation_column(draft: UnresolvedTable) -> Columns:
     return replace(columns, named=(*columns.named, op))
 
 
-def check_changes(draft: UnresolvedTable, said: ParsedMode | None) -> list[WaterclockError]:
-    """Return the errors in the mode, source and rules of a collect BY CHANGES; `said` is its mode."""
+def check_changes(draft: UnresolvedTable, mode: ParsedMode | None) -> list[WaterclockError]:
+    """Return the errors in the mode, source and rules of a collect BY CHANGES; `mode` is its parsed mode."""
     return (
         []
         if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY")
-        else list(_find_change_errors(draft, said))
+        else list(_find_change_errors(draft, mode))
     )
 
 
-def _find_change_errors(draft: UnresolvedTable, said: ParsedMode | None) -> Iterator[WaterclockError]:
-    if said is None or said.mode not in FOLDS:
-        yield draft.at("MODE" if said else "BY").refuse(
+def _find_change_errors(draft: UnresolvedTable, mode: ParsedMode | None) -> Iterator[WaterclockError]:
+    if mode is None or mode.mode not in FOLDS:
+        yield draft.at("MODE" if mode else "BY").refuse(
             "E325",
-            f"{draft.name} is collected BY CHANGES, and has {said.mode.name if said else 'no mode'}",
+            f"{draft.name} is collected BY CHANGES, and has {mode.mode.name if mode else 'no mode'}",
             why="changes are applied by key: MERGE keeps the last row, TEMPORAL all versions",
             fix="write MERGE; or TEMPORAL AT a column AS (_change.at), which keeps each change",
         )
@@ -54,7 +54,7 @@ def _find_change_errors(draft: UnresolvedTable, said: ParsedMode | None) -> Iter
             why="a change log contains changes of tables, not of queries",
             fix="name the table, and put the query into a TRANSFORM",
         )
-    for name, ladder in _ladders(draft):
+    for name, ladder in _list_actions(draft):
         if any(rung.action in _REMOVE for rung in ladder):
             yield draft.span.refuse(
                 "E329",
@@ -64,7 +64,7 @@ def _find_change_errors(draft: UnresolvedTable, said: ParsedMode | None) -> Iter
             )
 
 
-def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
+def _list_actions(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
     for rule in draft.declared.rules:
         yield f"the rule {rule.name}", rule.rungs
     for column in draft.declared.columns.named:
@@ -74,10 +74,10 @@ def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
             yield f"the rule {rule.name}", rule.rungs
 
 
-def resolve_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
-    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, extended to delete a key if its row was deleted.
+def resolve_changes(draft: UnresolvedTable, mode: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
+    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, extended to delete rows deleted in the source.
 
-    ORDER BY, and a TEMPORAL time other than that of the change, are reported in `errors`.
+    An ORDER BY, and a TEMPORAL time other than that of the change, are reported in `errors`.
     """
     fold = draft.declared.fold
     if fold is None:
@@ -99,7 +99,7 @@ def resolve_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[Water
     timed = {column.name.lower() for column in draft.declared.columns.named if column.tells == format_change_mark("at")}
     if fold.at is not None and fold.at.lower() not in timed and fold.at.lower() not in fold.keys:
         errors.append(
-            (said.temporal.spans if said.temporal else {})
+            (mode.temporal.spans if mode.temporal else {})
             .get("AT", draft.at("MODE"))
             .refuse(
                 "E327",

@@ -1,4 +1,4 @@
-"""Resolves checked references (REFERENCES ... ELSE), and adds their parents to the reads of transforms."""
+"""Resolves checked references (REFERENCES ... ELSE), and makes their parent tables inputs of the transforms."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from waterclock.flow.flat_joins import plain_type
 def read_parents(
     drafts: Mapping[str, UnresolvedTable], spans: MutableMapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Add the parents of checked references to the reads of transforms; yield errors in the references.
+    """Add the parent tables of checked references to the inputs of transforms; yield errors in the references.
 
-    Parents that are not declared are reported elsewhere.
+    The span of each added read is set in `spans`. Another check reports parents that are not declared.
     """
     for draft in drafts.values():
         for checked in checked_references(draft.declared.columns):
             parent = drafts.get(checked.table)
             if parent is None or parent.kind is Kind.PUBLISH:
                 continue
-            problems = list(_problems(draft, parent, checked))
+            problems = list(_find_problems(draft, parent, checked))
             yield from problems
             if problems:
                 continue
@@ -45,7 +45,7 @@ def read_parents(
 
 
 def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
-    """Return the column list with the parent's column, from `theirs`, set on each column of a checked reference."""
+    """Return the column list with the parent's column, from `theirs`, set in each column of the reference."""
     by_name = dict(zip(checked.columns, theirs, strict=True))
     named = (
         replace(column, references=replace(column.references, columns=(by_name[column.name],)))
@@ -57,9 +57,9 @@ def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Seq
 
 
 def reference_span(draft: UnresolvedTable, column: str) -> Span:
-    """Return the span of the REFERENCES of a column; else that of the column or the table."""
-    said = _find_declaration(draft, column)
-    return (said.references_span or said.span) if said else draft.span
+    """Return the span of a column's REFERENCES; if it is unknown, that of the column or of the table."""
+    declaration = _find_declaration(draft, column)
+    return (declaration.references_span or declaration.span) if declaration else draft.span
 
 
 def _find_declaration(draft: UnresolvedTable, column: str) -> ParsedColumn | None:
@@ -67,17 +67,19 @@ def _find_declaration(draft: UnresolvedTable, column: str) -> ParsedColumn | Non
     return next((one for one in columns.columns if one.name == column), None) if columns else None
 
 
-def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
+def _find_problems(
+    draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference
+) -> Iterator[WaterclockError]:
     span = reference_span(draft, checked.columns[0])
     if draft.kind is Kind.COLLECT:
         yield planned_feature_error(
             "a checked REFERENCES of a COLLECT", span, fix="write it in a TRANSFORM that reads this table"
         )
         return
-    said = [
+    references = [
         column.references for name in checked.columns for column in draft.declared.columns.named if column.name == name
     ]
-    if parent.declared.temporal is not None or any(each is not None and each.at is not None for each in said):
+    if parent.declared.temporal is not None or any(each is not None and each.at is not None for each in references):
         fix = "leave its ELSE out, or refer to a table with one row for each key"
         yield planned_feature_error("a checked REFERENCES to versions", span, fix=fix)
         return
@@ -87,11 +89,11 @@ def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedR
     if keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions)):
         fix = "leave open_windows out, or ELSE"
         yield planned_feature_error("open_windows with a checked REFERENCES", span, fix=fix)
-    yield from _ladders(draft, checked)
-    yield from _pairs(draft, parent, checked, span)
+    yield from _check_actions(draft, checked)
+    yield from _check_columns(draft, parent, checked, span)
 
 
-def _ladders(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
+def _check_actions(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
     for column in draft.declared.columns.named:
         own = column.references.otherwise if column.references and column.name in checked.columns else ()
         if own and own != checked.ladder:
@@ -103,7 +105,7 @@ def _ladders(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[Wate
             )
 
 
-def _pairs(
+def _check_columns(
     draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference, span: Span
 ) -> Iterator[WaterclockError]:
     theirs = checked.parent_columns or parent.declared.keys
@@ -125,7 +127,7 @@ def _pairs(
         )
         return
     for name, their in zip(checked.columns, theirs, strict=True):
-        own, other = _type(draft, name), _type(parent, their)
+        own, other = _column_type(draft, name), _column_type(parent, their)
         if own and other and plain_type(own) != plain_type(other):
             yield reference_span(draft, name).refuse(
                 "E283",
@@ -135,7 +137,7 @@ def _pairs(
             )
 
 
-def _type(draft: UnresolvedTable, column: str) -> str | None:
+def _column_type(draft: UnresolvedTable, column: str) -> str | None:
     return next((each.type for each in draft.declared.columns.named if each.name.lower() == column.lower()), None)
 
 

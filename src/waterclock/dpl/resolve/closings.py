@@ -35,22 +35,22 @@ _OURS = (_MARK, _BY_HAND, *_OF_WINDOW)
 _MAY_BE_TRUE = frozenset({exp.DataType.Type.BOOLEAN, exp.DataType.Type.NULL, exp.DataType.Type.UNKNOWN})
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _FIX = "as in watermark(at, device) >= WINDOW_END()"
-_SAY = f"write the condition for complete input, {_FIX}"
+_CONDITION_FIX = f"write the condition for complete input, {_FIX}"
 
 
 def resolve_closings(
     drafts: Mapping[str, UnresolvedTable], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
-    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the project's function names."""
+    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the names of project functions."""
     known = frozenset(name.upper() for name in functions)
     for draft in drafts.values():
         if draft.statement.clause(_WORD) is None:
             continue
         wrong = list(_check_close_when(draft, drafts))
         yield from wrong
-        said = draft.statement.value(_WORD, Expression)
-        if said is not None and not wrong and not draft.is_incomplete:
-            condition = _Condition(draft, said, _list_until_tables(draft), drafts, variables, known)
+        expression = draft.statement.value(_WORD, Expression)
+        if expression is not None and not wrong and not draft.is_incomplete:
+            condition = _ConditionResolver(draft, expression, _list_until_tables(draft), drafts, variables, known)
             draft.declared = replace(draft.declared, closes=condition.resolve())
             yield from condition.errors
 
@@ -94,11 +94,11 @@ def _check_close_when(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTab
 
 
 @dataclass(slots=True)
-class _Condition:
-    """The condition of a CLOSE WHEN while it is resolved; `tables` are those that the table reads UNTIL."""
+class _ConditionResolver:
+    """Resolves the condition of a CLOSE WHEN; `tables` are the inputs that the table reads UNTIL."""
 
     draft: UnresolvedTable
-    said: Expression
+    expression: Expression
     tables: list[str]
     drafts: Mapping[str, UnresolvedTable]
     variables: Mapping[str, Any]
@@ -114,25 +114,25 @@ class _Condition:
             self._check_tree()
         if self.errors:
             return None
-        tree = self.said.tree
+        tree = self.expression.tree
         calls = [node for node in tree.find_all(exp.Anonymous) if node.name.upper() == _BY_HAND]
-        is_alone = _bare(tree) in calls
-        return Closes(self.said.text, text, tuple(self.marks), self._asks_rows(), bool(calls), not is_alone)
+        is_alone = _without_brackets(tree) in calls
+        return Closes(self.expression.text, text, tuple(self.marks), self._asks_rows(), bool(calls), not is_alone)
 
     def _asks_rows(self) -> bool:
-        return has_aggregate(self.said.tree) or any(True for _ in self._columns())
+        return has_aggregate(self.expression.tree) or any(True for _ in self._columns())
 
     def _check_calls(self) -> None:
-        source, tokens = self.said.span.source, self.said.tokens
-        if self.said.tree.find(exp.Query) is not None:
+        source, tokens = self.expression.span.source, self.expression.tokens
+        if self.expression.tree.find(exp.Query) is not None:
             self._refuse(
-                self.said.span,
+                self.expression.span,
                 "the condition has a subquery",
                 "it can use only the rows that UNTIL reads, up to each boundary",
                 "make the value a column of the table that UNTIL reads",
             )
             return
-        self.errors.extend(now_texts(self.said.tree, source, lambda _: None))
+        self.errors.extend(now_texts(self.expression.tree, source, lambda _: None))
         for index, token in enumerate(tokens):
             upper = token.text.upper()
             wrong = check_deterministic_call(source, tokens, index, upper) or check_builtin_call(
@@ -145,12 +145,12 @@ class _Condition:
                     source.span(token.start, token.end + 1),
                     f"{upper}() cannot be used in {_WORD}",
                     "the condition uses the rows that UNTIL reads, up to each boundary",
-                    _SAY,
+                    _CONDITION_FIX,
                 )
 
     def _render_for_spark(self) -> str:
-        """Return the condition for Spark, with watermarks and the window's times replaced by names."""
-        text, tokens = self.said.span.source.text, self.said.tokens
+        """Return the condition as SQL for Spark, with watermarks and the window's times replaced by column names."""
+        text, tokens = self.expression.span.source.text, self.expression.tokens
         parts: list[str] = []
         index = 0
         while index < len(tokens):
@@ -162,24 +162,24 @@ class _Condition:
             elif upper in {*_OF_WINDOW, _MARK, _BY_HAND} and _is_call(tokens, index):
                 end = _closing_bracket(tokens, index + 1)
                 inside = tokens[index + 2 : end]
-                parts.append(self._in_place(upper, token, inside, text[token.start : tokens[end].end + 1]))
+                parts.append(self._render_call(upper, token, inside, text[token.start : tokens[end].end + 1]))
                 index = end + 1
             else:
                 parts.append(text[token.start : token.end + 1])
                 index += 1
         return " ".join(parts)
 
-    def _in_place(self, upper: str, token: Token, inside: Sequence[Token], text: str) -> str:
+    def _render_call(self, upper: str, token: Token, inside: Sequence[Token], text: str) -> str:
         if upper == _MARK:
-            return self._mark(token, inside, " ".join(text.split()))
+            return self._render_watermark(token, inside, " ".join(text.split()))
         if inside:
-            span = self.said.span.source.span(token.start, inside[-1].end + 2)
+            span = self.expression.span.source.span(token.start, inside[-1].end + 2)
             self._refuse(span, f"{token.text} takes no argument", "", f"write {token.text}()")
         return _OF_WINDOW.get(upper, "FALSE")
 
-    def _mark(self, token: Token, inside: Sequence[Token], text: str) -> str:
-        span = self.said.span.source.span(token.start, (inside[-1].end if inside else token.end + 1) + 2)
-        paths = _paths(inside)
+    def _render_watermark(self, token: Token, inside: Sequence[Token], text: str) -> str:
+        span = self.expression.span.source.span(token.start, (inside[-1].end if inside else token.end + 1) + 2)
+        paths = _qualified_names(inside)
         if paths is None:
             self._refuse(
                 span,
@@ -188,7 +188,7 @@ class _Condition:
                 f"name a column, then the columns whose values are the parts, {_FIX}",
             )
             return "NULL"
-        table, columns = self._table(paths, span)
+        table, columns = self._find_table(paths, span)
         if table is None:
             return "NULL"
         for column in columns:
@@ -202,20 +202,20 @@ class _Condition:
             self.marks.append(known)
         return known.name
 
-    def _table(self, paths: list[list[str]], span: Span) -> tuple[str | None, tuple[str, ...]]:
-        """Return the table of dotted column names, None if it is unknown, and the names without the table."""
+    def _find_table(self, paths: list[list[str]], span: Span) -> tuple[str | None, tuple[str, ...]]:
+        """Return the table that qualified column names name, None if it is unknown, and the names without the table."""
         named = {".".join(path[:-1]) for path in paths if len(path) > 1}
         columns = tuple(path[-1] for path in paths)
-        fitting = [name for name in self.tables if all(_is_name_of(said, name) for said in named)]
+        fitting = [name for name in self.tables if all(_is_name_of(qualifier, name) for qualifier in named)]
         if len(fitting) == 1 and (named or len(self.tables) == 1):
             return fitting[0], columns
         if named and not fitting:
-            said = ", ".join(sorted(named))
+            qualifier = ", ".join(sorted(named))
             self._refuse(
                 span,
-                f"{said} is not read UNTIL here",
+                f"{qualifier} is not read UNTIL here",
                 f"{self.draft.name} reads UNTIL {', '.join(self.tables)}",
-                did_you_mean(said, self.tables) or "name one of these before the column",
+                did_you_mean(qualifier, self.tables) or "name one of these before the column",
             )
         else:
             fix = f"name it before the column, as in {self.tables[0]}.{columns[0]}"
@@ -232,17 +232,17 @@ class _Condition:
             self._refuse(span, f"{table} has no column {column}", f"it has {', '.join(names)}", fix)
 
     def _require_instant(self, table: str, column: str, span: Span) -> None:
-        """Report a watermark of a column that is declared with another type than TIMESTAMP."""
+        """Report a watermark() of a column whose type_name type is not TIMESTAMP."""
         listed = self.drafts[table].statement.value("COLUMNS", ParsedColumnList) if table in self.drafts else None
         known = [] if listed is None else listed.columns
-        said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
-        if said is not None and said.upper() not in AS_TIMESTAMP:
+        type_name = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
+        if type_name is not None and type_name.upper() not in AS_TIMESTAMP:
             fix = f"declare it as {column} TIMESTAMP, or use max({column})"
-            self._refuse(span, f"{column} of {table} is {said}, not TIMESTAMP", "a watermark is an instant", fix)
+            self._refuse(span, f"{column} of {table} is {type_name}, not TIMESTAMP", "a watermark is an instant", fix)
 
     def _columns(self) -> Iterator[Any]:
         """Yield the columns in the condition that are not arguments of watermark()."""
-        for column in self.said.tree.find_all(exp.Column):
+        for column in self.expression.tree.find_all(exp.Column):
             above = column.find_ancestor(exp.Anonymous)
             while above is not None and above.name.upper() != _MARK:
                 above = above.find_ancestor(exp.Anonymous)
@@ -250,10 +250,10 @@ class _Condition:
                 yield column
 
     def _check_tree(self) -> None:
-        tree = self.said.tree
+        tree = self.expression.tree
         if self._asks_rows() and len(self.tables) > 1:
             self._refuse(
-                self.said.span,
+                self.expression.span,
                 "the condition uses columns of several tables",
                 f"{self.draft.name} reads UNTIL {', '.join(self.tables)}",
                 f"use their watermarks, as in watermark({self.tables[0]}.at) >= WINDOW_END() AND ...",
@@ -262,26 +262,31 @@ class _Condition:
         for column in self._columns():
             if column.find_ancestor(exp.AggFunc, exp.Anonymous) is None:
                 self._refuse(
-                    self.said.span,
+                    self.expression.span,
                     f"{column.sql()} is outside of an aggregate",
                     "the condition is evaluated once for all rows up to a boundary",
                     f"use an aggregate, as in max({column.sql()})",
                 )
             else:
-                self._require(self.tables[0], column.name, self.said.span)
+                self._require(self.tables[0], column.name, self.expression.span)
         self._check_names(tree)
         self._check_type(tree)
         found = simplify(tree.copy())
-        if isinstance(_bare(found), exp.Null) or (isinstance(_bare(found), exp.Boolean) and not _bare(found).this):
+        if isinstance(_without_brackets(found), exp.Null) or (
+            isinstance(_without_brackets(found), exp.Boolean) and not _without_brackets(found).this
+        ):
             self.errors.append(
-                self.said.span.refuse(
-                    "E264", f"{self.said.text} is never TRUE", why="no window would ever close", fix=_SAY
+                self.expression.span.refuse(
+                    "E264",
+                    f"{self.expression.text} is never TRUE",
+                    why="no window would ever close",
+                    fix=_CONDITION_FIX,
                 )
             )
         for node in tree.find_all(exp.Anonymous):
             if node.name.upper() == _BY_HAND and not _is_one_side(node, tree):
                 self.errors.append(
-                    self.said.span.refuse(
+                    self.expression.span.refuse(
                         "E265",
                         "closed_by_hand() does not close a window here",
                         why="`waterclock close` closes a window even if the remaining condition is FALSE",
@@ -290,28 +295,30 @@ class _Condition:
                 )
 
     def _check_names(self, tree: Any) -> None:
-        """Report unknown functions whose names resemble one for CLOSE WHEN; Spark reports others at run time."""
+        """Report unknown functions with names similar to those for CLOSE WHEN; Spark reports others at run time."""
         for node in tree.find_all(exp.Anonymous):
             name = node.name.upper()
             if name not in {*_OURS, *self.functions} and (near := did_you_mean(name, _OURS)):
-                self._refuse(self.said.span, f"there is no function {node.name}", "", near)
+                self._refuse(self.expression.span, f"there is no function {node.name}", "", near)
 
     def _check_type(self, tree: Any) -> None:
-        """Report a condition that is a number, a string or a time: it is never TRUE, and Spark reports no error."""
-        found = _bare(tree)
+        """Report a condition that is a number, string or time: it would never be TRUE, and Spark reports no error."""
+        found = _without_brackets(tree)
         kind = annotate_types(tree.copy(), dialect="spark").type
         is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}
         is_known = kind is not None and kind.this not in _MAY_BE_TRUE
         if is_mark or is_known:
-            said = "TIMESTAMP" if is_mark else kind.sql(dialect="spark")
+            shown_type = "TIMESTAMP" if is_mark else kind.sql(dialect="spark")
             why = "a window closes when its condition is TRUE"
-            self._refuse(self.said.span, f"{self.said.text} is {said}, not BOOLEAN", why, f"compare it, {_FIX}")
+            self._refuse(
+                self.expression.span, f"{self.expression.text} is {shown_type}, not BOOLEAN", why, f"compare it, {_FIX}"
+            )
 
     def _refuse(self, span: Span, what: str, why: str, fix: str) -> None:
         self.errors.append(span.refuse("E263", what, why=why or None, fix=fix))
 
 
-def _bare(tree: Any) -> Any:
+def _without_brackets(tree: Any) -> Any:
     while isinstance(tree, exp.Paren):
         tree = tree.this
     return tree
@@ -326,8 +333,8 @@ def _is_one_side(node: Any, tree: Any) -> bool:
     return True
 
 
-def _is_name_of(said: str, table: str) -> bool:
-    return said.lower() in {table.lower(), table.rsplit(".", 1)[-1].lower()}
+def _is_name_of(qualifier: str, table: str) -> bool:
+    return qualifier.lower() in {table.lower(), table.rsplit(".", 1)[-1].lower()}
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:
@@ -345,8 +352,8 @@ def _closing_bracket(tokens: Sequence[Token], index: int) -> int:
     return len(tokens) - 1
 
 
-def _paths(tokens: Sequence[Token]) -> list[list[str]] | None:
-    """Return the parts of the dotted names between commas; None if there are other tokens."""
+def _qualified_names(tokens: Sequence[Token]) -> list[list[str]] | None:
+    """Return the parts of each qualified name in a list with commas; None if there are other tokens."""
     paths: list[list[str]] = [[]]
     wants_name = True
     for token in tokens:

@@ -26,8 +26,8 @@ from waterclock.flow.enums import LINKED, Batching
 
 
 def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> None:
-    """Set the source of a COLLECT, its rule for lines that cannot be parsed, and columns that the source adds."""
-    source = _source(draft, systems, errors)
+    """Set the source of a COLLECT, its actions for lines that cannot be parsed, and columns that the source adds."""
+    source = _build_source(draft, systems, errors)
     draft.declared = replace(draft.declared, source=source)
     if of_lines := list_declared_rules(draft.statement, of_lines=True):
         unread = unread_of(of_lines, systems.of(source.unit) if source else None, errors)
@@ -35,16 +35,16 @@ def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: li
     draft.declared = replace(draft.declared, columns=add_operation_column(draft))
 
 
-def _source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Source | None:
+def _build_source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Source | None:
     statement = draft.statement
-    said = statement.value("FROM", ParsedUnit)
-    if said is None:
+    declared = statement.value("FROM", ParsedUnit)
+    if declared is None:
         if not statement.has_failed("FROM"):
             errors.append(
                 draft.span.refuse("E233", f"{draft.name} has no FROM", fix="add it, as in FROM shop.public.orders")
             )
         return None
-    unit = systems.unit(said, statement.value("OPTIONS", ParsedOptions), errors, is_source=True)
+    unit = systems.unit(declared, statement.value("OPTIONS", ParsedOptions), errors, is_source=True)
     by = statement.value("BY", ParsedBatching) or ParsedBatching(Batching.SNAPSHOT)
     capabilities = systems.of(unit)
     each = each_of(statement, unit, capabilities, systems.capabilities, errors)

@@ -1,4 +1,4 @@
-"""Resolves column lists, and reports invalid names, columns and ON SCHEMA CHANGE clauses in them."""
+"""Resolves column lists, and reports invalid columns and contradictions with ON SCHEMA CHANGE."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 
 
 def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
-    """Return the column list of a statement without invalid columns, which are reported in `errors`."""
-    said = statement.value("COLUMNS", ParsedColumnList)
+    """Resolve the column list of a statement. Invalid columns are left out, and reported in `errors`."""
+    column_list = statement.value("COLUMNS", ParsedColumnList)
     on_change = statement.value("ON SCHEMA CHANGE", OnSchemaChange)
-    if said is None:
+    if column_list is None:
         return Columns(on_change=on_change)
     is_list = statement.kind in _LISTS
     seen: dict[str, str] = {}
     columns: list[Column] = []
-    for column in said.columns:
+    for column in column_list.columns:
         problem = _column_name_error(column, seen, statement.kind) or check_hidden_column(column, statement.kind)
         if is_list and problem is None:
             problem = _column_clause_error(column, statement)
@@ -44,24 +44,24 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
             continue
         seen[column.name.lower()] = column.name
         columns.append(_column(column, variables, errors))
-    found = Columns(tuple(columns), said.is_open, on_change)
+    found = Columns(tuple(columns), column_list.is_open, on_change)
     errors.extend(check_endings(statement))
     errors.extend(check_published_list(statement))
-    errors.extend(check_visible_columns(said))
+    errors.extend(check_visible_columns(column_list))
     refused = schema_change_error(statement, found)
     errors.extend([refused] if refused else [])
     return found
 
 
-def _column(said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
-    rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in said.rules) if rule)
+def _column(column: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
+    rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in column.rules) if rule)
     return replace(
-        said.declared,
+        column.declared,
         rules=rules,
-        ends=resolve_ending(said, variables, errors),
-        stays=said.stays.stays if said.stays else None,
-        tells=said.tells.what if said.tells else None,
-        made_as=resolve_expression(said, variables, errors),
+        ends=resolve_ending(column, variables, errors),
+        stays=column.stays.stays if column.stays else None,
+        tells=column.tells.what if column.tells else None,
+        made_as=resolve_expression(column, variables, errors),
     )
 
 
@@ -91,8 +91,15 @@ def _column_name_error(column: ParsedColumn, seen: Mapping[str, str], kind: Stat
 
 
 def _column_clause_error(column: ParsedColumn, statement: Statement) -> WaterclockError | None:
-    said = column.declared
-    is_plain = not (said.type or said.is_key or said.is_not_null or column.rules or said.references or said.subject)
+    declared = column.declared
+    is_plain = not (
+        declared.type
+        or declared.is_key
+        or declared.is_not_null
+        or column.rules
+        or declared.references
+        or declared.subject
+    )
     if is_plain and not column.retires and not column.tells:
         return None
     return column.span.refuse(

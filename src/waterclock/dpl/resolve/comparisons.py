@@ -31,9 +31,9 @@ def uses_history(expression: Expression) -> bool:
 
 
 def find_uncountable_word(text: str) -> str | None:
-    """Return the word because of which an aggregate cannot be computed while rows are written, None if it can.
+    """Return the word that prevents an aggregate from being computed while rows are written; None if none does.
 
-    The word is DISTINCT, FILTER, OVER or WITHIN, or the name of a measure of groups.
+    It is DISTINCT, FILTER, OVER or WITHIN, or the name of an aggregate over groups, such as `k_anonymity`.
     """
     if grouped := next(iter(grouped_calls(text)), None):
         return grouped[2]
@@ -42,14 +42,14 @@ def find_uncountable_word(text: str) -> str | None:
 
 
 def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> MeasureComparison | None:
-    """Split a rule at its aggregates and its calls of last_good(), usual() and trend(); return None for an invalid one.
+    """Split a rule at its aggregates and its calls of last_good(), usual() and trend(); return None if it is invalid.
 
-    `text` is the rule with values in place of variables. E294 is appended to `errors` for a call without an aggregate,
+    `text` is the rule with the values of its variables. E294 is appended to `errors` for a call without an aggregate,
     and for an aggregate that cannot be computed while rows are written.
     """
     pieces, values, end = [], [], 0
     for start, stop, value in _find_values(text):
-        problem = value if isinstance(value, str) else _problem(value)
+        problem = value if isinstance(value, str) else _describe_problem(value)
         if problem is not None:
             fix = "write an aggregate: last_good(count(*)), usual(sum(amount), -4.5), trend(sum(amount), 30)"
             errors.append(expression.span.refuse("E294", problem, why=_WHY, fix=fix))
@@ -64,7 +64,7 @@ def comparison_of(expression: Expression, text: str, errors: list[WaterclockErro
 _WHY = "values that are compared with earlier batches are computed and stored while each batch is written"
 
 
-def _problem(value: ComparedValue) -> str | None:
+def _describe_problem(value: ComparedValue) -> str | None:
     sign = find_uncountable_word(value.aggregate)
     if sign == "DISTINCT":
         return f"{value.aggregate} cannot be computed while rows are written: approx_count_distinct can"
@@ -72,7 +72,7 @@ def _problem(value: ComparedValue) -> str | None:
 
 
 def _find_values(text: str) -> Iterator[tuple[int, int, ComparedValue | str]]:
-    """Yield the start and end of each outermost aggregate or call for history in a text, with its value or an error."""
+    """Yield start, end and value of each outermost aggregate and last_good(), usual() and trend(); or an error text."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
@@ -83,7 +83,7 @@ def _find_values(text: str) -> Iterator[tuple[int, int, ComparedValue | str]]:
         start, stop = tokens[index].start, tokens[last].end + 1
         source = _HISTORY.get(tokens[index].text.upper())
         if source is not None:
-            yield start, stop, _history(source, text, tokens[index + 1 : last + 1])
+            yield start, stop, _parse_history_call(source, text, tokens[index + 1 : last + 1])
         elif is_aggregate_text(text[start:stop]):
             following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
             if following in {"FILTER", "OVER", "WITHIN"}:
@@ -95,8 +95,8 @@ def _find_values(text: str) -> Iterator[tuple[int, int, ComparedValue | str]]:
         index = last + 1
 
 
-def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> ComparedValue | str:
-    """Return the value of a call of last_good(), usual() or trend(), or an error; `tokens` are those from ( to )."""
+def _parse_history_call(source: ComparedSource, text: str, tokens: Sequence[Token]) -> ComparedValue | str:
+    """Parse a call of last_good(), usual() or trend() to a value, or to an error text; `tokens` are its brackets."""
     depth, comma = 0, None
     for token in tokens:
         depth += (token.text == "(") - (token.text == ")")
@@ -109,7 +109,7 @@ def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Comp
         return f"{source}({aggregate}) has no aggregate" if aggregate else f"{source}() has no argument"
     more = text[comma.end + 1 : tokens[-1].start].strip() if comma else ""
     if source is ComparedSource.TREND:
-        return _trend(aggregate, more)
+        return _parse_trend(aggregate, more)
     if comma is None:
         return ComparedValue(source, aggregate)
     if source is not ComparedSource.USUAL:
@@ -119,7 +119,7 @@ def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Comp
     return ComparedValue(source, aggregate, float(more.strip("()")))
 
 
-def _trend(aggregate: str, days: str) -> ComparedValue | str:
+def _parse_trend(aggregate: str, days: str) -> ComparedValue | str:
     count = int(days) if re.fullmatch(r"[0-9]{1,3}", days) else 0
     if LEAST_DAYS <= count <= MOST_DAYS:
         return ComparedValue(ComparedSource.TREND, aggregate, days=count)

@@ -1,4 +1,4 @@
-"""Compiles statements to a flow: runs all steps that resolve and check statements, and collects their errors."""
+"""Compiles statements to a flow: runs all steps of resolving and checking them, and collects the errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compile_flow(
 ) -> Flow | None:
     """Compile the statements of a project; return the flow, or None if there are errors.
 
-    `errors` may contain errors of parsing the statements; those of compiling are appended.
+    Errors are appended to `errors`, which may already contain the errors of parsing the statements.
     """
     compiler = _Compiler(list(statements), config, root, capabilities, known or RecordedColumns(), errors)
     return compiler.compile()
@@ -70,7 +70,7 @@ class _Compiler:
         connections, views = by_kind[StatementKind.CONNECTION].values(), by_kind[StatementKind.VIEW]
         systems = resolve_connections(connections, self.config, self.root, self.capabilities, errors)
         functions = {
-            name: function_of(said, variables, errors) for name, said in by_kind[StatementKind.FUNCTION].items()
+            name: function_of(function, variables, errors) for name, function in by_kind[StatementKind.FUNCTION].items()
         }
         errors.extend(check_circles(by_kind[StatementKind.FUNCTION]))
         made = by_kind[StatementKind.COLLECT] | by_kind[StatementKind.TRANSFORM]

@@ -1,4 +1,4 @@
-"""Compiles the conditions of WHEN, and refuses those that depend on anything but the window."""
+"""Compiles the conditions of WHEN, and refuses conditions that depend on more than the batch's window."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Typed:
+class _TypedTerm:
     kind: _Kind
     term: Term
 
@@ -60,22 +60,22 @@ class _Typed:
 
 
 def condition_of(
-    said: Expression, variables: Mapping[str, Any], zone: str, errors: list[WaterclockError]
+    expression: Expression, variables: Mapping[str, Any], zone: str, errors: list[WaterclockError]
 ) -> Condition | None:
-    """Return a compiled condition in the zone of its table; None if it is invalid, which is reported in `errors`."""
-    unknown = [name for name in said.variables if name not in variables]
-    errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
+    """Compile a condition for the time zone of its table; return None if it is invalid, which is reported."""
+    unknown = [name for name in expression.variables if name not in variables]
+    errors.extend(unknown_variable(name, expression.span, variables) for name in unknown)
     if unknown:
         return None
     try:
-        found = _ConditionReader(said.span, variables, zone).read(said.tree)
+        found = _ConditionReader(expression.span, variables, zone).read(expression.tree)
         if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
-            what = f"{said.span.text} is {found.kind}, not TRUE or FALSE"
-            raise _condition_error(said.span, what, "compare it with a value")
+            what = f"{expression.span.text} is {found.kind}, not TRUE or FALSE"
+            raise _condition_error(expression.span, what, "compare it with a value")
     except WaterclockError as error:
         errors.append(error)
         return None
-    return Condition(said.text, found.term, zone)
+    return Condition(expression.text, found.term, zone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +86,34 @@ class _ConditionReader:
     variables: Mapping[str, Any]
     zone: str
 
-    def read(self, node: Any) -> _Typed:  # noqa: PLR0911 - one answer for each sort of node
+    def read(self, node: Any) -> _TypedTerm:  # noqa: PLR0911 - one answer for each sort of node
         if isinstance(node, exp.Paren):
             return self.read(node.this)
         if isinstance(node, exp.Boolean | exp.Literal | exp.Null | exp.Placeholder):
             return self._read_literal(node)
         if isinstance(node, exp.And | exp.Or):
-            parts = [self._truth(each) for each in (node.this, node.expression)]
-            return _Typed(_Kind.TRUTH, Term("and" if isinstance(node, exp.And) else "or", tuple(parts)))
+            parts = [self._read_truth(each) for each in (node.this, node.expression)]
+            return _TypedTerm(_Kind.TRUTH, Term("and" if isinstance(node, exp.And) else "or", tuple(parts)))
         if isinstance(node, exp.Not):
-            return _Typed(_Kind.TRUTH, Term("not", (self._truth(node.this),)))
+            return _TypedTerm(_Kind.TRUTH, Term("not", (self._read_truth(node.this),)))
         if op := _COMPARE.get(type(node)):
             return self._read_comparison(op, node.this, node.expression)
         if isinstance(node, exp.Between):
             self._require_parts(node, "this", "low", "high")
             low = self._read_comparison(">=", node.this, node.args["low"])
             high = self._read_comparison("<=", node.this, node.args["high"])
-            return _Typed(_Kind.TRUTH, Term("and", (low.term, high.term)))
+            return _TypedTerm(_Kind.TRUTH, Term("and", (low.term, high.term)))
         if isinstance(node, exp.In):
-            return self._one_of(node)
+            return self._read_in(node)
         if isinstance(node, exp.Is):
-            return self._is(node)
+            return self._read_is(node)
         if op := _COUNTS.get(type(node)):
             return self._read_arithmetic(op, node)
         if isinstance(node, exp.Neg):
             return self._read_negation(node)
         return self._read_call(node)
 
-    def _read_literal(self, node: Any) -> _Typed:
+    def _read_literal(self, node: Any) -> _TypedTerm:
         if isinstance(node, exp.Null):
             return _value(None)
         if isinstance(node, exp.Boolean):
@@ -124,7 +124,7 @@ class _ConditionReader:
             return _value(node.this)
         return _value(int(node.this) if node.this.isdigit() else Decimal(node.this))
 
-    def _variable(self, name: str) -> _Typed:
+    def _variable(self, name: str) -> _TypedTerm:
         value = self.variables[name]
         if isinstance(value, float) and not isfinite(value):
             raise self._refuse(f":{name} is {value}, which cannot be compared", "set it to a finite number")
@@ -132,7 +132,7 @@ class _ConditionReader:
             return _value(value.astimezone(UTC) if value.tzinfo else resolve_local(value, self.zone))
         return _value(value)
 
-    def _truth(self, node: Any) -> Term:
+    def _read_truth(self, node: Any) -> Term:
         found = self.read(node)
         if found.kind not in {_Kind.TRUTH, _Kind.NULL}:
             raise self._refuse(
@@ -140,14 +140,14 @@ class _ConditionReader:
             )
         return found.term
 
-    def _read_comparison(self, op: str, left: Any, right: Any) -> _Typed:
+    def _read_comparison(self, op: str, left: Any, right: Any) -> _TypedTerm:
         one, other = self._read_to_one_type(left, right)
         self._check_label(one, other, is_equality=op in _EQUAL)
         if one.kind is _Kind.TRUTH and op not in _EQUAL:
             raise self._refuse(f"TRUE and FALSE are compared by {op}", "use AND, OR and NOT")
-        return _Typed(_Kind.TRUTH, Term(op, (one.term, other.term)))
+        return _TypedTerm(_Kind.TRUTH, Term(op, (one.term, other.term)))
 
-    def _one_of(self, node: Any) -> _Typed:
+    def _read_in(self, node: Any) -> _TypedTerm:
         self._require_parts(node, "this", "expressions")
         parts = []
         for each in node.expressions:
@@ -156,31 +156,31 @@ class _ConditionReader:
             parts.append(Term("=", (one.term, other.term)))
         if not parts:
             raise self._refuse("IN has no values", "add them, as in month(WINDOW_START()) IN (1, 7)")
-        return _Typed(_Kind.TRUTH, Term("or", tuple(parts)))
+        return _TypedTerm(_Kind.TRUTH, Term("or", tuple(parts)))
 
-    def _is(self, node: Any) -> _Typed:
+    def _read_is(self, node: Any) -> _TypedTerm:
         if isinstance(node.expression, exp.Null):
-            return _Typed(_Kind.TRUTH, Term("is null", (self.read(node.this).term,)))
+            return _TypedTerm(_Kind.TRUTH, Term("is null", (self.read(node.this).term,)))
         if isinstance(node.expression, exp.Boolean):
             wanted = Term("value", value=bool(node.expression.this))
-            return _Typed(_Kind.TRUTH, Term("is", (self._truth(node.this), wanted)))
+            return _TypedTerm(_Kind.TRUTH, Term("is", (self._read_truth(node.this), wanted)))
         raise self._part_error(node)
 
-    def _read_arithmetic(self, op: str, node: Any) -> _Typed:
-        parts = [self._whole(each) for each in (node.this, node.expression)]
+    def _read_arithmetic(self, op: str, node: Any) -> _TypedTerm:
+        parts = [self._read_whole_number(each) for each in (node.this, node.expression)]
         if op == "%" and not (parts[1].op == "value" and parts[1].value):
             raise self._refuse(
                 f"{self._find_written_text(node)} has a divisor that may be 0", "write the divisor as a number"
             )
-        return _Typed(_Kind.NUMBER, Term(op, tuple(parts)))
+        return _TypedTerm(_Kind.NUMBER, Term(op, tuple(parts)))
 
-    def _read_negation(self, node: Any) -> _Typed:
+    def _read_negation(self, node: Any) -> _TypedTerm:
         found = self.read(node.this)
         if found.is_written and isinstance(found.term.value, int | float | Decimal) and found.kind is _Kind.NUMBER:
             return _value(-found.term.value)
-        return _Typed(_Kind.NUMBER, Term("negative", (self._whole(node.this),)))
+        return _TypedTerm(_Kind.NUMBER, Term("negative", (self._read_whole_number(node.this),)))
 
-    def _whole(self, node: Any) -> Term:
+    def _read_whole_number(self, node: Any) -> Term:
         found = self.read(node)
         if found.kind in {_Kind.INSTANT, _Kind.DATE}:
             what = f"{self._find_written_text(node)} is {found.kind}, which takes no arithmetic"
@@ -190,73 +190,73 @@ class _ConditionReader:
             raise self._refuse(f"{self._find_written_text(node)} is not a whole number", "use whole numbers")
         return found.term
 
-    def _read_call(self, node: Any) -> _Typed:
+    def _read_call(self, node: Any) -> _TypedTerm:
         if isinstance(node, exp.Anonymous):
             return self._read_named_call(node)
         if op := _LOCAL.get(type(node)):
-            return self._part(op, node.this)
+            return self._read_date_part(op, node.this)
         if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format"):
-            return self._cast(node, _Kind.DATE)
+            return self._read_cast(node, _Kind.DATE)
         if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast) and not node.args.get("format"):
             to = node.args["to"].this
             if to is exp.DType.DATE:
-                return self._cast(node, _Kind.DATE)
+                return self._read_cast(node, _Kind.DATE)
             if to in {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ}:
-                return self._cast(node, _Kind.INSTANT)
+                return self._read_cast(node, _Kind.INSTANT)
             if to is exp.DType.BIGINT and isinstance(node.this, exp.Literal) and not node.this.is_string:  # 2L
                 return self._read_literal(node.this)
         raise self._part_error(node)
 
-    def _read_named_call(self, node: Any) -> _Typed:
+    def _read_named_call(self, node: Any) -> _TypedTerm:
         upper = str(node.this).upper()
         if upper in _WINDOW and not node.expressions:
-            return _Typed(_Kind.TEXT if upper == "TIMELABEL" else _Kind.INSTANT, Term(_WINDOW[upper]))
+            return _TypedTerm(_Kind.TEXT if upper == "TIMELABEL" else _Kind.INSTANT, Term(_WINDOW[upper]))
         if upper in _NAMED and len(node.expressions) == 1:
-            return self._part(_NAMED[upper], node.expressions[0])
+            return self._read_date_part(_NAMED[upper], node.expressions[0])
         raise self._part_error(node, did_you_mean(upper, [*_WINDOW, *_NAMED]))
 
-    def _part(self, op: str, node: Any) -> _Typed:
-        """Convert a function that returns a part of a date or time, such as `month`; refuse `hour` of a date."""
+    def _read_date_part(self, op: str, node: Any) -> _TypedTerm:
+        """Convert a call such as `month(...)`, which returns a part of a date or time; refuse `hour` of a date."""
         inside = node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
-        found = self._time(self.read(inside), None, self._find_written_text(inside))
+        found = self._to_time(self.read(inside), None, self._find_written_text(inside))
         if found.kind is _Kind.DATE and op in _CLOCK:
             raise self._refuse(f"{op} needs a time of day, and its argument is a date", f"write {op}(WINDOW_START())")
-        return _Typed(_Kind.NUMBER, Term(op, (found.term,)))
+        return _TypedTerm(_Kind.NUMBER, Term(op, (found.term,)))
 
-    def _cast(self, node: Any, kind: _Kind) -> _Typed:
-        return self._time(self.read(node.this), kind, self._find_written_text(node.this))
+    def _read_cast(self, node: Any, kind: _Kind) -> _TypedTerm:
+        return self._to_time(self.read(node.this), kind, self._find_written_text(node.this))
 
-    def _read_to_one_type(self, left: Any, right: Any) -> tuple[_Typed, _Typed]:
-        """Convert two compared values to one type: a string next to a time is a time, a date the start of its day."""
+    def _read_to_one_type(self, left: Any, right: Any) -> tuple[_TypedTerm, _TypedTerm]:
+        """Convert two compared values to one type: a string to the other value's type, a date to its first instant."""
         one, other = self.read(left), self.read(right)
         if _Kind.NULL in {one.kind, other.kind} or one.kind is other.kind:
             return one, other
         kinds = {one.kind, other.kind}
         for kind in (_Kind.INSTANT, _Kind.DATE):
             if kind in kinds and kinds <= {_Kind.INSTANT, _Kind.DATE, _Kind.TEXT}:
-                return self._time(one, kind, self._find_written_text(left)), self._time(
+                return self._to_time(one, kind, self._find_written_text(left)), self._to_time(
                     other, kind, self._find_written_text(right)
                 )
         what = f"{self._find_written_text(left)} is {one.kind}, and {self._find_written_text(right)} {other.kind}"
         raise self._refuse(what, "compare values of the same type")
 
-    def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
-        """Convert a value to the type `kind`, a timestamp or a date (None: either); `said` is its text for messages."""
+    def _to_time(self, found: _TypedTerm, kind: _Kind | None, text: str) -> _TypedTerm:
+        """Convert a value to `kind`, an instant or a date; None accepts both. `text` is its text for error messages."""
         if found.kind is _Kind.NULL:
             return found
         if found.kind is _Kind.TEXT and found.is_written:
             found = self._read_time(str(found.term.value), kind)
         if found.kind not in {_Kind.INSTANT, _Kind.DATE}:
-            raise self._refuse(f"{said} is {found.kind}, not a time", "use WINDOW_START(), or a date: '2024-01-01'")
+            raise self._refuse(f"{text} is {found.kind}, not a time", "use WINDOW_START(), or a date: '2024-01-01'")
         if kind is _Kind.DATE and found.kind is _Kind.INSTANT:
-            return _Typed(kind, Term("date", (found.term,)))
+            return _TypedTerm(kind, Term("date", (found.term,)))
         if kind is _Kind.INSTANT and found.kind is _Kind.DATE:
             if isinstance(found.term.value, date):
                 return _value(first_instant(self.zone, found.term.value.toordinal()))
-            return _Typed(kind, Term("instant", (found.term,)))
+            return _TypedTerm(kind, Term("instant", (found.term,)))
         return found
 
-    def _read_time(self, text: str, kind: _Kind | None) -> _Typed:
+    def _read_time(self, text: str, kind: _Kind | None) -> _TypedTerm:
         if kind is not _Kind.INSTANT:
             try:
                 return _value(date.fromisoformat(text.strip()))
@@ -268,8 +268,8 @@ class _ConditionReader:
         except WaterclockError as error:
             raise self._refuse(error.what, error.fix or "") from None
 
-    def _check_label(self, one: _Typed, other: _Typed, *, is_equality: bool) -> None:
-        """Refuse a string compared with TIMELABEL() that is no label; for < and > it may be the start of a label."""
+    def _check_label(self, one: _TypedTerm, other: _TypedTerm, *, is_equality: bool) -> None:
+        """Refuse comparing TIMELABEL() with a string that is not a label; for < and >, a part of a label is valid."""
         written = {found.term.value for found in (one, other) if found.is_written and found.kind is _Kind.TEXT}
         form = _LABEL if is_equality else _LABEL_OR_BEGIN
         wrong = [text for text in written if not form.fullmatch(str(text))]
@@ -282,19 +282,19 @@ class _ConditionReader:
             )
 
     def _require_parts(self, node: Any, *known: str) -> None:
-        """Refuse a node with other parts than the `known` ones, such as the query of an IN."""
+        """Refuse a node that has parts other than `known`, for example an IN with a subquery."""
         if any(value for part, value in node.args.items() if part not in known):
             raise self._part_error(node)
 
     def _part_error(self, node: Any, near: str | None = None) -> WaterclockError:
-        said, is_all = self._find_written_text(node), self._find_written_text(node) == self.span.text
-        what = f"{said} has a part that cannot choose a query" if is_all else f"{said} cannot choose a query"
+        declared, is_all = self._find_written_text(node), self._find_written_text(node) == self.span.text
+        what = f"{declared} has a part that cannot choose a query" if is_all else f"{declared} cannot choose a query"
         if isinstance(node, exp.Column):
-            what = f"{said} is a column, and a window has no columns"
+            what = f"{declared} is a column, and a window has no columns"
         return _condition_error(self.span, what, near or f"use only {USABLE}")
 
     def _find_written_text(self, node: Any) -> str:
-        """Return the text of a node as written; the whole condition if sqlglot renders the node differently."""
+        """Return the text of a node as the user wrote it; the whole condition if sqlglot's text is not part of it."""
         text, own = self.span.text, str(node.sql("databricks"))
         at = text.lower().find(own.lower())
         return text[at : at + len(own)] if at >= 0 else text
@@ -307,8 +307,8 @@ def _condition_error(span: Span, what: str, fix: str) -> WaterclockError:
     return span.refuse("E246", what, why=_WHY, fix=fix)
 
 
-def _value(value: Fixed) -> _Typed:
-    return _Typed(_kind_of(value), Term("value", value=value))
+def _value(value: Fixed) -> _TypedTerm:
+    return _TypedTerm(_kind_of(value), Term("value", value=value))
 
 
 def _kind_of(value: Fixed) -> _Kind:

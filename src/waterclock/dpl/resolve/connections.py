@@ -38,71 +38,73 @@ class ValidConnections:
     capabilities: Mapping[str, Capabilities]
 
     def unit(
-        self, said: ParsedUnit, options: ParsedOptions | None, errors: list[WaterclockError], *, is_source: bool
+        self, declared: ParsedUnit, options: ParsedOptions | None, errors: list[WaterclockError], *, is_source: bool
     ) -> Unit:
-        """Return the unit of a FROM or TO; report unknown connections, and unknown, missing and invalid options."""
+        """Return the source or destination in FROM or TO; report unknown connections, and wrong or missing options."""
         values = options.values if options else {}
-        unit = without_table_options(Unit(said.connection, said.path, said.query, values, said.span.place))
-        connection = self.connections.get(said.connection)
+        unit = without_table_options(
+            Unit(declared.connection, declared.path, declared.query, values, declared.span.place)
+        )
+        connection = self.connections.get(declared.connection)
         if connection is None:
-            if said.connection not in self.declared:
-                errors.append(self._unknown(said))
+            if declared.connection not in self.declared:
+                errors.append(self._unknown(declared))
             return unit
         capabilities = self.capabilities[connection.type]
         if not _has_units(capabilities):
-            errors.append(_no_unit(said, capabilities, is_source=is_source))
+            errors.append(_no_unit_error(declared, capabilities, is_source=is_source))
             return unit
         of_unit = capabilities.collect_options if is_source else capabilities.publish_options
         legal = {**of_unit, **TABLE_OPTIONS} if is_source else of_unit
         where = f"a {'COLLECT from' if is_source else 'PUBLISH to'} {connection.type}"
 
         def span_of(name: str) -> Span:
-            return options.spans.get(name, said.span) if options else said.span
+            return options.spans.get(name, declared.span) if options else declared.span
 
         errors.extend(_wrong_options(values, legal, where, span_of))
-        errors.extend(_missing_options(values, legal, where, said.span))
+        errors.extend(_missing_options(values, legal, where, declared.span))
         inherited = {name: value for name, value in connection.options.items() if name in of_unit}
         what = "collect" if is_source else "publish"
-        errors.extend(_clashing_options(capabilities, what, values, span_of, inherited, path=said.path))
-        if said.query is not None and not (capabilities.takes_query and is_source):
+        errors.extend(_clashing_options(capabilities, what, values, span_of, inherited, path=declared.path))
+        if declared.query is not None and not (capabilities.takes_query and is_source):
             errors.append(
-                said.span.refuse(
+                declared.span.refuse(
                     "E224",
                     f"{connection.type} takes no QUERY" if is_source else "a PUBLISH writes no QUERY",
-                    fix=f"name the unit to {'read' if is_source else 'write'}: {said.connection}.name",
+                    fix=f"name the unit to {'read' if is_source else 'write'}: {declared.connection}.name",
                 )
             )
         return unit
 
     def of(self, unit: Unit) -> Capabilities | None:
-        """Return the capabilities of a unit's connection; None for a connection that is invalid or has no units."""
+        """Return the capabilities of a unit's connection; None if it is invalid, or only contains keys, not data."""
         connection = self.connections.get(unit.connection)
         found = None if connection is None else self.capabilities[connection.type]
         return found if found is not None and _has_units(found) else None
 
-    def _unknown(self, said: ParsedUnit) -> WaterclockError:
-        return said.span.source.span(said.span.start, said.span.start + len(said.connection)).refuse(
+    def _unknown(self, unit: ParsedUnit) -> WaterclockError:
+        return unit.span.source.span(unit.span.start, unit.span.start + len(unit.connection)).refuse(
             "E221",
-            f"unknown connection {said.connection}",
+            f"unknown connection {unit.connection}",
             fix=did_you_mean(
-                said.connection,
+                unit.connection,
                 [*self.connections],
-                otherwise=f"declare it: CREATE CONNECTION {said.connection} TYPE files;",
+                otherwise=f"declare it: CREATE CONNECTION {unit.connection} TYPE files;",
             ),
         )
 
 
 def _has_units(capabilities: Capabilities) -> bool:
-    """Return whether anything is collected from connections of a type, or published to them."""
+    """Return whether connections of a type can be collected from or published to; those of type `keys` cannot."""
     return bool(capabilities.collects or capabilities.publishes or capabilities.each_parameters)
 
 
-def _no_unit(said: ParsedUnit, capabilities: Capabilities, *, is_source: bool) -> WaterclockError:
-    return said.span.refuse(
+def _no_unit_error(unit: ParsedUnit, capabilities: Capabilities, *, is_source: bool) -> WaterclockError:
+    return unit.span.refuse(
         "E224",
         f"nothing is {'collected from' if is_source else 'published to'} a connection of type {capabilities.type}",
-        why=f"{said.connection} has no tables",
-        fix=f"name another connection; functions use this one, as in hash_keyed(column, '{said.connection}')",
+        why=f"{unit.connection} has no tables",
+        fix=f"name another connection; functions use this one, as in hash_keyed(column, '{unit.connection}')",
     )
 
 
@@ -113,20 +115,20 @@ def resolve_connections(
     capabilities: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> ValidConnections:
-    """Return all connections with the environment's options, plus `project` for the project's files; report errors."""
-    said = {statement.name: statement for statement in statements}
+    """Return all connections with the environment's options, and `project`, the project's folder; report errors."""
+    by_name = {statement.name: statement for statement in statements}
     connections: dict[str, Connection] = {}
-    unknown = [name for name in config.environment.connections if name not in said and name != PROJECT]
+    unknown = [name for name in config.environment.connections if name not in by_name and name != PROJECT]
     errors.extend(
         config.place(("env", config.env, "connections", name)).refuse(
             "E221",
             f"unknown connection {name}",
             why="a connection and its type are declared in DPL, its address in this file",
-            fix=did_you_mean(name, said, otherwise=_suggest_declaration(name, config, capabilities)),
+            fix=did_you_mean(name, by_name, otherwise=_suggest_declaration(name, config, capabilities)),
         )
         for name in unknown
     )
-    for statement in said.values():
+    for statement in by_name.values():
         misspelt = statement.name not in config.environment.connections and bool(nearest(statement.name, unknown))
         connection = _connection(statement, config, capabilities, errors, misspelt=misspelt)
         if connection is not None:
@@ -136,17 +138,17 @@ def resolve_connections(
         connections[PROJECT] = Connection(PROJECT, _FILES, {"path": str(root)}, About(), place)
 
     def span_of(name: str, key: str) -> Span:
-        return _place_of_option(name, key, said, config)
+        return _place_of_option(name, key, by_name, config)
 
     _check_secrets(connections.values(), config, root, span_of, errors)
     files = [each for each in connections.values() if each.type == _FILES]
     errors.extend(check_buckets(files, config, span_of))
     errors.extend(check_receivers(connections.values(), span_of))
-    return ValidConnections(connections, frozenset(said), capabilities)
+    return ValidConnections(connections, frozenset(by_name), capabilities)
 
 
 def _suggest_declaration(name: str, config: Config, capabilities: Mapping[str, Capabilities]) -> str:
-    """Return the fix for an undeclared connection, with the types that have the options set for it."""
+    """Return the fix for an undeclared connection: a statement with a type that has the options in the project file."""
     options = set(config.environment.connections[name])
     fitting = sorted(
         (each for each, has in capabilities.items() if options <= set(has.connection_options)),
@@ -165,9 +167,9 @@ def _connection(
     *,
     misspelt: bool,
 ) -> Connection | None:
-    """Return a connection with the options of the environment; None if it has no valid type.
+    """Return a connection with the environment's options; None if it has no valid type.
 
-    If its name is `misspelt` in the project file, missing options are not reported.
+    `misspelt`: the project file probably sets its options under a misspelt name, so missing options are not reported.
     """
     name = statement.name
     overlay = dict(flat_options(config.environment.connections.get(name, {})))
@@ -187,9 +189,9 @@ def _connection(
     if type_name not in capabilities:
         errors.append(_unknown_type(type_name, type_span, capabilities))
         return None
-    options_said = statement.value("OPTIONS", ParsedOptions)
-    options: dict[str, Any] = dict(options_said.values) if options_said else {}
-    spans = dict(options_said.spans) if options_said else {}
+    option_list = statement.value("OPTIONS", ParsedOptions)
+    options: dict[str, Any] = dict(option_list.values) if option_list else {}
+    spans = dict(option_list.spans) if option_list else {}
     for key, raw in overlay.items():
         span = config.place((*path, *key.split(".")))
         value = option_value(raw)
@@ -220,13 +222,13 @@ def _connection(
 def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities]) -> WaterclockError:
     if name in _LATER_TYPES:
         return span.refuse(
-            "E208", f"connections of type {name}: not yet", why=f"there are {_list(capabilities)}",
+            "E208", f"not available yet: connections of type {name}", why=f"the types are {_list(capabilities)}",
             fix=f"write one, as in TYPE {_example(capabilities)}",
         )  # fmt: skip
     return span.refuse(
         "E222",
         f"unknown connection type {name}",
-        why=f"there are {_list(capabilities)}",
+        why=f"the types are {_list(capabilities)}",
         fix=did_you_mean(name, [*capabilities, *_ALIASES], otherwise=f"write one, as in TYPE {_example(capabilities)}")
         if name not in _ALIASES
         else f"write TYPE {_ALIASES[name]}",
@@ -257,19 +259,19 @@ def _check_secrets(
                 errors.append(span_of(connection.name, key).locate_error(secrets.unresolved_error(value.name)))
 
 
-def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config: Config) -> Span:
-    """Return the span of a connection's option: in the project file, or else in its statement."""
+def _place_of_option(name: str, key: str, statements: Mapping[str, Statement], config: Config) -> Span:
+    """Return the span of a connection's option in the project file, or else in its statement."""
     path = ("env", config.env, "connections", name, *key.split("."))
     if path in config.places:
         return config.places[path]
-    options = said[name].value("OPTIONS", ParsedOptions) if name in said else None
+    options = statements[name].value("OPTIONS", ParsedOptions) if name in statements else None
     found = options.spans.get(key) if options is not None else None
     return found or config.place(path)
 
 
-def check_table_options(said: ParsedOptions, errors: list[WaterclockError]) -> None:
-    """Report unknown options, and invalid values, in the OPTIONS of a TRANSFORM."""
-    errors.extend(_wrong_options(said.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
+def check_table_options(options: ParsedOptions, errors: list[WaterclockError]) -> None:
+    """Report unknown options and invalid values in the OPTIONS of a TRANSFORM."""
+    errors.extend(_wrong_options(options.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: options.spans[name]))
 
 
 def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, span_of: Any) -> Iterable[WaterclockError]:
@@ -300,7 +302,7 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
 
 
 def _wrong_scheme(value: Value | Secret, option: Option) -> str:
-    """Return the invalid scheme of a URL, as in `mysql://`, or 'no scheme'; '' for a valid value. Never a password."""
+    """Return the invalid scheme of a URL, such as `mysql://`, or 'no scheme'; '' for a valid one. Never a password."""
     if not option.schemes or not isinstance(value, str):
         return ""
     found = re.match(r"(?:([A-Za-z][A-Za-z0-9+.-]{0,20})://)?", value)
@@ -334,7 +336,7 @@ def _clashing_options(
     *,
     path: str = "",
 ) -> Iterable[WaterclockError]:
-    """Yield the errors that a connector finds in combinations of options; each option is valid by itself.
+    """Yield the errors that a connector finds in combinations of options that are valid one by one.
 
     `what` is connection, collect or publish. `inherited` are options of the unit's connection, whose errors are not
     reported.

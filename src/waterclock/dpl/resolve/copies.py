@@ -16,7 +16,7 @@ _RAW = "raw"
 
 
 def check_copies(drafts: Mapping[str, UnresolvedTable], systems: ValidConnections) -> Iterator[WaterclockError]:
-    """Yield errors for raw collects BY DATA TIME, and for raw publishes that could not copy whole files."""
+    """Yield errors for raw collects BY DATA TIME, and for raw publishes of tables that do not contain whole files."""
     for draft in drafts.values():
         source = draft.declared.source
         if source is not None and source.batching is Batching.DATA_TIME and _copies_files(source.unit, systems):
@@ -39,8 +39,8 @@ def check_copies(drafts: Mapping[str, UnresolvedTable], systems: ValidConnection
 def _check_raw_publish(
     draft: UnresolvedTable, table: UnresolvedTable, systems: ValidConnections
 ) -> Iterator[WaterclockError]:
-    said = draft.statement.value("OPTIONS", ParsedOptions)
-    span = said.spans.get("format", draft.span) if said else draft.span
+    options = draft.statement.value("OPTIONS", ParsedOptions)
+    span = options.spans.get("format", draft.span) if options else draft.span
     if table.declared.source is None or not _copies_files(table.declared.source.unit, systems):
         yield _copy_error(
             span, f"{table.name} has no files to copy", "it contains rows, not files",
@@ -59,11 +59,11 @@ def _check_raw_publish(
             f"make {table.name} PARTITIONED, or use APPEND for both",
         )  # fmt: skip
     named = {column.name.lower() for column in table.declared.columns.named}
-    lacking = [name for name in _NEEDED if not table.declared.columns.is_open and name not in named]
-    if lacking:
+    missing = [name for name in _NEEDED if not table.declared.columns.is_open and name not in named]
+    if missing:
         yield _copy_error(
-            span, f"{table.name} has no {', '.join(lacking)}", "copies are found, ordered and checked by these columns",
-            f"add {', '.join(lacking)} to the columns of the COLLECT",
+            span, f"{table.name} has no {', '.join(missing)}", "copies are found, ordered and checked by these columns",
+            f"add {', '.join(missing)} to the columns of the COLLECT",
         )  # fmt: skip
 
 

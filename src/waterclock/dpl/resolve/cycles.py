@@ -20,8 +20,8 @@ def check_cycles(
 ) -> Iterator[WaterclockError]:
     """Yield errors for cycles of reads without PREVIOUS, or with LATEST or UNTIL.
 
-    Tables that a cycle reads by PREVIOUS must declare their columns. Tables in cycles without PREVIOUS are marked as
-    incomplete.
+    Tables in cycles without PREVIOUS are marked as incomplete. Tables that are read by PREVIOUS in a cycle must declare
+    their columns, because they are read before they have rows.
     """
     edges = {
         name: [read.table for read in draft.declared.reads if read.table in drafts] for name, draft in drafts.items()
@@ -67,7 +67,7 @@ def _cycle_error(
 def _from_reference(
     names: list[str], drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> list[str]:
-    """Return the path of a cycle, rotated to start at a checked reference in it, if there is one."""
+    """Return the path of a cycle, rotated to start at its first checked reference if it has one."""
     for at, (reader, other) in enumerate(pairwise(names)):
         if _is_reference(drafts[reader], Read(other), spans):
             return [*names[at:-1], *names[: at + 1]]
@@ -75,7 +75,7 @@ def _from_reference(
 
 
 def _is_reference(draft: UnresolvedTable, read: Read, spans: Mapping[tuple[str, Read], Span]) -> bool:
-    """Return whether a read of a table was declared by a checked reference, REFERENCES ... ELSE."""
+    """Return whether a read comes from a checked reference, REFERENCES ... ELSE, and not from a query."""
     checked = [each for each in checked_references(draft.declared.columns) if each.read == read]
     return any(spans.get((draft.name, read)) == reference_span(draft, each.columns[0]) for each in checked)
 

@@ -1,4 +1,4 @@
-"""Checks that DEADLINE and RUNTIME can be met."""
+"""Checks that batches can meet DEADLINE and RUNTIME."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING, _HOUR = timedelta(0), timedelta(hours=1)
 
 
 def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield errors for deadlines before a window is due or its batch can be done, and for RUNTIME without DEADLINE."""
+    """Yield errors for deadlines that no batch can meet, RUNTIME without DEADLINE, BY WATERMARK without WATERMARK."""
     for draft in drafts.values():
         deadline, runtime = draft.declared.deadline, draft.declared.runtime
         if runtime is not None and not runtime.amount:
@@ -40,13 +40,13 @@ def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[Watercloc
 
 
 def is_by_watermark(statement: Statement) -> bool:
-    """Return whether a statement has DEADLINE BY WATERMARK, which the table's watermark must meet, not its batch."""
-    said = statement.value(DEADLINE, ParsedDeadline)
-    return said is not None and said.is_by_watermark
+    """Return whether a statement has DEADLINE BY WATERMARK: the table's watermark must meet it instead of the batch."""
+    deadline = statement.value(DEADLINE, ParsedDeadline)
+    return deadline is not None and deadline.is_by_watermark
 
 
 def _no_watermark_error(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> WaterclockError:
-    """Build the error for a deadline by the watermark of a table without one; suggest an input that has one."""
+    """Build the error for DEADLINE BY WATERMARK in a table without WATERMARK; suggest an input that has one."""
     above = [read.table for read in draft.declared.reads if read.table in drafts]
     known = [name for name in dict.fromkeys(above) if drafts[name].statement.clause(WATERMARK) is not None]
     if known:
@@ -66,13 +66,13 @@ def _no_watermark_error(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedT
 def _check_earliest_deadline(
     draft: UnresolvedTable, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
-    """Yield the error for a deadline that no batch can meet. A month counts as 31 days, far longer than any DELAY."""
-    delay, said = cadence.delay, draft.statement.value(WATERMARK, ParsedWatermark)
+    """Yield the error for a deadline that no batch can meet. A month in a deadline counts as 31 days."""
+    delay, declared = cadence.delay, draft.statement.value(WATERMARK, ParsedWatermark)
     due = f"its windows are due {elapsed_text(delay)} after their end" if delay else "its windows are due at their end"
     what = "can be done"
-    if draft.declared.is_by_watermark and said is not None:
+    if draft.declared.is_by_watermark and declared is not None:
         first = cadence.ceil(EPOCH)
-        delay += find_earliest_advance(cadence, first, watermark_of(said)) - first
+        delay += find_earliest_advance(cadence, first, watermark_of(declared)) - first
         what = "can be passed by its watermark"
         due = f"the first rows that move the watermark past a window are due {elapsed_text(delay)} after its end"
     within = deadline.add_to(EPOCH, "UTC") - EPOCH - delay

@@ -1,4 +1,4 @@
-"""Resolves the parts of a table's statement that depend on no other table: columns, rules, mode, unit, defaults."""
+"""Resolves the parts of a table's statement that do not depend on other tables: columns, rules, mode, unit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from waterclock.flow.watermarks import Watermark
 def draft_of(
     statement: Statement, config: Config, systems: ValidConnections, errors: list[WaterclockError]
 ) -> UnresolvedTable:
-    """Return the unresolved table of a statement, with all parts that depend on no other table; report errors."""
+    """Return the `UnresolvedTable` of a statement with all parts that do not depend on other tables; report errors."""
     columns = columns_of(statement, config.variables, errors)
     rules = rules_of(statement, config.variables, errors)
     measures, is_profiled, offline = measures_of(statement, config.variables, errors)
@@ -81,7 +81,7 @@ def draft_of(
 
 
 def _values_as_read(statement: Statement) -> dict[str, Any]:
-    """Return the fields of `TableDeclaration` that take the parsed value of a clause unchanged, by name."""
+    """Map the fields of `TableDeclaration` that get a clause's parsed value unchanged to these values."""
     definitions = ((clause, BY_WORD.get(clause.word)) for clause in statement.clauses)
     return {known.table_field: clause.value for clause, known in definitions if known is not None and known.table_field}
 
@@ -129,26 +129,26 @@ def _pool(draft: UnresolvedTable, config: Config, errors: list[WaterclockError])
 
 def _on_restate(statement: Statement, config: Config) -> OnRestate:
     default = config.default(statement.name, "on_restate")
-    said = statement.value("ON RESTATE", OnRestate)
-    return said or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
+    declared = statement.value("ON RESTATE", OnRestate)
+    return declared or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
 
 
 def _destination(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Unit | None:
-    said = draft.statement.value("TO", ParsedUnit)
-    if said is None:
+    unit = draft.statement.value("TO", ParsedUnit)
+    if unit is None:
         if not draft.statement.has_failed("TO"):
             errors.append(
                 draft.span.refuse("E233", f"the PUBLISH of {draft.name} has no TO", fix="add it, as in TO ops.name")
             )
         return None
-    bad = sorted({sign for sign in said.path if not (sign.isalnum() or sign in "_.-/")})
-    if bad or ".." in said.path or said.path.startswith("/"):
+    bad = sorted({sign for sign in unit.path if not (sign.isalnum() or sign in "_.-/")})
+    if bad or ".." in unit.path or unit.path.startswith("/"):
         errors.append(
-            said.span.refuse(
+            unit.span.refuse(
                 "E211",
-                f"{said.path!r} cannot be published to",
+                f"{unit.path!r} cannot be published to",
                 why="a PUBLISH has the name of its unit, which becomes a folder",
                 fix="use letters, digits and _ . - / within the connection",
             )
         )
-    return systems.unit(said, draft.statement.value("OPTIONS", ParsedOptions), errors, is_source=False)
+    return systems.unit(unit, draft.statement.value("OPTIONS", ParsedOptions), errors, is_source=False)

@@ -17,25 +17,25 @@ from waterclock.flow.endings import Ending
 from waterclock.flow.enums import Mode
 
 
-def resolve_ending(said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
-    """Return the RETIRE of a column; None if it has none, or an invalid one."""
-    if said.retires is None:
+def resolve_ending(column: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
+    """Return the RETIRE of a column; None if it has none, or if it is invalid, which is reported."""
+    if column.retires is None:
         return None
-    problems = list(_check_ending(said))
+    problems = list(_check_ending(column))
     made_as = None
-    if said.made_as is not None:
-        problems += check_expression(said.made_as)
-        if has_aggregate(said.made_as.tree):
+    if column.made_as is not None:
+        problems += check_expression(column.made_as)
+        if has_aggregate(column.made_as.tree):
             problems.append(
-                _ending_error(said, said.made_as.span, "is computed by an aggregate", "it is computed for each row")
+                _ending_error(column, column.made_as.span, "is computed by an aggregate", "it is computed for each row")
             )
-        made_as = with_literals(said.made_as, variables)
+        made_as = with_literals(column.made_as, variables)
     errors.extend(problems)
-    return None if problems else Ending(date.fromisoformat(said.retires.text), made_as)
+    return None if problems else Ending(date.fromisoformat(column.retires.text), made_as)
 
 
 def check_endings(statement: Statement) -> Iterator[WaterclockError]:
-    """Yield errors for columns with RETIRE that rules, mode or other columns of the table need."""
+    """Yield errors for columns with RETIRE that the rules, the mode or other columns of the table need."""
     columns = statement.value("COLUMNS", ParsedColumnList)
     ending = {each.name.lower(): each for each in (columns.columns if columns else ()) if each.retires is not None}
     mode = statement.value("MODE", ParsedMode)
@@ -51,21 +51,23 @@ def check_endings(statement: Statement) -> Iterator[WaterclockError]:
         return
     for rule in _rules(statement):
         for node in rule.tree.find_all(exp.Column):
-            if (said := ending.get(node.parts[0].name.lower())) is not None:
-                yield _ending_error(said, rule.span, "is used by a rule, and has RETIRE", "it is NULL from that day on")
+            if (column := ending.get(node.parts[0].name.lower())) is not None:
+                yield _ending_error(
+                    column, rule.span, "is used by a rule, and has RETIRE", "it is NULL from that day on"
+                )
     needed = _find_required_columns(statement, mode)
-    for name, said in ending.items():
+    for name, column in ending.items():
         if name in needed:
             yield _ending_error(
-                said, said.span, f"has RETIRE, and is needed by {needed[name]}", "rows are matched by it"
+                column, column.span, f"has RETIRE, and is needed by {needed[name]}", "rows are matched by it"
             )
-        for node in said.made_as.tree.find_all(exp.Column) if said.made_as is not None else ():
+        for node in column.made_as.tree.find_all(exp.Column) if column.made_as is not None else ():
             other = ending.get(node.parts[0].name.lower())
             if other is not None:
                 yield _ending_error(
-                    said,
-                    said.made_as.span if said.made_as else said.span,
-                    f"is computed from {'itself' if other is said else other.name}",
+                    column,
+                    column.made_as.span if column.made_as else column.span,
+                    f"is computed from {'itself' if other is column else other.name}",
                     "a column that ends must be computed from columns that stay",
                     "name the column that takes its place, as in full_name STRING AS (name) RETIRE '2027-12-31'",
                 )
@@ -77,8 +79,8 @@ def expressions_of(columns: Iterable[ParsedColumn]) -> Iterator[Any]:
 
 
 def _rules(statement: Statement) -> Iterator[Expression]:
-    said = (rule for clause in statement.clauses if clause.word == "EXPECT" for rule in clause.value)
-    return (rule.expression for rule in said if not rule.of)
+    rules = (rule for clause in statement.clauses if clause.word == "EXPECT" for rule in clause.value)
+    return (rule.expression for rule in rules if not rule.of)
 
 
 def _find_required_columns(statement: Statement, mode: ParsedMode | None) -> dict[str, str]:
@@ -94,26 +96,28 @@ def _find_required_columns(statement: Statement, mode: ParsedMode | None) -> dic
     return needed
 
 
-def _check_ending(said: ParsedColumn) -> Iterator[WaterclockError]:
-    if said.retires is None:
+def _check_ending(column: ParsedColumn) -> Iterator[WaterclockError]:
+    if column.retires is None:
         return
     try:
-        date.fromisoformat(said.retires.text)
+        date.fromisoformat(column.retires.text)
     except ValueError:
-        yield said.retires.span.refuse(
-            "E292", f"{said.retires.text!r} is not a date", why="RETIRE names the first day without the column",
+        yield column.retires.span.refuse(
+            "E292", f"{column.retires.text!r} is not a date", why="RETIRE names the first day without the column",
             fix="write it as in RETIRE '2027-12-31'",
         )  # fmt: skip
-    if said.declared.is_key or said.declared.is_not_null:
-        word = "KEY" if said.declared.is_key else "NOT NULL"
+    if column.declared.is_key or column.declared.is_not_null:
+        word = "KEY" if column.declared.is_key else "NOT NULL"
         yield _ending_error(
-            said, said.span, f"has {word} and RETIRE", "it is NULL from that day on", f"leave {word} out"
+            column, column.span, f"has {word} and RETIRE", "it is NULL from that day on", f"leave {word} out"
         )
-    if said.rules:
-        yield _ending_error(said, said.span, "has EXPECT and RETIRE", "it is NULL from that day on", "leave EXPECT out")
+    if column.rules:
+        yield _ending_error(
+            column, column.span, "has EXPECT and RETIRE", "it is NULL from that day on", "leave EXPECT out"
+        )
 
 
 def _ending_error(
-    said: ParsedColumn, span: Span, what: str, why: str, fix: str = "leave RETIRE out"
+    column: ParsedColumn, span: Span, what: str, why: str, fix: str = "leave RETIRE out"
 ) -> WaterclockError:
-    return span.refuse("E292", f"{said.name} {what}", why=why, fix=fix)
+    return span.refuse("E292", f"{column.name} {what}", why=why, fix=fix)

@@ -1,4 +1,4 @@
-"""Computes the fingerprints of tables' code, which ignore comments, spacing and the case of keywords."""
+"""Computes fingerprints of the code of tables. They ignore comments, spacing and the case of keywords."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_NAMES: Names = {}
 
 
 def canonical(tokens: Sequence[Token]) -> str:
-    """Return tokens as text without comments and spacing; keywords and functions in capitals, names as written."""
+    """Return the canonical text of tokens: without comments and spacing, keywords and functions in capitals."""
     parts: list[str] = []
     for index, token in enumerate(tokens):
         kind, text = token.token_type, token.text
@@ -66,9 +66,9 @@ def canonical(tokens: Sequence[Token]) -> str:
 
 
 def canonical_query(statement: Statement) -> str:
-    """Return the canonical text of a statement's queries: each condition with its query, then the last query.
+    """Return the canonical text of a statement's queries: each WHEN condition with its query, then the last query.
 
-    The text of a view with a closed column list begins with that list.
+    For a view with a closed column list, the text begins with that list.
     """
     listed = statement.value("COLUMNS", ParsedColumnList) if statement.kind is StatementKind.VIEW else None
     if listed is not None and not listed.is_open:
@@ -78,8 +78,8 @@ def canonical_query(statement: Statement) -> str:
 
 
 def _canonical_queries(statement: Statement) -> str:
-    said = statement.value("AS", ParsedQuery)
-    last = canonical(said.tokens) if said else ""
+    query = statement.value("AS", ParsedQuery)
+    last = canonical(query.tokens) if query else ""
     whens = [clause.value for clause in statement.clauses if isinstance(clause.value, ParsedWhen)]
     pairs = [
         part for it in whens for part in ("WHEN", canonical(it.condition.tokens), "AS", canonical(it.query.tokens))
@@ -104,23 +104,23 @@ def fingerprint_of(
 ) -> str:
     """Return the fingerprint of a table's code: query and views, or function; columns, rules, mode, source, variables.
 
-    `queries` are the canonical texts of the queries and views that the table uses. `before` maps current names of
-    tables to former ones; with it, the result is the fingerprint from before the tables were renamed.
+    `queries` maps the table and its views to their canonical texts. `before` maps current names of renamed tables to
+    their former names; with it, the result is the fingerprint that the code had before the renaming.
     """
-    flats = list(_flats(draft.declared))
+    flats = list(_list_flats(draft.declared))
     if before:
         draft, flats = with_former_table_names(draft, before), [flat_with_former_names(flat, before) for flat in flats]
         queries = {before.get(name, name): text_with_former_names(text, before) for name, text in queries.items()}
     declared, used = draft.declared, set(draft.query_variables)
     parts: list[Any] = [declared.kind.value, declared.type.value, declared.mode.value, declared.merge]
     parts += [repr(declared.temporal)] if declared.temporal else []
-    parts += [_columns(declared.columns), *(_rule(rule) for rule in declared.rules)]
-    parts += [f"{_rule(rule)} OF {rule.of}" for rule in declared.input_rules]
+    parts += [_describe_columns(declared.columns), *(_describe_rule(rule) for rule in declared.rules)]
+    parts += [f"{_describe_rule(rule)} OF {rule.of}" for rule in declared.input_rules]
     parts += [f"{name}={text}" for name, text in sorted(queries.items())]
     parts += [str(read) for read in declared.reads]
     parts += [repr(flat) for flat in flats]
     parts += [restore_former_names(text, before) for text in describe_hidden(draft)]
-    parts += [_source(declared.source), declared.destination and str(declared.destination)]
+    parts += [_describe_source(declared.source), declared.destination and str(declared.destination)]
     parts += [f"CLOSE WHEN {declared.closes.expression} {declared.closes.marks}"] if declared.closes else []
     late_rows = (clause.value for clause in draft.statement.clauses if clause.word == "LATE ROWS")
     parts += [f"LATE ROWS {late_rows_with_former_names(each, before)}" for each in late_rows]
@@ -141,12 +141,12 @@ def fingerprint_of(
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
     parts += [f"current key {name}" for name in keys]
-    # older versions let Spark replace ${...} in texts, so their batches with such code count as made by other code
+    # in older versions, Spark replaced ${...} in texts, so batches that they made with such texts had other code
     parts += ["texts as written"] if any("${" in str(part) for part in parts) else []
     return digest(parts)
 
 
-def _flats(declared: TableDeclaration) -> Iterable[Flat]:
+def _list_flats(declared: TableDeclaration) -> Iterable[Flat]:
     arguments = declared.function.arguments if declared.function else ()
     return (
         *(flats_of(declared.query) if declared.query else ()),
@@ -159,7 +159,7 @@ def _flats(declared: TableDeclaration) -> Iterable[Flat]:
 
 
 def flow_fingerprint(tables: Mapping[str, Table]) -> str:
-    """Return the fingerprint of a whole flow: the code of its tables, and their clauses about runs and retention."""
+    """Return the fingerprint of a flow: that of its tables' code, cadences, and clauses about runs and retention."""
     return digest(
         (
             name,
@@ -179,37 +179,37 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
     )
 
 
-def _columns(columns: Columns) -> str:
+def _describe_columns(columns: Columns) -> str:
     text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
     text += [f"parsed() {format_actions(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
-    return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open), *text])
+    return _SEPARATOR.join([*(_describe_column(column) for column in columns.named), str(columns.is_open), *text])
 
 
-def _column(column: Column) -> str:
-    rules = [_rule(rule) for rule in column.rules]
+def _describe_column(column: Column) -> str:
+    rules = [_describe_rule(rule) for rule in column.rules]
     type_text = "".join(column.type.upper().split()) if column.type else None
     ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
     if column.references and column.references.otherwise:
         of = column.references
         ladders[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
-    said = [f"{what} else {format_actions(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
-    said += [str(column.stays)] if column.stays else []
-    said += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
+    texts = [f"{what} else {format_actions(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    texts += [str(column.stays)] if column.stays else []
+    texts += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
     made_as += f" AS {column.made_as.expression}" if column.made_as else ""
-    return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *said])
+    return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *texts])
 
 
-def _rule(rule: Rule) -> str:
+def _describe_rule(rule: Rule) -> str:
     return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {format_actions(rule.rungs)}"
 
 
 def _with_single_spaces(expression: str) -> str:
-    """Return an expression with each run of spaces replaced by one, except in strings and quoted names."""
+    """Return an expression with each sequence of spaces replaced by one space, except in strings and quoted names."""
     return _QUOTED_OR_SPACES.sub(lambda found: " " if found[0].isspace() else found[0], expression).strip()
 
 
-def _source(source: Source | None) -> str | None:
+def _describe_source(source: Source | None) -> str | None:
     if source is None:
         return None
     unit = source.unit

@@ -1,4 +1,4 @@
-"""Resolves FLAT in queries to the joins of a table with its parents, once per table."""
+"""Resolves each FLAT(table) in queries to the joins of the table with its parent tables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Flats:
         self._found: dict[tuple[str, bool], tuple[Flat | None, list[WaterclockError]]] = {}
 
     def of(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
-        """Return FLAT of a table that a query reads at `span`; None if it is invalid, which is reported."""
+        """Return the joins of FLAT(name), which a query has at `span`; None if it is invalid, which is reported."""
         flat = self.find(name, is_exact=is_exact)
         self.errors.extend(self._locate_error(copy(error), span) for error in self._found[name, is_exact][1])
         return flat
 
     def find(self, name: str, *, is_exact: bool) -> Flat | None:
-        """Return FLAT of a table without reporting errors; None if it is invalid."""
+        """Return the joins of FLAT(name); None if it is invalid. Errors are not reported."""
         if name not in self.drafts:
             return None
         if (name, is_exact) not in self._found:
@@ -39,10 +39,10 @@ class Flats:
         return self._found[name, is_exact][0]
 
     def _locate_error(self, error: WaterclockError, span: Span) -> WaterclockError:
-        """Return an error with the source line of its column; an error without a position gets that of the read."""
+        """Add the source line to an error at a column; give an error without a position that of the FLAT."""
         for draft in self.drafts.values() if error.where else ():
-            said = draft.statement.value("COLUMNS", ParsedColumnList)
-            for column in said.columns if said else ():
+            column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+            for column in column_list.columns if column_list else ():
                 if str(column.span.place) == error.where:
                     error.excerpt = column.span.source.excerpt(column.span.start, column.span.end)
                     return error

@@ -1,4 +1,4 @@
-"""Builds the flow from tables without errors, with the fingerprints of their code."""
+"""Builds the flow from resolved tables without errors, and computes the fingerprints of their code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 @dataclass(frozen=True, slots=True)
 class FlowBuilder:
-    """Builds a flow from `drafts`, unresolved tables without errors. `view_columns` are the column lists of views."""
+    """Builds a flow from `drafts`, which have no errors. `view_columns` are the column lists of views."""
 
     drafts: Mapping[str, UnresolvedTable]
     queries: QueryResolver
@@ -47,13 +47,13 @@ class FlowBuilder:
     grants: tuple[Grant, ...] = ()
 
     def build(self) -> Flow:
-        """Return the flow, including companion tables of open windows."""
+        """Return the flow, including the companion tables for open windows."""
         queries = self.queries
         stated = [*queries.tables.values(), *queries.views.values()]
         texts = {each.name: canonical_query(each) for each in stated if each.clause("AS") is not None}
         functions, names = {**FUNCTIONS, **self.functions}, former_names(self.drafts)
         tables = {
-            name: self._table(draft, draft.cadence, texts, functions, names)
+            name: self._build_table(draft, draft.cadence, texts, functions, names)
             for name, draft in self.drafts.items()
             if draft.cadence is not None
         }
@@ -61,7 +61,7 @@ class FlowBuilder:
         return Flow(
             project=self.config.name,
             tables=tables,
-            views={name: self._view(name) for name in queries.views if queries.of_view(name) is not None},
+            views={name: self._build_view(name) for name in queries.views if queries.of_view(name) is not None},
             functions=dict(self.functions),
             connections=dict(self.systems.connections),
             variables=dict(self.config.variables),
@@ -71,7 +71,7 @@ class FlowBuilder:
             grants=self.grants,
         )
 
-    def _table(
+    def _build_table(
         self,
         draft: UnresolvedTable,
         cadence: Cadence,
@@ -85,9 +85,9 @@ class FlowBuilder:
             used |= {name: texts[name] for name in self.queries.views_of(draft.name, draft.statement)}
         draft.declared = declared = _with_code_of_deletes(declared, functions)
         draft.functions = frozenset(
-            _list_called_functions([*used.values(), *map(_list_words, _header(declared))], functions)
+            _list_called_functions([*used.values(), *map(_list_words, _list_header_expressions(declared))], functions)
         )
-        keys = current_keys(self._texts(draft, functions), self.systems.connections)
+        keys = current_keys(self._list_sql_texts(draft, functions), self.systems.connections)
         code = partial(
             fingerprint_of, draft, queries=used, functions=functions, keys=keys, variables=self.config.variables
         )
@@ -100,14 +100,14 @@ class FlowBuilder:
             code_before=before if before != fingerprint else "",
         )
 
-    def _texts(self, draft: UnresolvedTable, functions: Mapping[str, Function]) -> list[str]:
-        """Return the SQL that makes a table: of its query, views, header, and functions."""
+    def _list_sql_texts(self, draft: UnresolvedTable, functions: Mapping[str, Function]) -> list[str]:
+        """Return all SQL texts that affect a table's rows: its query, views, header expressions and SQL functions."""
         views = [self.queries.of_view(name) for name in self.queries.views_of(draft.name, draft.statement)]
         queries = [query for query in (draft.declared.query, *views) if query is not None]
         bodies = [functions[name].body or "" for name in draft.functions]
-        return [*(query.text for query in queries), *_header(draft.declared), *bodies]
+        return [*(query.text for query in queries), *_list_header_expressions(draft.declared), *bodies]
 
-    def _view(self, name: str) -> View:
+    def _build_view(self, name: str) -> View:
         statement = self.queries.views[name]
         query = self.queries.of_view(name)
         if query is None:
@@ -118,7 +118,7 @@ class FlowBuilder:
         return View(name, self.view_columns[name], query, about, statement.span.place)
 
 
-def _header(declared: TableDeclaration) -> list[str]:
+def _list_header_expressions(declared: TableDeclaration) -> list[str]:
     """Return the SQL expressions in a table's header: rules, computed columns, DELETE WHEN and CLOSE WHEN."""
     texts = [rule.expression for rule in every_rule(declared)]
     texts += [column.ends.made_as for column in declared.columns.named if column.ends and column.ends.made_as]
@@ -135,7 +135,7 @@ def _list_words(text: str) -> str:
 
 
 def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Function]) -> TableDeclaration:
-    """Return a table with a digest of the functions that DELETE WHEN calls: if they change, other rows are deleted."""
+    """Add to a table the digest of the functions that DELETE WHEN calls, because they decide which rows are deleted."""
     fold = declared.fold
     called = _list_called_functions([_list_words(fold.delete_when)], functions) if fold and fold.delete_when else []
     if fold is None or not called:
@@ -146,7 +146,7 @@ def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Fu
 
 
 def _list_called_functions(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
-    """Return the names of the functions that canonical texts name, and of those that their bodies name in turn."""
+    """Return the names of the functions that canonical texts call, directly or through other functions."""
     split = [text.split(_SEPARATOR) for text in texts] if functions else []
     words = {word for each in split for word in each}
     words |= {word.upper() for each in split for word, following in pairwise(each) if following == "("}  # in backticks

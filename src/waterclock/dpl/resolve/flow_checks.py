@@ -1,4 +1,4 @@
-"""Runs the checks of all tables of a flow: first those that need no cadences, then the others."""
+"""Runs the checks that involve several tables of a flow: first those that need no cadences, then the others."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from waterclock.errors import WaterclockError
 
 
 def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
-    """Yield the errors of the checks that need no cadences; mark tables in illegal cycles as incomplete."""
+    """Yield the errors of all checks that need no cadences. Tables in invalid cycles are marked as incomplete."""
     yield from check_variables(flow.statements, flow.queries, flow.config.variables)
     yield from check_called_functions(flow.drafts.values(), flow.functions)
     if not _has_more_functions(flow.config.environment.spark):
         yield from check_calls_in_queries(flow.queries.trees(), flow.functions)
         yield from check_calls_in_functions(flow.statements, flow.functions)
-    queries = [said for said, _ in flow.queries.trees()]
+    queries = [declared for declared, _ in flow.queries.trees()]
     yield from check_cast_types(queries)
     yield from check_keyed_calls(queries, flow.statements, flow.systems)
     yield from check_copies(flow.drafts, flow.systems)
@@ -50,7 +50,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
 
 
 def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
-    """Yield the errors of the checks that need cadences; resolve CLOSE WHEN, and hidden columns of rules on inputs."""
+    """Yield the errors of all checks that need cadences. Also resolve CLOSE WHEN, and HIDDEN columns in input rules."""
     drafts = flow.drafts
     yield from check_reads(drafts, flow.spans)
     yield from check_partial(drafts, flow.queries.found)
@@ -68,5 +68,5 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
 
 
 def _has_more_functions(spark: SparkSection) -> bool:
-    """Return whether a Spark Connect server, package or extension may add functions that are not known here."""
+    """Return whether a Spark Connect server, package or extension may add functions that Waterclock does not know."""
     return bool(spark.connect or spark.packages or any("extensions" in key for key in spark.confs))

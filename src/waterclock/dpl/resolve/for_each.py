@@ -21,20 +21,23 @@ def read_each(
     views: Mapping[str, Statement],
     spans: MutableMapping[tuple[str, Read], Span],
 ) -> Iterator[WaterclockError]:
-    """Add the FOR EACH table to the reads of each collect that has one; yield errors for invalid tables."""
+    """Make the FOR EACH table of each collect its input, with the span in `spans`; yield errors for invalid tables."""
     for draft in drafts.values():
-        said = draft.statement.value("FOR EACH", ParsedForEach)
-        if draft.kind is not Kind.COLLECT or said is None:
+        for_each = draft.statement.value("FOR EACH", ParsedForEach)
+        if draft.kind is not Kind.COLLECT or for_each is None:
             continue
-        if said.table in views:
-            what, why = f"{said.table} is a view, and has no batches", "answers are stored for each batch of a table"
-            fix = f"write TRANSFORM {said.table} AS ..., or name the table that it reads"
-            yield said.span.refuse("E213", what, why=why, fix=fix)
-        elif said.table not in tables:
-            yield unknown_table_error(said.table, said.span, tables, tables)
+        if for_each.table in views:
+            what, why = (
+                f"{for_each.table} is a view, and has no batches",
+                "answers are stored for each batch of a table",
+            )
+            fix = f"write TRANSFORM {for_each.table} AS ..., or name the table that it reads"
+            yield for_each.span.refuse("E213", what, why=why, fix=fix)
+        elif for_each.table not in tables:
+            yield unknown_table_error(for_each.table, for_each.span, tables, tables)
         else:
-            draft.declared = replace(draft.declared, reads=(Read(said.table),))
-            spans[draft.name, draft.declared.reads[0]] = said.span
+            draft.declared = replace(draft.declared, reads=(Read(for_each.table),))
+            spans[draft.name, draft.declared.reads[0]] = for_each.span
             continue
         draft.is_incomplete = True
 
@@ -55,7 +58,7 @@ def check_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None) 
 
 
 def place_of(draft: UnresolvedTable, name: str) -> Span:
-    """Return the span of the option that contains a column in braces; of FOR EACH if there is none."""
+    """Return the span of the option that contains the column in braces, `{name}`; that of FOR EACH if none does."""
     options = draft.statement.value("OPTIONS", ParsedOptions)
     for option, value in options.values.items() if options is not None else ():
         if f"{{{name}}}" in str(value):

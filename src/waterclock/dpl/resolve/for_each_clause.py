@@ -25,52 +25,52 @@ def each_of(
     all_types: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> Each | None:
-    """Return the FOR EACH of a collect; None if it has none, or an invalid one, which is reported."""
-    said = statement.value("FOR EACH", ParsedForEach)
+    """Return the FOR EACH of a collect; None if it has none, or if it is invalid, which is reported."""
+    for_each = statement.value("FOR EACH", ParsedForEach)
     if capabilities is None or "FOR EACH" in statement.failed:
         return None
-    errors.extend(_check_option_combinations(statement, unit, capabilities, is_each=said is not None))
-    if said is None:
+    errors.extend(_check_option_combinations(statement, unit, capabilities, is_each=for_each is not None))
+    if for_each is None:
         return None
-    errors.extend(_check_other_clauses(statement, said))
+    errors.extend(_check_other_clauses(statement, for_each))
     if unit.query is not None or capabilities.each_parameters is None:
-        errors.append(_unsupported_source_error(said, unit, capabilities, all_types))
+        errors.append(_unsupported_source_error(for_each, unit, capabilities, all_types))
         return None
     parameters = capabilities.each_parameters(unit.path, unit.options)
     if not parameters:
         errors.append(
-            said.span.refuse(
+            for_each.span.refuse(
                 "E392",
-                f"the requests use no column of {said.table}",
+                f"the requests use no column of {for_each.table}",
                 why=f"no option of {unit} has a column of it in braces, so the answer would be the same for each row",
                 fix=f"name one in braces, as in OPTIONS (path '{unit.path}/{{id}}') or OPTIONS (params.id '{{id}}')",
             )
         )
         return None
-    return Each(said.table, parameters)
+    return Each(for_each.table, parameters)
 
 
 def _check_option_combinations(
     statement: Statement, unit: Unit, capabilities: Capabilities, *, is_each: bool
 ) -> Iterator[WaterclockError]:
-    """Yield the errors that the connector finds in combinations of options; each option is valid by itself."""
+    """Yield the errors that the connector finds in combinations of options that are valid one by one."""
     if capabilities.wrong_options is None or capabilities.each_parameters is None:
         return
-    said = statement.value("OPTIONS", ParsedOptions)
+    options = statement.value("OPTIONS", ParsedOptions)
     for wrong in capabilities.wrong_options("each" if is_each else "whole", unit.options, unit.path):
         otherwise = _span(statement, "FROM", statement.span)
-        span = said.spans.get(wrong.option, otherwise) if said is not None else otherwise
+        span = options.spans.get(wrong.option, otherwise) if options is not None else otherwise
         yield span.refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
 
 
-def _check_other_clauses(statement: Statement, said: ParsedForEach) -> Iterator[WaterclockError]:
+def _check_other_clauses(statement: Statement, for_each: ParsedForEach) -> Iterator[WaterclockError]:
     for word, why in _ALONE.items():
         clause = statement.clause(word)
         if clause is not None:
             yield clause.span.refuse("E393", f"FOR EACH cannot be used with {word}", why=why, fix=f"leave {word} out")
     mode = statement.value("MODE", ParsedMode)
     if mode is not None and mode.mode is Mode.TEMPORAL:
-        yield _span(statement, "MODE", said.span).refuse(
+        yield _span(statement, "MODE", for_each.span).refuse(
             "E393",
             "FOR EACH cannot be used with TEMPORAL",
             why="an answer is the current state, without the time since which it is valid",
@@ -79,16 +79,16 @@ def _check_other_clauses(statement: Statement, said: ParsedForEach) -> Iterator[
 
 
 def _unsupported_source_error(
-    said: ParsedForEach, unit: Unit, capabilities: Capabilities, all_types: Mapping[str, Capabilities]
+    for_each: ParsedForEach, unit: Unit, capabilities: Capabilities, all_types: Mapping[str, Capabilities]
 ) -> WaterclockError:
     can = sorted(name for name, each in all_types.items() if each.each_parameters is not None)
     what = "a QUERY" if unit.query is not None and capabilities.takes_query else capabilities.type
     offered = f"connections of type {', '.join(can)} can be" if can else "no type of connection here can be"
-    return said.span.refuse(
+    return for_each.span.refuse(
         "E391",
         f"{what} cannot be requested for each row of a table",
         why=offered,
-        fix=f"collect {unit.path or 'the table'} whole, and join it with {said.table} in a TRANSFORM",
+        fix=f"collect {unit.path or 'the table'} whole, and join it with {for_each.table} in a TRANSFORM",
     )
 
 

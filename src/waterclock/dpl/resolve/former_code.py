@@ -1,7 +1,7 @@
-"""Replaces the names of renamed tables in the code of their readers by their former names.
+"""Replaces the current names of renamed tables by their former names in the code of tables that read them.
 
-The code of a reader contains the names of its inputs. So that a rename does not count as changed code, a second
-fingerprint is computed with the former names. A batch with that fingerprint ran the same query.
+The code of a reader contains the names of its inputs. Renaming an input must not count as changed code, so a second
+fingerprint is computed with the former names: a batch that recorded it ran the same query.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 
 def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedTable:
-    """Return an unresolved table with the former names of the tables that it reads; `names` maps current to former."""
+    """Return a table with the former names of the tables that it reads; `names` maps current to former names."""
     declared = draft.declared
     source, closes = declared.source, declared.closes
     if source is not None and source.each is not None:
         source = replace(source, each=replace(source.each, table=_former_name(names, source.each.table)))
     if closes is not None:
-        marks = (replace(it, table=_former_name(names, it.table), text=_plain(it.text, names)) for it in closes.marks)
+        marks = (
+            replace(it, table=_former_name(names, it.table), text=_rename_in_call(it.text, names))
+            for it in closes.marks
+        )
         closes = replace(closes, marks=tuple(marks))
     before = replace(
         declared,
         reads=tuple(replace(read, table=_former_name(names, read.table)) for read in declared.reads),
-        columns=_columns(declared.columns, names),
+        columns=_rename_in_columns(declared.columns, names),
         input_rules=tuple(replace(rule, of=_former_name(names, rule.of)) for rule in declared.input_rules),
         source=source,
         closes=closes,
@@ -42,39 +45,39 @@ def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedT
 
 
 def flat_with_former_names(flat: Flat, names: Names) -> Flat:
-    """Return a FLAT with the former names of tables."""
+    """Return a FLAT in which tables have their former names."""
     joins = tuple(replace(join, parent=flat_with_former_names(join.parent, names)) for join in flat.joins)
     return replace(flat, read=replace(flat.read, table=_former_name(names, flat.read.table)), joins=joins)
 
 
 def late_rows_with_former_names(late_rows: LateRows, names: Names) -> LateRows:
-    """Return the settings of a table of late rows with the former name of the table whose rows it keeps."""
+    """Return the settings of a late-row table with the former name of the table whose late rows it stores."""
     return replace(late_rows, of=_former_name(names, late_rows.of))
 
 
 def mark_table_name(table: str) -> str:
-    """Return a table name in ⟦⟧, so that `replace_marked_table_names` finds it in the syntax tree's text."""
+    """Return a table name in ⟦⟧, by which `replace_marked_table_names` finds it in the text of a syntax tree."""
     return f"⟦{table}⟧"
 
 
 def replace_marked_table_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
-    """Return the syntax trees of a function, as text, with marked table names replaced by former or unmarked names."""
+    """Return the texts of a function's syntax trees, with each marked table name replaced by the former name."""
     own, *used = shapes
     return _MARKED.sub(lambda found: _former_name(names, found[1]), own), *used
 
 
 def text_with_former_names(text: str, names: Names) -> str:
-    """Return a canonical text with former table names, also in qualified columns, but not in strings."""
+    """Return a canonical text with former table names, also in qualified column names, but not in strings."""
     parts = text.split(_SEPARATOR)
     for now, was in names.items():
-        parts = _replace_names(parts, _parts(now), _parts(was))
+        parts = _replace_names(parts, _name_tokens(now), _name_tokens(was))
     return _SEPARATOR.join(parts)
 
 
 def restore_former_names(text: str, names: Names) -> str:
-    """Return a text of `describe_hidden` with former table names.
+    """Return a text from `hidden.describe_hidden` with former table names.
 
-    It contains reads, such as `PAST(shop.orders, '7 days')`, and qualified columns, such as `` `orders`.`file` ``.
+    The text contains reads, such as `PAST(shop.orders, '7 days')`, and columns, such as `` `orders`.`file` ``.
     """
     for now, was in names.items():
         text = re.sub(rf"(?<![\w.`]){re.escape(now)}(?![\w.`])", was, text)
@@ -101,20 +104,20 @@ def _replace_names(parts: Sequence[str], now: Sequence[str], was: Sequence[str])
     return found
 
 
-def _parts(name: str) -> list[str]:
+def _name_tokens(name: str) -> list[str]:
     """Return the tokens of a name as `canonical` writes them: keywords in capitals, others unchanged."""
     quoted = (token for token in dialect().tokenize(name))
     return [token.text if token.token_type.name in {"VAR", "IDENTIFIER"} else token.text.upper() for token in quoted]
 
 
-def _plain(text: str, names: Names) -> str:
+def _rename_in_call(text: str, names: Names) -> str:
     """Return the text of a call such as `watermark(shop.orders.at)` with former table names."""
     for now, was in names.items():
         text = text.replace(f"{now}.", f"{was}.").replace(f"({_bare_name(now)}.", f"({_bare_name(was)}.")
     return text
 
 
-def _columns(columns: Columns, names: Names) -> Columns:
+def _rename_in_columns(columns: Columns, names: Names) -> Columns:
     named = (
         column
         if column.references is None

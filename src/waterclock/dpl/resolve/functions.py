@@ -18,9 +18,9 @@ from waterclock.flow.graph import components_of, cycle_of
 
 
 def function_of(statement: Statement, variables: Mapping[str, Value], errors: list[WaterclockError]) -> Function:
-    """Return the function of a CREATE FUNCTION; report duplicate parameters and an invalid expression."""
-    said = statement.value("RETURN", ParsedFunction)
-    names = [name.lower() for name, _ in said.parameters] if said is not None else []
+    """Return the function that a CREATE FUNCTION declares; report duplicate parameters and an invalid expression."""
+    declared = statement.value("RETURN", ParsedFunction)
+    names = [name.lower() for name, _ in declared.parameters] if declared is not None else []
     if len(set(names)) < len(names):
         twice = next(name for index, name in enumerate(names) if name in names[:index])
         errors.append(
@@ -32,14 +32,14 @@ def function_of(statement: Statement, variables: Mapping[str, Value], errors: li
             )
         )
     body = None
-    if said is not None and said.body is not None:
-        errors.extend(check_expression(said.body))
-        errors.extend(_check_body(statement.name, said, said.body))
-        body = with_literals(said.body, variables)
+    if declared is not None and declared.body is not None:
+        errors.extend(check_expression(declared.body))
+        errors.extend(_check_body(statement.name, declared, declared.body))
+        body = with_literals(declared.body, variables)
     return Function(
         statement.name,
-        said.parameters if said else (),
-        said.returns if said else "STRING",
+        declared.parameters if declared else (),
+        declared.returns if declared else "STRING",
         body,
         statement.function,
         statement.span.place,
@@ -58,19 +58,19 @@ def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockErr
 
 
 def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dict[str, Span]:
-    """Return the functions that the body of a function calls, each with the span of its first call."""
-    said = statement.value("RETURN", ParsedFunction)
+    """Map each function that the body of a function calls to the span of its first call."""
+    declared = statement.value("RETURN", ParsedFunction)
     calls: dict[str, Span] = {}
-    if said is not None and said.body is not None:
-        source = said.body.span.source
-        for name, token in find_calls(said.body.tokens, functions):
+    if declared is not None and declared.body is not None:
+        source = declared.body.span.source
+        for name, token in find_calls(declared.body.tokens, functions):
             calls.setdefault(name, source.span(token.start, token.end + 1))
     return calls
 
 
-def _check_body(name: str, said: ParsedFunction, body: Expression) -> Iterator[WaterclockError]:
-    """Yield errors for names in a body that are no parameters, and for aggregates and window functions."""
-    parameters = {parameter.lower(): parameter for parameter, _ in said.parameters}
+def _check_body(name: str, declared: ParsedFunction, body: Expression) -> Iterator[WaterclockError]:
+    """Yield errors for names in a function's body that are not parameters, and for aggregates and window functions."""
+    parameters = {parameter.lower(): parameter for parameter, _ in declared.parameters}
     for node in body.tree.find_all(exp.Column):
         first = node.parts[0]
         start = first.meta.get("start")

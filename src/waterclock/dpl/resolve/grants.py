@@ -37,7 +37,7 @@ _BY_ROW = "it is computed for each row from the row's own columns, and from attr
 
 @dataclass(frozen=True, slots=True)
 class GrantResolver:
-    """Resolves the GRANTs of a project whose tables are resolved; all errors are appended to `errors`."""
+    """Resolves the GRANTs of a project, after its tables. All errors are appended to `errors`."""
 
     drafts: Mapping[str, UnresolvedTable]
     schemas: Schemas
@@ -50,28 +50,28 @@ class GrantResolver:
         found: list[Grant] = []
         for statement in statements:
             before = len(self.errors)
-            grant = self._grant(statement)
+            grant = self._resolve_grant(statement)
             if len(self.errors) == before:
                 found.append(grant)
-            elif statement.failed:  # its other parts cannot be judged
+            elif statement.failed:  # its other parts cannot be checked
                 continue
         self._check_that_someone_sees(found)
         return tuple(found)
 
-    def _grant(self, statement: Statement) -> Grant:
-        tables, to = self._tables(statement), self._grantees(statement)
-        said = statement.value("COLUMNS", ParsedGrantColumns)
+    def _resolve_grant(self, statement: Statement) -> Grant:
+        tables, to = self._resolve_tables(statement), self._resolve_grantees(statement)
+        declared = statement.value("COLUMNS", ParsedGrantColumns)
         where = statement.value("WHERE", Expression)
         known = [(name, self.schemas.columns_of(name)) for name in tables]
-        columns = said.columns if said is not None else ()
-        if said is not None:
-            self.errors.extend(_check_columns([*(each.name for each in said.columns), *said.excepted], known))
+        columns = declared.columns if declared is not None else ()
+        if declared is not None:
+            self.errors.extend(_check_columns([*(each.name for each in declared.columns), *declared.excepted], known))
         for column in columns:
             if column.mask is not None:
                 having = [(name, own) for name, own in known if own is None or column.name.text.lower() in own]
-                self._check(column.mask, f"the mask of {column.name.text}", having)
+                self._check_expression(column.mask, f"the mask of {column.name.text}", having)
         if where is not None:
-            self._check(where, "the condition", known)
+            self._check_expression(where, "the condition", known)
             self.errors.extend(check_condition(where))
         expressions = [each for each in (where, *(column.mask for column in columns)) if each is not None]
         self.errors.extend(check_calls_in_expressions(expressions, self.functions))
@@ -85,15 +85,15 @@ class GrantResolver:
                 GrantedColumn(each.name.text, None if each.mask is None else with_literals(each.mask, variables))
                 for each in columns
             ),
-            said is None or said.is_open,
-            frozenset(name.text.lower() for name in said.excepted) if said is not None else frozenset(),
+            declared is None or declared.is_open,
+            frozenset(name.text.lower() for name in declared.excepted) if declared is not None else frozenset(),
             None if where is None else with_literals(where, variables),
             names.intersection(self.config.users),
             statement.span.place,
         )
 
-    def _tables(self, statement: Statement) -> tuple[str, ...]:
-        """Return the tables that a GRANT names, without those that follow the grants of another table."""
+    def _resolve_tables(self, statement: Statement) -> tuple[str, ...]:
+        """Return the tables that a GRANT names; publishes and companion tables cannot have grants of their own."""
         target = statement.value("ON", ParsedGrantTarget)
         if target is None:
             return ()
@@ -127,7 +127,7 @@ class GrantResolver:
         self.errors.append(error)
         return ()
 
-    def _grantees(self, statement: Statement) -> tuple[ParsedName, ...]:
+    def _resolve_grantees(self, statement: Statement) -> tuple[ParsedName, ...]:
         names: tuple[ParsedName, ...] = statement.value("TO", tuple) or ()
         roles, users = self.config.roles, self.config.users
         for name in names:
@@ -150,13 +150,13 @@ class GrantResolver:
                 )
         return names
 
-    def _check(self, said: Expression, what: str, known: Sequence[tuple[str, Names | None]]) -> None:
-        """Report an expression that is not deterministic and of the row's own columns."""
-        self.errors.extend(check_expression(said, allowed=frozenset({USER})))
-        for name in said.variables:
+    def _check_expression(self, expression: Expression, what: str, known: Sequence[tuple[str, Names | None]]) -> None:
+        """Report an expression that is not deterministic, or uses more than the columns of one row."""
+        self.errors.extend(check_expression(expression, allowed=frozenset({USER})))
+        for name in expression.variables:
             if name not in self.config.variables:
-                self.errors.append(unknown_variable(name, said.span, self.config.variables))
-        tree, called = said.tree, {node.name.lower() for node in said.tree.find_all(exp.Anonymous)}
+                self.errors.append(unknown_variable(name, expression.span, self.config.variables))
+        tree, called = expression.tree, {node.name.lower() for node in expression.tree.find_all(exp.Anonymous)}
         why = fix = None
         if has_aggregate(tree) or called & AGGREGATES or tree.find(exp.Window) is not None or called & WINDOWED:
             why, fix = _BY_ROW, "compute it as a column in a TRANSFORM, and grant that table"
@@ -165,28 +165,32 @@ class GrantResolver:
         elif tree.find(exp.Star) is not None:
             why, fix = "a column that is added later would be shown too", "name the columns"
         if why is not None:
-            self.errors.append(said.span.refuse("E382", f"{what} is not an expression of one row", why=why, fix=fix))
-        used = called_functions({**FUNCTIONS, **self.functions}, [said.text])
+            self.errors.append(
+                expression.span.refuse("E382", f"{what} is not an expression of one row", why=why, fix=fix)
+            )
+        used = called_functions({**FUNCTIONS, **self.functions}, [expression.text])
         keyed = next((function.name for function in used if function.name in KEYED), None)
         python = next((function.name for function in used if function.python is not None), None)
         if keyed is not None:
             fix = "make the column with it in a TRANSFORM, and grant that table"
-            self.errors.append(said.span.refuse("E382", f"{what} calls {keyed}", why="queries get no keys", fix=fix))
+            self.errors.append(
+                expression.span.refuse("E382", f"{what} calls {keyed}", why="queries get no keys", fix=fix)
+            )
         if python is not None:
             fix = "write it in SQL, with CREATE FUNCTION ... RETURN, or make the column in a TRANSFORM"
             self.errors.append(
-                said.span.refuse("E382", f"{what} calls {python}, a function in Python", why=_BY_ROW, fix=fix)
+                expression.span.refuse("E382", f"{what} calls {python}, a function in Python", why=_BY_ROW, fix=fix)
             )
         for name, own in known:
             if own is not None:
-                self.errors.extend(check_expression_columns(said, own, name))
+                self.errors.extend(check_expression_columns(expression, own, name))
 
-    def _check_attributes(self, said: Expression, to: Sequence[ParsedName]) -> None:
+    def _check_attributes(self, expression: Expression, to: Sequence[ParsedName]) -> None:
         """Report attributes that no user of the grant has, and calls of USER in another form."""
-        attributes, is_valid = attributes_in(said.text)
+        attributes, is_valid = attributes_in(expression.text)
         if not is_valid:
             self.errors.append(
-                said.span.refuse(
+                expression.span.refuse(
                     "E382", "USER takes the name of an attribute", fix="write one text, as in USER('land')"
                 )
             )
@@ -196,7 +200,7 @@ class GrantResolver:
         users = [user for name, user in all_users.items() if by_group or not names.isdisjoint({name, *user.roles})]
         known = sorted(set(chain.from_iterable(user.attributes for user in users)))
         self.errors.extend(
-            said.span.refuse(
+            expression.span.refuse(
                 "E382", f"no user has the attribute {attribute}",
                 why=f"users of this grant have {', '.join(known)}" if known else "users of this grant have none",
                 fix=did_you_mean(attribute, known, otherwise=f"add it to a user: attributes.{attribute} = ..."),
@@ -205,12 +209,12 @@ class GrantResolver:
         )  # fmt: skip
 
     def _roles_of_groups(self) -> frozenset[str]:
-        """Return the roles that groups of the OpenID Connect provider give."""
+        """Return the roles that members of groups of the OpenID Connect provider get."""
         oidc = self.config.sign_in.oidc
         return frozenset(chain.from_iterable(oidc.group_roles.values())) if oidc is not None else frozenset()
 
     def _check_that_someone_sees(self, grants: Sequence[Grant]) -> None:
-        """Report each table with grants that no declared user has, and no group of the provider."""
+        """Report each table whose grants reach no declared user and no group of the OpenID Connect provider."""
         users = self.config.users.items()
         names = self._roles_of_groups().union(each for name, user in users for each in (name, *user.roles))
         reported: set[str] = set()

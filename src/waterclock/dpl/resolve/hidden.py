@@ -1,4 +1,4 @@
-"""Resolves HIDDEN columns: reports invalid ones, and leaves them out of rules, publishes and inputs of functions."""
+"""Resolves HIDDEN columns: reports invalid ones, and excludes them from rules, publishes and function inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_hidden_column(column: ParsedColumn, kind: StatementKind) -> WaterclockError | None:
-    """Return the error for HIDDEN in the column list of a PUBLISH or VIEW, or on a KEY column; None for any other."""
+    """Return the error for HIDDEN in the column list of a PUBLISH or view, or on a KEY column; None if it is valid."""
     span = column.hidden_span
     if span is None:
         return None
@@ -35,10 +35,10 @@ def check_hidden_column(column: ParsedColumn, kind: StatementKind) -> Waterclock
     return None
 
 
-def check_visible_columns(said: ParsedColumnList) -> Iterator[WaterclockError]:
+def check_visible_columns(column_list: ParsedColumnList) -> Iterator[WaterclockError]:
     """Yield an error for a closed column list in which all columns are HIDDEN."""
-    columns = said.columns
-    if columns and not said.is_open and all(column.hidden_span is not None for column in columns):
+    columns = column_list.columns
+    if columns and not column_list.is_open and all(column.hidden_span is not None for column in columns):
         yield columns[0].span.refuse(
             "E319",
             "all columns are HIDDEN",
@@ -48,7 +48,7 @@ def check_visible_columns(said: ParsedColumnList) -> Iterator[WaterclockError]:
 
 
 def check_hidden_keys(draft: UnresolvedTable) -> Iterator[WaterclockError]:
-    """Yield errors for HIDDEN columns in the ON of a mode; HIDDEN columns with KEY are reported elsewhere."""
+    """Yield errors for HIDDEN columns in MERGE ON or TEMPORAL ON. `check_hidden_column` reports those with KEY."""
     hidden = {column.name.lower() for column in draft.declared.columns.named if column.is_hidden and not column.is_key}
     for key in draft.declared.fold.keys if draft.declared.fold else ():
         if key.lower() in hidden:
@@ -65,15 +65,15 @@ def _hidden_key(span: Span, name: str) -> WaterclockError:
 
 
 def list_hidden_columns(statement: Statement | None) -> tuple[str, ...]:
-    """Return the HIDDEN columns that the statement of a table declares; empty for other statements."""
-    said = statement.value("COLUMNS", ParsedColumnList) if statement is not None else None
-    if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
+    """Return the HIDDEN columns that a COLLECT or TRANSFORM declares; empty for other statements."""
+    declared = statement.value("COLUMNS", ParsedColumnList) if statement is not None else None
+    if declared is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
         return ()
-    return tuple(column.name for column in said.columns if column.hidden_span is not None)
+    return tuple(column.name for column in declared.columns if column.hidden_span is not None)
 
 
 def exclude_hidden_from_rules(draft: UnresolvedTable) -> None:
-    """Leave the HIDDEN columns of a table out of each `*` in its rules, as in queries."""
+    """Exclude the HIDDEN columns of a table from each `*` in its rules, as in queries."""
     hidden = draft.declared.columns.hidden_columns
     if hidden:
         draft.declared = replace(
@@ -86,7 +86,7 @@ def exclude_hidden_from_rules(draft: UnresolvedTable) -> None:
 
 
 def exclude_hidden_from_input_rules(drafts: Mapping[str, UnresolvedTable]) -> None:
-    """Leave the HIDDEN columns of inputs out of each `*` in rules on these inputs, as in queries."""
+    """Exclude the HIDDEN columns of inputs from each `*` in rules on these inputs, as in queries."""
     for draft in drafts.values():
         hidden = {
             rule.of: drafts[rule.of].declared.columns.hidden_columns
@@ -106,14 +106,14 @@ def exclude_hidden_from_input_rules(drafts: Mapping[str, UnresolvedTable]) -> No
 
 
 def set_hidden_untracked(draft: UnresolvedTable) -> None:
-    """Set the HIDDEN columns of a TEMPORAL without TRACK as untracked: their changes make no version."""
+    """Set the HIDDEN columns of a TEMPORAL table without TRACK as untracked: their changes make no new version."""
     fold = draft.declared.fold
     if isinstance(fold, Temporal) and not fold.track and draft.declared.columns.hidden_columns:
         draft.declared = replace(draft.declared, fold=replace(fold, untracked=draft.declared.hidden_columns))
 
 
 def set_left_out_columns(draft: UnresolvedTable, table: UnresolvedTable) -> None:
-    """Set the HIDDEN columns that a PUBLISH with an open list leaves out: those that it does not name."""
+    """Set the HIDDEN columns that a PUBLISH whose list ends with `*` does not send, because it does not name them."""
     if draft.declared.columns.is_open:
         named = {column.name.lower() for column in draft.declared.columns.named}
         left_out = tuple(name for name in table.declared.columns.hidden_columns if name.lower() not in named)
@@ -121,7 +121,7 @@ def set_left_out_columns(draft: UnresolvedTable, table: UnresolvedTable) -> None
 
 
 def exclude_hidden_from_argument(argument: Argument, table: str, hidden: Callable[[str], tuple[str, ...]]) -> Argument:
-    """Return an argument of a Python function without the HIDDEN columns of its table, unless it requests them.
+    """Exclude the HIDDEN columns of a table from the argument of a Python function, unless the argument requests them.
 
     A state is passed with all its columns.
     """
@@ -131,7 +131,7 @@ def exclude_hidden_from_argument(argument: Argument, table: str, hidden: Callabl
 
 
 def hidden_view_columns_error(span: Span, name: str) -> WaterclockError:
-    """Build the error for requesting the HIDDEN columns of a view."""
+    """Build the error for an argument that requests the HIDDEN columns of a view."""
     return span.refuse(
         "E319",
         f"{name} is a view, and has no HIDDEN columns",
@@ -141,7 +141,7 @@ def hidden_view_columns_error(span: Span, name: str) -> WaterclockError:
 
 
 def describe_hidden(draft: UnresolvedTable) -> list[str]:
-    """Return texts for the fingerprint with the HIDDEN columns that a table's code leaves out; empty if there are none.
+    """Describe the HIDDEN columns that a table's code does not read, for its fingerprint; empty if there are none.
 
     Code that names all its columns does not depend on which others are HIDDEN.
     """

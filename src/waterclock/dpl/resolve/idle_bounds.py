@@ -36,13 +36,13 @@ def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockE
 
 
 def reaches_no_earlier_window(back: Duration, cadence: Cadence) -> bool:
-    """Return whether a span back from a window's end never reaches an earlier window."""
+    """Return whether a duration, counted back from a window's end, never reaches an earlier window."""
     windows = map(cadence.window_of, _SAMPLES)
     return all(back.subtract_from(window.end, cadence.zone) >= window.start for window in windows)
 
 
 def several_windows(cadence: Cadence, count: int) -> str:
-    """Return the length of `count` windows as a duration in DPL: `2 HOURS`, `3 MONTHS`."""
+    """Return the length of `count` windows as a duration in DPL, such as `2 HOURS` or `3 MONTHS`."""
     period = cadence.period
     if period.unit is TimeUnit.MINUTE:
         return elapsed_text(count * timedelta(minutes=period.count))

@@ -14,25 +14,25 @@ from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, list_marked
 from waterclock.flow.declarations import Choice, Query, Read
 from waterclock.flow.enums import Kind, ReadKind
 
-_GOES_BY = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
+_ROW_ORIGINS = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
 
 
 def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[str]) -> Iterator[WaterclockError]:
-    """Yield errors for rules on tables that are not read by their plain names, and for rules that cannot be checked.
+    """Yield errors for rules OF tables that are not read by their plain names, and for rules that cannot be checked.
 
-    `views` are the names of all views. A table with an unknown input is skipped.
+    `views` are the names of all views. Tables with an unknown input are skipped.
     """
     for draft in drafts.values():
-        said = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
-        if not said:
+        rules = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
+        if not rules:
             continue
-        if draft.kind in _GOES_BY:
-            yield from (_rule_kind_error(draft, rule, span) for rule, span in said)
+        if draft.kind in _ROW_ORIGINS:
+            yield from (_rule_kind_error(draft, rule, span) for rule, span in rules)
             continue
         if draft.is_incomplete:
             continue
         read = plain_names(draft)
-        for rule, span in said:
+        for rule, span in rules:
             if rule.of not in read:
                 yield _unread_input_error(
                     draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts
@@ -42,7 +42,7 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
                 yield planned_feature_error(
                     f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix
                 )
-        yield from _check_planned_features(draft, said[0][1])
+        yield from _check_planned_features(draft, rules[0][1])
         takes = can_quarantine_rows(draft.declared) or marks_rows(draft.declared)
         if takes and len(found := list_marked_checks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(
@@ -54,43 +54,43 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
 
 
 def rules_of_inputs(draft: UnresolvedTable) -> list[ParsedRule]:
-    """Return the EXPECTs of a statement that check its inputs."""
+    """Return the rules of a statement that check its inputs (EXPECT ... OF)."""
     return [rule for clause in draft.statement.clauses if clause.word == "EXPECT" for rule in clause.value if rule.of]
 
 
 def plain_names(draft: UnresolvedTable) -> dict[str, None]:
-    """Return the tables that a transform reads by plain names, directly or through views, in the order written."""
+    """Return the tables that a transform or its views read by their plain names, in the order written."""
     found: dict[str, None] = {}
     if draft.declared.query is not None:
-        found.update(dict.fromkeys(_plain(draft.declared.query)))
+        found.update(dict.fromkeys(_plain_reads(draft.declared.query)))
     for argument in draft.declared.function.arguments if draft.declared.function is not None else ():
         if argument.read is not None and argument.read.kind is ReadKind.PLAIN:
             found[argument.read.table] = None
         if argument.query is not None:
-            found.update(dict.fromkeys(_plain(argument.query)))
+            found.update(dict.fromkeys(_plain_reads(argument.query)))
     return found
 
 
-def _plain(query: Query) -> Iterator[str]:
+def _plain_reads(query: Query) -> Iterator[str]:
     for branch in query.branches:
-        yield from _plain(branch)
+        yield from _plain_reads(branch)
     for reference in query.tables:
         if reference.read is not None and reference.read.kind is ReadKind.PLAIN and not reference.is_mark:
             yield reference.read.table
         if reference.view is not None:
-            yield from _plain(reference.view)
+            yield from _plain_reads(reference.view)
 
 
 def _is_read_otherwise(name: str, choice: Choice) -> bool:
-    """Return whether one query of a table with WHEN reads a table, but not by its plain name."""
-    return Read(name) in choice.reads and name not in _plain(choice.query)
+    """Return whether one of several queries (WHEN) reads a table, but not by its plain name."""
+    return Read(name) in choice.reads and name not in _plain_reads(choice.query)
 
 
 def _rule_kind_error(draft: UnresolvedTable, rule: ParsedRule, span: Span) -> WaterclockError:
     return span.refuse(
         "E320",
         f"OF {rule.of} in a {draft.kind.name}",
-        why=f"each rule of a {draft.kind.name} checks the rows that {_GOES_BY[draft.kind]}",
+        why=f"each rule of a {draft.kind.name} checks the rows that {_ROW_ORIGINS[draft.kind]}",
         fix=f"leave OF {rule.of} out",
     )
 

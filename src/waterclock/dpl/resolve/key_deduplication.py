@@ -19,28 +19,28 @@ from waterclock.flow.rule_actions import find_row_action
 def resolve_keys(
     drafts: Mapping[str, UnresolvedTable], spans: dict[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Add the read of a table's earlier labels to each table with KEY ... PAST; yield errors for an invalid KEY.
+    """Make each table with KEY ... PAST an input of itself, for its earlier labels; yield errors for an invalid KEY.
 
-    Call this after cadences are resolved, because this read does not determine a cadence. The span of the read is added
+    This must be called after cadences are resolved, because this read must not determine a cadence. Its span is added
     to `spans`.
     """
     for draft in drafts.values():
         columns = draft.statement.value("COLUMNS", ParsedColumnList)
-        said = [column.stays for column in (columns.columns if columns else ()) if column.stays]
-        if not said:
+        key_options = [column.stays for column in (columns.columns if columns else ()) if column.stays]
+        if not key_options:
             continue
         wrong = [
-            *_check_equal_clauses(said),
-            *_check_drops_rows(draft, said),
-            *_check_order(draft, said),
-            *_check_past(draft, said),
+            *_check_equal_clauses(key_options),
+            *_check_drops_rows(draft, key_options),
+            *_check_order(draft, key_options),
+            *_check_past(draft, key_options),
         ]
         yield from wrong
         past = key_stays(draft.declared).past
         if past is None or wrong:
             continue
         read = Read(draft.name, ReadKind.PREVIOUS, past)
-        spans[draft.name, read] = next(each.span for each in said if each.stays.past)
+        spans[draft.name, read] = next(each.span for each in key_options if each.stays.past)
         draft.declared = replace(draft.declared, reads=(*draft.declared.reads, read))
         draft.declared = replace(
             draft.declared,
@@ -48,9 +48,12 @@ def resolve_keys(
         )
 
 
-def _check_equal_clauses(said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
-    """Yield errors for columns of a key with different PAST or ORDER BY."""
-    for found in ([each for each in said if each.stays.order], [each for each in said if each.stays.past]):
+def _check_equal_clauses(key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
+    """Yield errors for columns of one key whose PAST or ORDER BY differ."""
+    for found in (
+        [each for each in key_options if each.stays.order],
+        [each for each in key_options if each.stays.past],
+    ):
         for each in found[1:]:
             is_alike = (each.stays.order, each.stays.past) == (found[0].stays.order, found[0].stays.past)
             if not is_alike:
@@ -62,23 +65,23 @@ def _check_equal_clauses(said: list[ParsedKeyStays]) -> Iterator[WaterclockError
                 )
 
 
-def _check_drops_rows(draft: UnresolvedTable, said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
+def _check_drops_rows(draft: UnresolvedTable, key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
     if find_row_action(key_ladder(draft.declared)) is None:
-        yield said[0].span.refuse(
+        yield key_options[0].span.refuse(
             "E288",
-            f"KEY {said[0].span.text} removes no row from {draft.name}",
+            f"KEY {key_options[0].span.text} removes no row from {draft.name}",
             why="one row of a key can stay only if the others are dropped or quarantined",
-            fix=f"write KEY {said[0].stays} ELSE DROP, or ELSE QUARANTINE",
+            fix=f"write KEY {key_options[0].stays} ELSE DROP, or ELSE QUARANTINE",
         )
 
 
-def _check_order(draft: UnresolvedTable, said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
+def _check_order(draft: UnresolvedTable, key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
     is_snapshot = (
         draft.declared.source is not None and draft.declared.source.time_column is None and draft.declared.fold is None
     )
     if draft.declared.fold is None or is_snapshot:
         return
-    for each in said:
+    for each in key_options:
         if each.stays.order:
             yield each.span.refuse(
                 "E296",
@@ -88,8 +91,8 @@ def _check_order(draft: UnresolvedTable, said: list[ParsedKeyStays]) -> Iterator
             )
 
 
-def _check_past(draft: UnresolvedTable, said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
-    for each in said:
+def _check_past(draft: UnresolvedTable, key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
+    for each in key_options:
         if each.stays.past is None:
             continue
         if draft.kind is Kind.COLLECT:

@@ -21,44 +21,44 @@ from waterclock.flow.key_connections import CURRENT, KEYS, names_of_keys
 def check_keyed_calls(
     queries: Iterable[ParsedQuery], statements: Iterable[Statement], systems: ValidConnections
 ) -> Iterator[WaterclockError]:
-    """Yield an error for each call, in queries and in expressions of statements, that does not name a valid key."""
-    for said in (*queries, *chain.from_iterable(map(list_expressions, statements))):
-        yield from _check_calls(said.span.source, said.tokens, systems)
+    """Yield an error for each call of a function with a secret key that does not name a valid connection and key."""
+    for expression in (*queries, *chain.from_iterable(map(list_expressions, statements))):
+        yield from _check_calls(expression.span.source, expression.tokens, systems)
 
 
 def _check_calls(source: SourceText, tokens: Sequence[Token], systems: ValidConnections) -> Iterator[WaterclockError]:
     connections = systems.connections
     for function, call in find_calls(tokens, KEYED):
         given = named_arguments(tokens, tokens.index(call) + 1, KEYED[function])
-        said = given.get("keys")
-        if said is None:
-            continue  # reported with the number of arguments
-        connection = _text_of(said)
+        argument = given.get("keys")
+        if argument is None:
+            continue  # reported as a wrong number of arguments
+        connection = _text_of(argument)
         if connection is None:
-            yield _at(source, said).refuse(
+            yield _span_of(source, argument).refuse(
                 "E238",
                 f"{function} needs the name of a connection as a text",
                 why="which key a batch uses is known before it runs",
-                fix=_suggestion(connections),
+                fix=_suggest_connection(connections),
             )
         elif connection not in connections:
             if connection not in systems.declared:
-                yield _unknown(source, said, connection, connections)
+                yield _unknown_connection_error(source, argument, connection, connections)
         elif connections[connection].type != KEYS:
-            yield _at(source, said).refuse(
+            yield _span_of(source, argument).refuse(
                 "E238",
                 f"{connection} is a connection of type {connections[connection].type}",
                 why=f"{function} takes its key from a connection of type keys",
-                fix=did_you_mean(connection, _of_keys(connections), otherwise=_suggestion(connections)),
+                fix=did_you_mean(connection, _key_connections(connections), otherwise=_suggest_connection(connections)),
             )
         elif "key" in given:
             yield from _check_key(source, given["key"], function, connections[connection])
 
 
 def current_keys(texts: Iterable[str], connections: Mapping[str, Connection]) -> list[str]:
-    """Return the current keys, such as `pii/2026`, of the connections that calls in SQL texts use without naming a key.
+    """Return the current keys, such as `pii/2026`, of the connections that calls use without naming a key.
 
-    They are part of a table's fingerprint: with another current key, equal values have other hashes.
+    They are part of a table's fingerprint, because another current key changes the results of `hash_keyed`.
     """
     found: set[str] = set()
     for text in texts:
@@ -74,53 +74,53 @@ def current_keys(texts: Iterable[str], connections: Mapping[str, Connection]) ->
 
 
 def _check_key(
-    source: SourceText, said: Sequence[Token], function: str, connection: Connection
+    source: SourceText, argument: Sequence[Token], function: str, connection: Connection
 ) -> Iterator[WaterclockError]:
-    key, names = _text_of(said), names_of_keys(connection.options)
-    if len(said) == 1 and said[0].token_type is TokenType.NULL:
+    key, names = _text_of(argument), names_of_keys(connection.options)
+    if len(argument) == 1 and argument[0].token_type is TokenType.NULL:
         return
     if key is None:
-        yield _at(source, said).refuse(
+        yield _span_of(source, argument).refuse(
             "E238",
             f"{function} needs the name of a key as a text",
             why="which key a batch uses is known before it runs",
             fix=f"write one of {', '.join(map(repr, names))}, or leave it out for the current one",
         )
     elif key not in names:
-        yield _at(source, said).refuse(
+        yield _span_of(source, argument).refuse(
             "E221",
             f"unknown key {key} of connection {connection.name}",
             fix=did_you_mean(key, names, otherwise=f"write one of {', '.join(names)}, or add the option key.{key}"),
         )
 
 
-def _unknown(
-    source: SourceText, said: Sequence[Token], name: str, connections: Mapping[str, Connection]
+def _unknown_connection_error(
+    source: SourceText, argument: Sequence[Token], name: str, connections: Mapping[str, Connection]
 ) -> WaterclockError:
-    return _at(source, said).refuse(
+    return _span_of(source, argument).refuse(
         "E221",
         f"unknown connection {name}",
-        fix=did_you_mean(name, _of_keys(connections), otherwise=_declaration(name)),
+        fix=did_you_mean(name, _key_connections(connections), otherwise=_suggest_declaration(name)),
     )
 
 
-def _of_keys(connections: Mapping[str, Connection]) -> list[str]:
+def _key_connections(connections: Mapping[str, Connection]) -> list[str]:
     return [name for name, connection in connections.items() if connection.type == KEYS]
 
 
-def _declaration(name: str) -> str:
+def _suggest_declaration(name: str) -> str:
     return f"declare one: CREATE CONNECTION {name} TYPE keys OPTIONS (key.1 SECRET '{name}/1', current '1');"
 
 
-def _suggestion(connections: Mapping[str, Connection]) -> str:
-    names = _of_keys(connections)
-    return f"write {' or '.join(map(repr, names))}" if names else _declaration("pii")
+def _suggest_connection(connections: Mapping[str, Connection]) -> str:
+    names = _key_connections(connections)
+    return f"write {' or '.join(map(repr, names))}" if names else _suggest_declaration("pii")
 
 
 def _text_of(tokens: Sequence[Token]) -> str | None:
-    """Return the text of an argument that is one string literal; None for any other."""
+    """Return the text of an argument that is one string literal; None for any other argument."""
     return tokens[0].text if len(tokens) == 1 and tokens[0].token_type in STRINGS else None
 
 
-def _at(source: SourceText, tokens: Sequence[Token]) -> Span:
+def _span_of(source: SourceText, tokens: Sequence[Token]) -> Span:
     return source.span(tokens[0].start, tokens[-1].end + 1)

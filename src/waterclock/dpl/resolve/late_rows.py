@@ -1,4 +1,4 @@
-"""Derives the companion tables of late rows: a transform for each table that a table with CLOSE WHEN reads UNTIL."""
+"""Adds the companion tables for late rows: a transform for each input that a table with CLOSE WHEN reads UNTIL."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from waterclock.spark_sql import quote_name
 from waterclock.timelabel.duration import Duration
 
 KEEPS_LATE = "LATE ROWS"
-"""An internal clause, which users cannot write; it marks a transform that keeps the late rows of a table."""
+"""An internal clause that users cannot write. It marks a transform that stores the late rows of a table."""
 
 _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
-_CLOSES, _MOST = "CLOSE WHEN", "MAX LATENESS"
+_CLOSES, _MAX_LATENESS = "CLOSE WHEN", "MAX LATENESS"
 
 
 def with_late_rows(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
-    """Return the statements of a project, with transforms added that keep the late rows of tables with CLOSE WHEN.
+    """Return the statements of a project, with transforms added that store the late rows of tables with CLOSE WHEN.
 
-    There is one for each table that is read UNTIL and whose time column is known, from a watermark() in the condition
-    or from the WATERMARK of that table.
+    There is one for each input that is read UNTIL and whose time column is known: from a watermark() in the condition,
+    or from the input's WATERMARK.
     """
     # the name of a PUBLISH is that of its table
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     kept: list[Statement] = []
     for statement in statements:
-        within = statement.value(_MOST, Duration)
+        within = statement.value(_MAX_LATENESS, Duration)
         if statement.clause(_CLOSES) is None or statement.kind is not StatementKind.TRANSFORM:
-            errors.extend(_never_closed(statement))
+            errors.extend(_check_max_lateness(statement))
             continue
-        # if a table is read twice, the read that reaches further back determines what is early
+        # if a table is read twice, the read that reaches further back determines which rows are too early
         farthest = sorted(_list_until_reads(statement, names), key=lambda read: _length(read.span))
         reads = list({read.table: read for read in farthest}.values())
-        columns = {read: _time_of(statement, read, names, is_only=len(reads) == 1) for read in reads}
+        columns = {read: _find_time_column(statement, read, names, is_only=len(reads) == 1) for read in reads}
         errors.extend(_check_time_columns(statement, within, columns))
         for read, column in columns.items():
             if column is not None and read.span is not None and not statement.failed:
@@ -59,22 +59,22 @@ def with_late_rows(
                 late_rows = LateRows(statement.name, column, read.span, within)
                 if own.lower() not in names:
                     hidden = list_hidden_columns(names.get(read.table.lower()))
-                    kept.append(_late_rows(statement, read, own, late_rows, hidden, variables))
+                    kept.append(_build_late_rows(statement, read, own, late_rows, hidden, variables))
                 elif len(reads) > 1:  # names with the suffix _late are refused by the rules of names
                     errors.append(_reserved_name_error(names[own.lower()], statement))
     return [*statements, *kept]
 
 
 def _list_until_reads(statement: Statement, names: Mapping[str, Statement]) -> Iterator[Read]:
-    """Yield the UNTIL reads of a statement, direct or through views."""
+    """Yield the UNTIL reads of a statement and of the views that it reads."""
     if statement.function is not None:
         for argument in statement.function.arguments:
             if argument.read is not None and argument.read.kind is ReadKind.UNTIL:
                 yield argument.read
             elif argument.read is not None:
                 yield from _list_until_reads_of_view(argument.read.table, names)
-    for said in queries_of(statement):
-        for table in find_in_branches(said).tables:
+    for query in queries_of(statement):
+        for table in find_in_branches(query).tables:
             if table.kind is ReadKind.UNTIL:
                 yield Read(table.name, table.kind, table.duration)
             else:
@@ -87,10 +87,10 @@ def _list_until_reads_of_view(name: str, names: Mapping[str, Statement]) -> Iter
         yield from _list_until_reads(view, {key: value for key, value in names.items() if value is not view})
 
 
-def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
-    """Return the column that assigns rows of `read` to windows; None if none is declared."""
-    said = statement.value(_CLOSES, Expression)
-    for call in said.tree.find_all(exp.Anonymous) if said is not None else ():
+def _find_time_column(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
+    """Return the time column that assigns rows of `read` to windows; None if none is declared."""
+    expression = statement.value(_CLOSES, Expression)
+    for call in expression.tree.find_all(exp.Anonymous) if expression is not None else ():
         column = call.expressions[0] if call.name.upper() == "WATERMARK" and call.expressions else None
         if isinstance(column, exp.Column):
             path = ".".join(part.name for part in column.parts[:-1]).lower()
@@ -100,7 +100,7 @@ def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *
     return declared.column if declared is not None else None
 
 
-def _late_rows(
+def _build_late_rows(
     statement: Statement,
     read: Read,
     own: str,
@@ -129,8 +129,8 @@ def _bare_name(table: str) -> str:
     return table.rsplit(".", 1)[-1]
 
 
-def _never_closed(statement: Statement) -> Iterator[WaterclockError]:
-    clause = statement.clause(_MOST)
+def _check_max_lateness(statement: Statement) -> Iterator[WaterclockError]:
+    clause = statement.clause(_MAX_LATENESS)
     if clause is not None:
         yield clause.span.refuse(
             "E370",
@@ -143,7 +143,7 @@ def _never_closed(statement: Statement) -> Iterator[WaterclockError]:
 def _check_time_columns(
     statement: Statement, within: Duration | None, columns: Mapping[Read, str | None]
 ) -> Iterator[WaterclockError]:
-    clause = statement.clause(_MOST)
+    clause = statement.clause(_MAX_LATENESS)
     if within is None or clause is None:
         return
     for read in (read for read, column in columns.items() if column is None):

@@ -13,7 +13,7 @@ from waterclock.timelabel.label import TIMELABEL
 def resolve_link(
     draft: UnresolvedTable, unit: Unit, by: ParsedBatching, errors: list[WaterclockError]
 ) -> ParsedBatching:
-    """Return how a collect reads a table of another project: slices by label, or its state at each window's end.
+    """Return the way in which a collect reads another project's table: slices by label, or states at windows' ends.
 
     An invalid table name or BY is reported in `errors`.
     """
@@ -29,11 +29,11 @@ def resolve_link(
     if by.batching is Batching.SNAPSHOT:
         return ParsedBatching(Batching.STATE)
     if by.batching is Batching.ARRIVAL_TIME or (by.time_column or "").lower() != TIMELABEL:
-        said = "BY ARRIVAL TIME" if by.batching is Batching.ARRIVAL_TIME else f"BY DATA TIME {by.time_column}"
+        clause = "BY ARRIVAL TIME" if by.batching is Batching.ARRIVAL_TIME else f"BY DATA TIME {by.time_column}"
         errors.append(
             draft.at("BY").refuse(
                 "E224",
-                f"a table of another project cannot be collected {said}",
+                f"a table of another project cannot be collected {clause}",
                 why="it is read at that project's ticks: as slices by their labels, or as a state",
                 fix="write BY DATA TIME timelabel for a PARTITIONED table; leave BY out for a regular one",
             )

@@ -11,7 +11,7 @@ from waterclock.dpl.syntax.statements import Expression
 
 
 def literal(value: Any) -> str:
-    """Return a value as a Spark SQL literal, of the type that it would have as a parameter."""
+    """Return a value as a Spark SQL literal of the same type that it would have as a parameter."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):

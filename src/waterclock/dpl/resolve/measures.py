@@ -18,37 +18,37 @@ from waterclock.timelabel.period import Period
 def measures_of(
     statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> tuple[tuple[Measure, ...], bool, Offline | None]:
-    """Return the measures of a table, whether its columns are profiled, and the offline measures (None without them).
+    """Return the measures of a table, whether its columns are profiled, and its offline measures, or None.
 
-    Invalid measures are left out. Errors are appended to `errors`: E293 for an expression that is no aggregate, or
-    cannot be computed while rows are written, E295 for a duplicate name, E390 for two periods of OFFLINE, and for
-    OFFLINE of a PUBLISH.
+    Invalid measures are left out, and reported in `errors`: E293 for an expression that is not an aggregate, or cannot
+    be computed while rows are written, E295 for a duplicate name, E390 for two periods of OFFLINE or OFFLINE in a
+    PUBLISH.
     """
     found: dict[str, tuple[Measure, bool]] = {}
     profiled: list[ParsedMeasure] = []
-    saids: list[ParsedMeasure] = [
-        said for clause in statement.clauses if clause.word == "MEASURE" for said in clause.value
+    parsed_measures: list[ParsedMeasure] = [
+        declared for clause in statement.clauses if clause.word == "MEASURE" for declared in clause.value
     ]
-    for said in saids:
-        if said.expression is None or said.name is None:
+    for declared in parsed_measures:
+        if declared.expression is None or declared.name is None:
             if profiled:
-                errors.append(said.span.refuse("E295", "PROFILE is written twice", fix="remove one"))
-            profiled.append(said)
+                errors.append(declared.span.refuse("E295", "PROFILE is written twice", fix="remove one"))
+            profiled.append(declared)
             continue
-        is_offline = said.offline is not None
-        problems = [*check_expression(said.expression), *_check_measure(said.expression, is_offline=is_offline)]
-        if said.name.lower() in found or said.name.lower() == ROWS:
-            is_twice = said.name.lower() in found
-            what = f"two measures are called {said.name}" if is_twice else "rows is a reserved name for a measure"
+        is_offline = declared.offline is not None
+        problems = [*check_expression(declared.expression), *_check_measure(declared.expression, is_offline=is_offline)]
+        if declared.name.lower() in found or declared.name.lower() == ROWS:
+            is_twice = declared.name.lower() in found
+            what = f"two measures are called {declared.name}" if is_twice else "rows is a reserved name for a measure"
             fix = "rename one of them" if is_twice else "remove it: the rows of every batch are counted anyway"
-            problems.append(said.span.refuse("E295", what, fix=fix))
+            problems.append(declared.span.refuse("E295", what, fix=fix))
         errors.extend(problems)
         if not problems:
-            measure = Measure(said.name, with_literals(said.expression, variables))
-            found[said.name.lower()] = (measure, is_offline)
-    period = _period(statement, saids, errors)
+            measure = Measure(declared.name, with_literals(declared.expression, variables))
+            found[declared.name.lower()] = (measure, is_offline)
+    period = _period(statement, parsed_measures, errors)
     offline = tuple(measure for measure, is_offline in found.values() if is_offline)
-    is_profiled = {said.offline is not None for said in profiled[:1]}
+    is_profiled = {declared.offline is not None for declared in profiled[:1]}
     return (
         tuple(measure for measure, is_offline in found.values() if not is_offline),
         False in is_profiled,
@@ -56,9 +56,9 @@ def measures_of(
     )
 
 
-def _period(statement: Statement, saids: list[ParsedMeasure], errors: list[WaterclockError]) -> Period | None:
-    """Return the period of OFFLINE; None if there is none, or if it is invalid."""
-    first = next((said for said in saids if said.offline is not None), None)
+def _period(statement: Statement, parsed_measures: list[ParsedMeasure], errors: list[WaterclockError]) -> Period | None:
+    """Return the period of OFFLINE; None without OFFLINE, or if it is invalid, which is reported."""
+    first = next((declared for declared in parsed_measures if declared.offline is not None), None)
     if first is None or first.offline_span is None:
         return None
     if statement.kind is StatementKind.PUBLISH:
@@ -71,12 +71,12 @@ def _period(statement: Statement, saids: list[ParsedMeasure], errors: list[Water
             )
         )
         return None
-    for said in saids:
-        if said.offline not in {None, first.offline} and said.offline_span is not None:
+    for declared in parsed_measures:
+        if declared.offline not in {None, first.offline} and declared.offline_span is not None:
             errors.append(
-                said.offline_span.refuse(
+                declared.offline_span.refuse(
                     "E390",
-                    f"a table has both OFFLINE {said.offline} and OFFLINE {first.offline}",
+                    f"a table has both OFFLINE {declared.offline} and OFFLINE {first.offline}",
                     why="one job computes all offline measures of a table",
                     fix=f"write OFFLINE {first.offline_span.text.partition(' ')[2]} in both",
                 )

@@ -23,38 +23,38 @@ _INSTANTS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
 def resolve_merge(
     draft: UnresolvedTable,
-    said: ParsedMode | None,
+    mode: ParsedMode | None,
     keys: tuple[str, ...],
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Set the MERGE settings of a table. Its key is ON (...), or else `keys`; a MERGE without a key is reported."""
-    chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
-    delete_when = _delete_when(said, variables, errors)
-    draft.declared = replace(draft.declared, fold=Merge(chosen, said.order_by if said else (), delete_when))
+    """Set the MERGE settings of a table. Its key is that of ON (...), or else `keys`. A missing key is reported."""
+    chosen = _resolve_keys(draft, mode, keys, Mode.MERGE, errors)
+    delete_when = _delete_when(mode, variables, errors)
+    draft.declared = replace(draft.declared, fold=Merge(chosen, mode.order_by if mode else (), delete_when))
 
 
 def resolve_temporal(
-    draft: UnresolvedTable, said: ParsedMode, variables: Mapping[str, Any], errors: list[WaterclockError]
+    draft: UnresolvedTable, mode: ParsedMode, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Set the TEMPORAL settings of a table, and report contradictions. Its key is ON (...), or else the KEY columns.
+    """Set the TEMPORAL settings of a table, and report contradictions. Its key is that of ON (...), or else of KEY.
 
-    Columns that ORDER BY or DELETE WHEN use are attributes only if TRACK names them.
+    Columns that ORDER BY or DELETE WHEN use are stored as attributes only if TRACK names them.
     """
     declared = {column.name.lower(): column.name for column in draft.declared.columns.named}
 
     def spelt(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(declared.get(name.lower(), name) for name in names))
 
-    keys = spelt(_keys_of(draft, said, draft.declared.columns.keys, Mode.TEMPORAL, errors))
-    more = said.temporal or ParsedTemporal()
-    delete_when = _delete_when(said, variables, errors)
-    consumed = [*said.order_by, *_columns_in(said.delete_when)]
+    keys = spelt(_resolve_keys(draft, mode, draft.declared.columns.keys, Mode.TEMPORAL, errors))
+    more = mode.temporal or ParsedTemporal()
+    delete_when = _delete_when(mode, variables, errors)
+    consumed = [*mode.order_by, *_columns_in(mode.delete_when)]
     kept = {TIMELABEL, *(name.lower() for name in (*keys, *more.track, more.at or ""))}
     temporal = Temporal(
         keys,
         declared.get((more.at or "").lower(), more.at),
-        spelt(said.order_by),
+        spelt(mode.order_by),
         delete_when,
         spelt(name for name in consumed if name.lower() not in kept),
         spelt(more.track),
@@ -64,7 +64,7 @@ def resolve_temporal(
         is_of_snapshots=_is_snapshot(draft),
     )
     draft.declared = replace(draft.declared, fold=temporal)
-    errors.extend(_contradictions(draft, temporal, more))
+    errors.extend(_check_contradictions(draft, temporal, more))
 
 
 def _is_snapshot(draft: UnresolvedTable) -> bool:
@@ -73,16 +73,20 @@ def _is_snapshot(draft: UnresolvedTable) -> bool:
 
 
 def _has_complete_rows(draft: UnresolvedTable) -> bool:
-    """Return whether a NULL in a row means that there is no value, as in a snapshot or a change log."""
+    """Return whether a table's source has complete rows, as a snapshot or change log: a NULL is then a value."""
     return _is_snapshot(draft) or (
         draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     )
 
 
-def _keys_of(
-    draft: UnresolvedTable, said: ParsedMode | None, keys: tuple[str, ...], mode: Mode, errors: list[WaterclockError]
+def _resolve_keys(
+    draft: UnresolvedTable,
+    declared: ParsedMode | None,
+    keys: tuple[str, ...],
+    mode: Mode,
+    errors: list[WaterclockError],
 ) -> tuple[str, ...]:
-    chosen = (said.keys if said else ()) or keys
+    chosen = (declared.keys if declared else ()) or keys
     if not chosen and not draft.statement.has_failed("COLUMNS"):
         errors.append(
             draft.at("MODE").refuse(
@@ -97,21 +101,21 @@ def _keys_of(
     return chosen
 
 
-def _delete_when(said: ParsedMode | None, variables: Mapping[str, Any], errors: list[WaterclockError]) -> str | None:
-    if said is None or said.delete_when is None:
+def _delete_when(mode: ParsedMode | None, variables: Mapping[str, Any], errors: list[WaterclockError]) -> str | None:
+    if mode is None or mode.delete_when is None:
         return None
-    errors.extend(check_expression(said.delete_when))
-    errors.extend(check_condition(said.delete_when))
-    if has_aggregate(said.delete_when.tree):
+    errors.extend(check_expression(mode.delete_when))
+    errors.extend(check_condition(mode.delete_when))
+    if has_aggregate(mode.delete_when.tree):
         errors.append(
-            said.delete_when.span.refuse(
+            mode.delete_when.span.refuse(
                 "E220",
                 "DELETE WHEN has an aggregate",
                 why="it is evaluated for each row",
                 fix="use columns of the row",
             )
         )
-    return with_literals(said.delete_when, variables)
+    return with_literals(mode.delete_when, variables)
 
 
 def _columns_in(expression: Expression | None) -> Iterable[str]:
@@ -120,7 +124,9 @@ def _columns_in(expression: Expression | None) -> Iterable[str]:
     return [name for _, name in sorted(found)]
 
 
-def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: ParsedTemporal) -> Iterator[WaterclockError]:
+def _check_contradictions(
+    draft: UnresolvedTable, temporal: Temporal, more: ParsedTemporal
+) -> Iterator[WaterclockError]:
     at = more.spans.get("AT", draft.at("MODE"))
     keys = {key.lower() for key in temporal.keys}
     if temporal.at is not None and temporal.at.lower() in keys:
@@ -171,9 +177,9 @@ def _check_attribute(
 
 
 def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[WaterclockError]:
-    """Yield errors for columns with the name of a record column, and for a time column that is not TIMESTAMP."""
-    said = draft.statement.value("COLUMNS", ParsedColumnList)
-    for column in said.columns if said else ():
+    """Yield errors for columns named like a record column (`rec_...`), and for a time column that is not TIMESTAMP."""
+    column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+    for column in column_list.columns if column_list else ():
         lower = column.name.lower()
         is_time = lower == (temporal.at or "").lower()
         if lower in RECORD and not (is_time and lower == RECORD[0]):

@@ -17,16 +17,16 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Batching, Mode, TableType
 
 
-def _check_modes_of_publish(draft: UnresolvedTable, said: ParsedMode) -> Iterator[WaterclockError]:
+def _check_modes_of_publish(draft: UnresolvedTable, mode: ParsedMode) -> Iterator[WaterclockError]:
     """Yield errors for APPEND ORDER BY and REPLACE WHERE, which only a PUBLISH can have."""
-    if said.mode is Mode.APPEND and said.order_by:
+    if mode.mode is Mode.APPEND and mode.order_by:
         yield draft.at("MODE").refuse(
             "E316",
             "a table of the lake cannot have APPEND ORDER BY",
             why="stored rows have no order; only a PUBLISH sends them in order",
             fix=f"write it in the PUBLISH of {draft.name}",
         )
-    if said.where is not None:
+    if mode.where is not None:
         yield draft.at("MODE").refuse(
             "E226",
             "a table of the lake cannot have REPLACE WHERE",
@@ -36,17 +36,17 @@ def _check_modes_of_publish(draft: UnresolvedTable, said: ParsedMode) -> Iterato
 
 
 def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
-    """Set the mode of a table and its settings, or its default mode; report a mode that is not valid for its source."""
+    """Set the mode of a table and its settings, or its default mode; report a mode that its source does not allow."""
     statement = draft.statement
-    said = statement.value("MODE", ParsedMode)
+    mode = statement.value("MODE", ParsedMode)
     is_partitioned = draft.declared.type is TableType.PARTITIONED
     batching = draft.declared.source.batching if draft.declared.source else None
     if batching is Batching.CHANGES:
-        refused = check_changes(draft, said)
+        refused = check_changes(draft, mode)
         errors.extend(refused)
         if refused:
             return
-    if said is None:
+    if mode is None:
         draft.declared = replace(draft.declared, mode=Mode.APPEND if is_partitioned else Mode.REPLACE)
         by_row = {Batching.DATA_TIME, Batching.ARRIVAL_TIME, Batching.LABELS}
         must_say = batching in by_row and not is_partitioned
@@ -62,25 +62,25 @@ def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: l
         if is_partitioned and batching in _WHOLE and not statement.has_failed("BY"):
             errors.append(_missing_by_error(draft, "is PARTITIONED, but has"))
         return
-    draft.declared = replace(draft.declared, mode=said.mode)
-    errors.extend(_check_modes_of_publish(draft, said))
-    if is_partitioned and said.mode is not Mode.APPEND:
+    draft.declared = replace(draft.declared, mode=mode.mode)
+    errors.extend(_check_modes_of_publish(draft, mode))
+    if is_partitioned and mode.mode is not Mode.APPEND:
         errors.append(
             draft.at("MODE").refuse(
                 "E226",
-                f"{said.mode.name} cannot change a PARTITIONED table",
+                f"{mode.mode.name} cannot change a PARTITIONED table",
                 why="each of its labels is a slice of its own, which later batches do not change",
                 fix="leave PARTITIONED out, or the mode",
             )
         )
-    elif batching in _WHOLE and said.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
-        errors.append(_missing_by_error(draft, f"has {said.mode.name}, but"))
-    if said.mode is Mode.MERGE:
-        resolve_merge(draft, said, draft.declared.columns.keys, variables, errors)
-    if said.mode is Mode.TEMPORAL:
-        resolve_temporal(draft, said, variables, errors)
+    elif batching in _WHOLE and mode.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
+        errors.append(_missing_by_error(draft, f"has {mode.mode.name}, but"))
+    if mode.mode is Mode.MERGE:
+        resolve_merge(draft, mode, draft.declared.columns.keys, variables, errors)
+    if mode.mode is Mode.TEMPORAL:
+        resolve_temporal(draft, mode, variables, errors)
     if batching is Batching.CHANGES:
-        draft.declared = replace(draft.declared, fold=resolve_changes(draft, said, errors))
+        draft.declared = replace(draft.declared, fold=resolve_changes(draft, mode, errors))
     set_hidden_untracked(draft)
     errors.extend(check_hidden_keys(draft))
 

@@ -24,7 +24,8 @@ Names = dict[StatementKind, dict[str, Statement]]
 def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> Names:
     """Map each kind of statement, except PUBLISH, to its statements by name.
 
-    Duplicate and reserved names are reported in `errors`. Of several statements with one name the first is returned.
+    Duplicate and reserved names are reported in `errors`. Of several statements with the same name, the result contains
+    the first one.
     """
     names: Names = {kind: {} for kind in StatementKind}
     firsts: dict[tuple[str, str], Statement] = {}
@@ -34,14 +35,14 @@ def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> 
         space = "table" if statement.kind in _RELATIONS else statement.kind.value
         first = firsts.setdefault((space, statement.name.lower()), statement)
         if first is not statement:
-            errors.append(_duplicate(statement, first))
+            errors.append(_duplicate_error(statement, first))
             if statement.name == first.name:
                 continue
         errors.extend(_check_reserved_names(statement))
         if statement.kind is StatementKind.CONNECTION and statement.name == PROJECT:
             continue
         names[statement.kind][statement.name] = statement
-    errors.extend(_companions(names))
+    errors.extend(_check_companion_names(names))
     return names
 
 
@@ -55,8 +56,8 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
             fix="use it, or choose another name",
         )
     if statement.kind is StatementKind.FUNCTION and name.upper() in _RESERVED_FUNCTIONS:
-        is_brought = name.upper() in BUILTINS_BY_NAME
-        fix = "remove it to use the built-in function, or choose another name" if is_brought else "choose another name"
+        is_builtin = name.upper() in BUILTINS_BY_NAME
+        fix = "remove it to use the built-in function, or choose another name" if is_builtin else "choose another name"
         yield span.refuse("E211", f"{name} is a built-in function", fix=fix)
     elif statement.kind is StatementKind.FUNCTION and name.lower() in OF_SPARK:
         why = "queries, rules and batches call Spark's function by that name"
@@ -76,8 +77,8 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
         )
 
 
-def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
-    """Yield errors for names that are reserved for late, quarantined and held rows of a table, and for its view."""
+def _check_companion_names(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
+    """Yield errors for the names of companion tables: late, quarantined and held rows of a table, and its view."""
     made = names[StatementKind.COLLECT].keys() | names[StatementKind.TRANSFORM].keys()
     for kind in _RELATIONS:
         for name, statement in names[kind].items():
@@ -87,7 +88,7 @@ def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Itera
                 yield statement.span.refuse("E211", f"{name} is a reserved name", why=why, fix="choose another name")
 
 
-def _duplicate(statement: Statement, first: Statement) -> WaterclockError:
+def _duplicate_error(statement: Statement, first: Statement) -> WaterclockError:
     if statement.name != first.name:
         return statement.span.refuse(
             "E212",

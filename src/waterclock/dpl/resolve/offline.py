@@ -1,4 +1,4 @@
-"""Checks that the period of OFFLINE consists of whole windows of the table."""
+"""Checks that the period of OFFLINE, which is the interval of offline measures, consists of whole windows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
     for draft in drafts:
         if draft.declared.offline is None or draft.cadence is None:
             continue
-        asked = Cadence(draft.declared.offline.period, zone=draft.cadence.zone)
-        if fits(asked, draft.cadence):
+        wanted = Cadence(draft.declared.offline.period, zone=draft.cadence.zone)
+        if fits(wanted, draft.cadence):
             continue
-        nearest = nearest_fitting_cadence(asked, draft.cadence).period
-        span = next((span for said in _list_measures(draft) if (span := said.offline_span) is not None), draft.span)
+        nearest = nearest_fitting_cadence(wanted, draft.cadence).period
+        span = next(
+            (span for measure in _list_measures(draft) if (span := measure.offline_span) is not None), draft.span
+        )
         yield span.refuse(
             "E390",
             f"OFFLINE {draft.declared.offline.period} does not fit windows of {draft.cadence.period}",
@@ -30,7 +32,7 @@ def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
 
 
 def _list_measures(draft: UnresolvedTable) -> list[ParsedMeasure]:
-    return [said for clause in draft.statement.clauses if clause.word == "MEASURE" for said in clause.value]
+    return [measure for clause in draft.statement.clauses if clause.word == "MEASURE" for measure in clause.value]
 
 
 def _as_duration(period: str) -> str:

@@ -1,4 +1,4 @@
-"""Resolves OPTIONS (open_windows 'kept'): a companion table with the open windows of a table with CLOSE WHEN.
+"""Resolves OPTIONS (open_windows 'kept'), which adds a companion table with the windows that are not closed yet.
 
 The companion table has the same query. It is a REPLACE table, whose batches run at the boundaries of the UNTIL inputs.
 """
@@ -26,7 +26,7 @@ _RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, Statemen
 def check_open_windows(
     drafts: Mapping[str, UnresolvedTable], statements: Iterable[Statement]
 ) -> Iterator[WaterclockError]:
-    """Yield errors for the option open_windows of tables without CLOSE WHEN, or whose windows depend on closed ones."""
+    """Yield errors for the option open_windows in tables without CLOSE WHEN, or whose windows need closed windows."""
     names = {each.name.lower(): each for each in statements if each.kind in _RELATIONS}
     for draft in drafts.values():
         if not _keeps_open_windows(draft):
@@ -53,17 +53,17 @@ def check_open_windows(
 
 
 def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, UnresolvedTable]) -> dict[str, Table]:
-    """Return the tables of a flow, with the companion tables of open windows added."""
+    """Return the tables of a flow, with the companion tables for open windows added."""
     found = dict(tables)
     for name, draft in drafts.items():
         if _keeps_open_windows(draft) and name in tables and tables[name].closes is not None:
-            beside = _companion_table(tables[name], tables)
-            found[beside.name] = beside
+            companion = _companion_table(tables[name], tables)
+            found[companion.name] = companion
     return found
 
 
 def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
-    """Return the reason why only ad hoc queries can read a name (open windows, views); None for any other name."""
+    """Return the reason why only ad hoc queries can read this companion table or view; None for any other name."""
     for table, statement in tables.items():
         options = statement.value("OPTIONS", ParsedOptions)
         if name == open_table_of(table) and keeps_open_windows(options):
@@ -116,7 +116,7 @@ def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
 def _check_inputs(
     draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable], span: Span
 ) -> Iterator[WaterclockError]:
-    """Yield errors for inputs that exist only once earlier windows of the table are closed."""
+    """Yield errors for inputs that do not exist before earlier windows of the table are closed."""
     if draft.declared.function is not None and draft.declared.function.step is not None:
         yield span.refuse(
             "E268",

@@ -20,14 +20,16 @@ _KEYS = ("url", "file", "token", "namespace")
 
 def resolve_openlineage(config: Config, root: Path, errors: list[WaterclockError]) -> LineageSink:
     """Return the destination of OpenLineage events; append all errors in the section to `errors`."""
-    said = config.openlineage
+    values = config.openlineage
     before = len(errors)
-    for key in said:
+    for key in values:
         if key not in _KEYS:
             fix = did_you_mean(key, _KEYS, otherwise="leave it out")
             _refuse(config, errors, key, f"unknown key {key}", f"valid keys are {', '.join(_KEYS)}", fix)
-    if said and ("url" in said) == ("file" in said):
-        what = f"{_SECTION} has {'both' if 'url' in said else 'neither'} url {'and' if 'url' in said else 'nor'} file"
+    if values and ("url" in values) == ("file" in values):
+        what = (
+            f"{_SECTION} has {'both' if 'url' in values else 'neither'} url {'and' if 'url' in values else 'nor'} file"
+        )
         _refuse(config, errors, None, what, None, 'write url = "https://…/api/v1/lineage", or file = "lineage.jsonl"')
     url = _text_or_secret(config, errors, "url")
     if isinstance(url, str) and not url.startswith(("http://", "https://")):
@@ -40,13 +42,13 @@ def resolve_openlineage(config: Config, root: Path, errors: list[WaterclockError
             "write one that begins with https:// or http://",
         )
     token = _text_or_secret(config, errors, "token")
-    if "token" in said and "url" not in said:
+    if "token" in values and "url" not in values:
         _refuse(config, errors, "token", "a file takes no token", None, "leave it out")
     texts = {key: _text(config, errors, key) for key in ("file", "namespace")}
-    is_on = bool(said) and config.environment.openlineage
+    is_on = bool(values) and config.environment.openlineage
     if is_on:
         _check_secrets(config, errors, {"url": url, "token": token}, Secrets.of(secret_places(root, config)))
-    if not said or len(errors) > before:
+    if not values or len(errors) > before:
         return LineageSink()
     namespace = texts["namespace"] or f"{config.name}.{config.env}"
     place = config.place((_SECTION, "url" if url is not None else "file"))

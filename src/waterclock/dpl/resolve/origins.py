@@ -20,29 +20,29 @@ def check_origins(
     """
     columns = statement.value("COLUMNS", ParsedColumnList)
     for column in columns.columns if columns else ():
-        said = column.tells
-        if said is None:
+        metadata = column.tells
+        if metadata is None:
             continue
-        if said.what.startswith(f"{CHANGE}."):
+        if metadata.what.startswith(f"{CHANGE}."):
             if not by_changes:
-                yield said.span.refuse(
+                yield metadata.span.refuse(
                     "E328",
-                    f"{statement.name} is not collected BY CHANGES, and has no {said.what}",
+                    f"{statement.name} is not collected BY CHANGES, and has no {metadata.what}",
                     why="only a change log contains the fields of a change",
                     fix=f"write BY CHANGES in the COLLECT; in other statements name the column {column.name}",
                 )
         elif statement.kind is not StatementKind.COLLECT:
-            yield said.span.refuse(
+            yield metadata.span.refuse(
                 "E298",
                 f"a {statement.kind.value} has no {SOURCE}",
                 why="its rows come from tables; only the rows of a COLLECT come from a source",
-                fix=f"write {column.name} AS ({SOURCE}.{said.what}) in the COLLECT, and name {column.name} here",
+                fix=f"write {column.name} AS ({SOURCE}.{metadata.what}) in the COLLECT, and name {column.name} here",
             )
-        elif capabilities is not None and said.what not in capabilities.tells:
+        elif capabilities is not None and metadata.what not in capabilities.tells:
             known = ", ".join(f"{SOURCE}.{each}" for each in sorted(capabilities.tells))
-            yield said.span.refuse(
+            yield metadata.span.refuse(
                 "E299",
-                f"{capabilities.type} has no {SOURCE}.{said.what}",
+                f"{capabilities.type} has no {SOURCE}.{metadata.what}",
                 why=f"it has {known}" if known else f"it has no fields of {SOURCE}",
                 fix="leave the column out; `audit` shows what a batch was collected from",
             )

@@ -1,4 +1,4 @@
-"""Checks PARTIAL AFTER, with which a table runs without some inputs, and IS_PARTIAL()."""
+"""Checks IS_PARTIAL() and PARTIAL AFTER, the time after which a table runs even if some inputs are missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUE = "IS_PARTIAL"
 def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, QueryNames]) -> Iterator[WaterclockError]:
     """Yield errors for PARTIAL AFTER in a cycle or without effect, and for IS_PARTIAL() without PARTIAL AFTER.
 
-    `found` maps tables and views to the names in their queries.
+    `found` maps tables and views to the tables and values that their queries name.
     """
     circles = circles_of(
         {
@@ -51,14 +51,14 @@ def _can_be_missing(draft: UnresolvedTable, table: str, kind: ReadKind) -> bool:
 
 
 def _check_is_partial_calls(draft: UnresolvedTable, found: QueryNames | None) -> Iterator[WaterclockError]:
-    """Yield errors for IS_PARTIAL() in the queries of a transform; `found` are the names in them."""
+    """Yield errors for IS_PARTIAL() in the queries of a transform; `found` contains the calls in them."""
     whole = draft.statement.value("AS", ParsedQuery)
     if found is None or whole is None:
         return
-    for said, inside in found.branches or [(whole, found)]:
+    for declared, inside in found.branches or [(whole, found)]:
         for value in inside.values:
             if value.name == _VALUE:
-                yield said.span.source.span(value.start, value.end).refuse(
+                yield declared.span.source.span(value.start, value.end).refuse(
                     "E260",
                     f"IS_PARTIAL() is always FALSE in {draft.name}",
                     why="it waits until all of its inputs are settled",

@@ -22,9 +22,9 @@ _NO_TIME = timedelta()
 def check_reach(
     draft: UnresolvedTable, found: Iterable[QueryNames], drafts: Mapping[str, UnresolvedTable]
 ) -> Iterator[WaterclockError]:
-    """Yield an error for each PAST that is certainly too short; `found` are the names in the query and its views.
+    """Yield an error for each PAST that is certainly too short; `found` contains the reads of the query and its views.
 
-    A PAST must include all rows that match a row of the window, even one that is as late as the WATERMARK allows.
+    A PAST must include all rows that match a row of the window, even if that row is as late as the WATERMARK allows.
     """
     if draft.cadence is None:
         return
@@ -73,17 +73,17 @@ def _format_span(span: timedelta) -> str:
 
 
 def _longest_elapsed_time(back: Duration, own: Cadence) -> timedelta:
-    """Return the longest elapsed time of a span before a boundary: a day may have 25 hours."""
+    """Return the longest elapsed time that a duration before a boundary can have; a day may have 25 hours."""
     return max(own.floor(tick) - back.subtract_from(own.floor(tick), own.zone) for tick in _TICKS)
 
 
 def _lateness(draft: UnresolvedTable, column: str) -> timedelta | None:
-    """Return how long after the time in a column a row may arrive; None if that is not known for the column."""
+    """Return the longest time between the value of a time column and the row's arrival; None if it is not declared."""
     source = draft.declared.source
     if source is not None and source.batching is Batching.DATA_TIME and _is_same_name(source.time_column, column):
         return _NO_TIME
-    said = draft.statement.value("WATERMARK", ParsedWatermark)
-    return said.lateness if said is not None and _is_same_name(said.column, column) else None
+    watermark = draft.statement.value("WATERMARK", ParsedWatermark)
+    return watermark.lateness if watermark is not None and _is_same_name(watermark.column, column) else None
 
 
 def _is_same_name(name: str | None, column: str) -> bool:

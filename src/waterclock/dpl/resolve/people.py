@@ -20,42 +20,49 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")  # of RFC 6749
 
 
 def resolve_access_rules(config: Config, errors: list[WaterclockError]) -> AccessRules:
-    """Return the users of the project file with their rights; append all errors in the sections to `errors`."""
+    """Return the users and sign-in settings of the project file. Append all errors in the sections to `errors`."""
     roles = {name: _rights(config, name, errors) for name in config.roles}
     users = {name: _user(config, name, roles, errors) for name in config.users}
     return AccessRules(users, _proxies(config, errors), _keep(config, errors), _oidc(config, roles, errors))
 
 
 def _oidc(config: Config, roles: Mapping[str, frozenset[Right]], errors: list[WaterclockError]) -> OidcSettings | None:
-    said, path = config.sign_in.oidc, ("sign_in", "oidc")
-    if said is None:
+    section, path = config.sign_in.oidc, ("sign_in", "oidc")
+    if section is None:
         return None
 
     def refuse(key: str, what: str, *, why: str | None = None, fix: str) -> None:
         errors.append(config.place_of_env((*path, key)).refuse("E945", what, why=why, fix=fix))
 
-    if why := _refuse_issuer(said.issuer):
+    if why := _refuse_issuer(section.issuer):
         refuse("issuer", "the issuer is not an address of a provider", why=why, fix='write "https://login.example"')
-    if not said.client_id:
+    if not section.client_id:
         refuse("client_id", "client_id is empty", fix="write the id that the provider gave to Waterclock")
-    for scope in said.scopes:
+    for scope in section.scopes:
         if not _SCOPE.fullmatch(scope):
             refuse("scopes", f"{scope!r} is not a scope", fix='write each scope alone: ["email", "groups"]')
-    for group, names in said.group_roles.items():
+    for group, names in section.group_roles.items():
         _check_roles(config, (*path, "group_roles", group), names, roles, errors)
-    secret = said.client_secret.secret if isinstance(said.client_secret, SecretSetting) else None
+    secret = section.client_secret.secret if isinstance(section.client_secret, SecretSetting) else None
     rights = {
         group: expand_rights([right for name in names for right in roles.get(name, ())])
-        for group, names in said.group_roles.items()
+        for group, names in section.group_roles.items()
     }
-    given = {group: frozenset(names) for group, names in said.group_roles.items()}
+    given = {group: frozenset(names) for group, names in section.group_roles.items()}
     return OidcSettings(
-        said.issuer, said.client_id, secret, tuple(said.scopes), said.user_claim, said.group_claim, rights, given
+        section.issuer,
+        section.client_id,
+        secret,
+        tuple(section.scopes),
+        section.user_claim,
+        section.group_claim,
+        rights,
+        given,
     )
 
 
 def _refuse_issuer(issuer: str) -> str | None:
-    """Return why a text is not an issuer, or None if it is one."""
+    """Return the reason why a text is not a valid issuer URL; None if it is one."""
     try:
         parts = urlsplit(issuer)
         host, _ = parts.hostname, parts.port
@@ -69,13 +76,13 @@ def _refuse_issuer(issuer: str) -> str | None:
 
 
 def _proxies(config: Config, errors: list[WaterclockError]) -> tuple[str, ...]:
-    for said in config.sign_in.proxies:
+    for proxy in config.sign_in.proxies:
         try:
-            ipaddress.ip_network(said)
+            ipaddress.ip_network(proxy)
         except ValueError:
             errors.append(
                 config.place_of_env(("sign_in", "proxies")).refuse(
-                    "E941", f"{said!r} is not the address of a proxy",
+                    "E941", f"{proxy!r} is not the address of a proxy",
                     why="headers of a proxy that is not named exactly could be sent by anyone",
                     fix='write an IP address or a network: proxies = ["10.0.0.7"]',
                 )
@@ -84,9 +91,9 @@ def _proxies(config: Config, errors: list[WaterclockError]) -> tuple[str, ...]:
 
 
 def _keep(config: Config, errors: list[WaterclockError]) -> timedelta:
-    said = config.sign_in.keep_accesses
+    text = config.sign_in.keep_accesses
     try:
-        keep = parse_duration(said).to_timedelta()
+        keep = parse_duration(text).to_timedelta()
     except WaterclockError as error:
         keep, why = timedelta(), error.what
     else:
@@ -94,7 +101,7 @@ def _keep(config: Config, errors: list[WaterclockError]) -> timedelta:
     if keep < timedelta(days=1):
         errors.append(
             config.place_of_env(("sign_in", "keep_accesses")).refuse(
-                "E941", f"accesses cannot be recorded for {said}", why=why, fix='write "400 DAYS"'
+                "E941", f"accesses cannot be recorded for {text}", why=why, fix='write "400 DAYS"'
             )
         )
     return keep
@@ -117,7 +124,7 @@ def _rights(config: Config, role: str, errors: list[WaterclockError]) -> frozens
 
 
 def _user(config: Config, name: str, roles: Mapping[str, frozenset[Right]], errors: list[WaterclockError]) -> User:
-    said, path = config.users[name], ("users", name)
+    section, path = config.users[name], ("users", name)
     if not is_user_name(name):
         errors.append(
             config.place_of_env(path).refuse(
@@ -125,9 +132,9 @@ def _user(config: Config, name: str, roles: Mapping[str, frozenset[Right]], erro
                 fix='use up to 80 letters, digits and _ . @ + | : -, in quotes: [users."anna@example.com"]',
             )
         )  # fmt: skip
-    _check_roles(config, (*path, "roles"), said.roles, roles, errors)
-    rights = [right for role in said.roles for right in roles.get(role, ())]
-    return User(name, expand_rights(rights), said.attributes, frozenset(said.roles))
+    _check_roles(config, (*path, "roles"), section.roles, roles, errors)
+    rights = [right for role in section.roles for right in roles.get(role, ())]
+    return User(name, expand_rights(rights), section.attributes, frozenset(section.roles))
 
 
 def _check_roles(

@@ -33,14 +33,14 @@ def resolve_publish_target(
     """
     draft.declared = replace(draft.declared, type=table.declared.type)
     set_left_out_columns(draft, table)
-    said = draft.statement.value("MODE", ParsedMode)
-    draft.declared = replace(draft.declared, mode=said.mode if said else table.declared.mode)
+    mode = draft.statement.value("MODE", ParsedMode)
+    draft.declared = replace(draft.declared, mode=mode.mode if mode else table.declared.mode)
     if table.declared.temporal is not None:
-        _resolve_mode_of_versions(draft, table.declared.temporal, said, errors)
+        _resolve_mode_of_versions(draft, table.declared.temporal, mode, errors)
     keys = table.declared.keys if table.declared.temporal is None else (*table.declared.keys, RECORD[0])
     if draft.declared.mode is Mode.MERGE:
-        resolve_merge(draft, said, keys, variables, errors)
-        resolve_sent_keys(draft, said, errors)
+        resolve_merge(draft, mode, keys, variables, errors)
+        resolve_sent_keys(draft, mode, errors)
     legal = {Mode.MERGE} | ({Mode.APPEND} if table.declared.mode is Mode.APPEND else set())
     legal |= set() if table.declared.type is TableType.PARTITIONED else {Mode.REPLACE}
     if draft.declared.mode not in legal:
@@ -49,17 +49,17 @@ def resolve_publish_target(
     capabilities = systems.of(draft.declared.destination) if draft.declared.destination else None
     if not capabilities or "behind" in capabilities.publish_options:
         _check_view(draft, errors)
-    if said is not None and said.where is not None:
-        _resolve_overwrite(draft, said.where, capabilities, variables, errors)
-    if said is not None and draft.declared.mode is Mode.APPEND and said.order_by:
-        _resolve_order(draft, Order(said.order_by, said.per), capabilities, errors)
+    if mode is not None and mode.where is not None:
+        _resolve_overwrite(draft, mode.where, capabilities, variables, errors)
+    if mode is not None and draft.declared.mode is Mode.APPEND and mode.order_by:
+        _resolve_order(draft, Order(mode.order_by, mode.per), capabilities, errors)
     if capabilities and draft.declared.mode not in capabilities.publishes:
         errors.append(
-            draft.at("MODE" if said else "TO").refuse(
+            draft.at("MODE" if mode else "TO").refuse(
                 "E224",
                 f"{capabilities.type} cannot take {draft.declared.mode.name}",
                 why=f"it supports {_modes(capabilities.publishes) or 'no mode'}"
-                + ("" if said else f"; {table.name} is a {table.declared.mode.name} table"),
+                + ("" if mode else f"; {table.name} is a {table.declared.mode.name} table"),
                 fix=f"write {_modes(legal & capabilities.publishes)}"
                 if legal & capabilities.publishes
                 else "publish to a database",
@@ -70,7 +70,7 @@ def resolve_publish_target(
 def _resolve_order(
     draft: UnresolvedTable, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> None:
-    """Set the order of APPEND ORDER BY; report a destination that keeps no order, or sends requests concurrently."""
+    """Set the order of APPEND ORDER BY; report a destination that keeps no order or gets concurrent requests."""
     draft.declared = replace(draft.declared, order=order)
     options = draft.declared.destination.options if draft.declared.destination else {}
     if capabilities is not None and not capabilities.keeps_order:
@@ -83,8 +83,8 @@ def _resolve_order(
             )
         )
     elif not order.per and options.get("in_flight", 1) != 1:
-        said = draft.statement.value("OPTIONS", ParsedOptions)
-        span = said.spans["in_flight"] if said else draft.at("MODE")
+        declared = draft.statement.value("OPTIONS", ParsedOptions)
+        span = declared.spans["in_flight"] if declared else draft.at("MODE")
         errors.append(
             span.refuse(
                 "E316",
@@ -96,16 +96,16 @@ def _resolve_order(
 
 
 def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
-    """Report invalid options `behind` and `keep`, for a publish behind a view in the destination."""
+    """Report invalid values of the options `behind` and `keep`, which publish tables behind a view."""
     options = draft.declared.destination.options if draft.declared.destination else {}
-    said = draft.statement.value("OPTIONS", ParsedOptions)
-    if said is None or not {"behind", "keep"} & options.keys():
+    declared = draft.statement.value("OPTIONS", ParsedOptions)
+    if declared is None or not {"behind", "keep"} & options.keys():
         return
     is_by_label = draft.declared.type is TableType.PARTITIONED and draft.declared.mode is Mode.APPEND
     mode = draft.statement.value("MODE", ParsedMode)
     if "behind" in options and not is_by_label and (draft.declared.mode is not Mode.REPLACE or (mode and mode.where)):
         errors.append(
-            said.spans["behind"].refuse(
+            declared.spans["behind"].refuse(
                 "E832",
                 f"{draft.declared.mode.name}{' WHERE' if mode and mode.where else ''} cannot publish behind a view",
                 why="behind a view each version, or each label of a PARTITIONED table, is a table of its own",
@@ -120,7 +120,7 @@ def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
             is_wrong = True
         if is_wrong:
             errors.append(
-                said.spans["keep"].refuse(
+                declared.spans["keep"].refuse(
                     "E832",
                     f"keep cannot be {options['keep']!r} here",
                     why="it is the time for which a replaced version behind a view is kept",
@@ -131,12 +131,12 @@ def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
 
 def _resolve_overwrite(
     draft: UnresolvedTable,
-    said: Expression,
+    expression: Expression,
     capabilities: Capabilities | None,
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Set the condition of REPLACE WHERE, and a rule that all published rows meet it; report unsupported ones."""
+    """Set the condition of REPLACE WHERE, and a rule that all published rows meet it; report unsupported conditions."""
     if capabilities is not None and not capabilities.replaces_some:
         errors.append(
             draft.at("MODE").refuse(
@@ -147,25 +147,25 @@ def _resolve_overwrite(
             )
         )
         return
-    draft.declared = replace(draft.declared, where=overwrite_of(said, variables, errors))
+    draft.declared = replace(draft.declared, where=overwrite_of(expression, variables, errors))
     if draft.declared.where is not None:
         draft.declared = replace(
-            draft.declared, rules=(*draft.declared.rules, rule_of_overwrite(said, draft.declared.where))
+            draft.declared, rules=(*draft.declared.rules, rule_of_overwrite(expression, draft.declared.where))
         )
 
 
 def _resolve_mode_of_versions(
-    draft: UnresolvedTable, temporal: Temporal, said: ParsedMode | None, errors: list[WaterclockError]
+    draft: UnresolvedTable, temporal: Temporal, mode: ParsedMode | None, errors: list[WaterclockError]
 ) -> None:
-    """Set the default mode of a publish of a TEMPORAL table, REPLACE; report an ON that is not the key and the time."""
-    if said is None:
+    """Set REPLACE as the default mode of publishing a TEMPORAL table; report an ON that is not its key and its time."""
+    if mode is None:
         draft.declared = replace(draft.declared, mode=Mode.REPLACE)
     names = (*temporal.keys, RECORD[0])
-    if said is not None and said.keys and {name.lower() for name in said.keys} != {name.lower() for name in names}:
+    if mode is not None and mode.keys and {name.lower() for name in mode.keys} != {name.lower() for name in names}:
         errors.append(
             draft.at("MODE").refuse(
                 "E227",
-                f"({', '.join(said.keys)}) is not the key of a version",
+                f"({', '.join(mode.keys)}) is not the key of a version",
                 why=f"{draft.statement.name} is a TEMPORAL table, with many rows for each {', '.join(temporal.keys)}",
                 fix=f"write MERGE ON ({', '.join(names)}), or REPLACE",
             )

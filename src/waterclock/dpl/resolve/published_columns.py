@@ -24,34 +24,36 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Merge
 from waterclock.flow.published import PublishedExpression, find_sent_name
 
-_OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
+_RESERVED = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
 _BY_ROW = "each row is sent on its own, computed from its own columns"
 
 
 def resolve_expression(
-    said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]
+    column: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> PublishedExpression | None:
-    """Return the expression of a column that a PUBLISH computes; None if it has none, or an invalid one."""
-    if said.made_as is None or said.retires is not None:
+    """Return the expression of a column that a PUBLISH computes; None without AS, or if it is invalid."""
+    if column.made_as is None or column.retires is not None:
         return None
-    problems = [*check_expression(said.made_as), *_check_published_expression(said, said.made_as)]
+    problems = [*check_expression(column.made_as), *_check_published_expression(column, column.made_as)]
     errors.extend(problems)
     if problems:
         return None
-    tree = said.made_as.tree
+    tree = column.made_as.tree
     columns = tuple(dict.fromkeys(node.parts[0].name for node in tree.find_all(exp.Column)))
     while isinstance(tree, exp.Paren):
         tree = tree.this
     is_copy = isinstance(tree, exp.Column) and len(tree.parts) == 1
-    return PublishedExpression(with_literals(said.made_as, variables), columns, tree.name if is_copy else None)
+    return PublishedExpression(with_literals(column.made_as, variables), columns, tree.name if is_copy else None)
 
 
 def check_published_list(statement: Statement) -> Iterator[WaterclockError]:
-    """Yield an error for a `*` in a list with computed columns, because it would also send the original columns."""
-    said = statement.value("COLUMNS", ParsedColumnList)
-    if statement.kind is not StatementKind.PUBLISH or said is None or not said.is_open:
+    """Yield an error for a PUBLISH with computed columns and a `*`, which would also send the original columns."""
+    column_list = statement.value("COLUMNS", ParsedColumnList)
+    if statement.kind is not StatementKind.PUBLISH or column_list is None or not column_list.is_open:
         return
-    made = next((column for column in said.columns if column.made_as is not None and column.retires is None), None)
+    made = next(
+        (column for column in column_list.columns if column.made_as is not None and column.retires is None), None
+    )
     if made is not None:
         yield made.span.refuse(
             "E284",
@@ -61,23 +63,23 @@ def check_published_list(statement: Statement) -> Iterator[WaterclockError]:
         )
 
 
-def resolve_sent_keys(draft: UnresolvedTable, said: ParsedMode | None, errors: list[WaterclockError]) -> None:
-    """Set the key of a MERGE to the names under which its columns are sent; report one that is not sent unchanged.
+def resolve_sent_keys(draft: UnresolvedTable, mode: ParsedMode | None, errors: list[WaterclockError]) -> None:
+    """Set the key of a MERGE to the names under which its columns are sent; report a key that is not sent unchanged.
 
-    The destination finds rows by their key, and only an unchanged value is certain to be as unique as the key.
+    The destination finds rows by their key, and only unchanged values are certain to be unique.
     """
     if not isinstance(draft.declared.fold, Merge) or draft.declared.columns.is_open:
         return
     by_name = {column.name.lower(): column for column in draft.declared.columns.named}
-    if said is not None and said.keys:  # names of sent columns; an unknown one is reported with the mode's names
+    if mode is not None and mode.keys:  # names of sent columns; an unknown one is reported with the mode's names
         names: list[str | None] = [
-            key if (own := by_name.get(key.lower())) is None or _is_copy(own.made_as) else None for key in said.keys
+            key if (own := by_name.get(key.lower())) is None or _is_copy(own.made_as) else None for key in mode.keys
         ]
     else:
         names = [find_sent_name(draft.declared.columns, key) for key in draft.declared.fold.keys]
     for key, name in zip(draft.declared.fold.keys, names, strict=True):
         if name is None:
-            errors.append(_no_key(draft, key, is_made=key.lower() in by_name))
+            errors.append(_unsent_key_error(draft, key, is_made=key.lower() in by_name))
             return
     draft.declared = replace(
         draft.declared, fold=replace(draft.declared.fold, keys=tuple(name for name in names if name is not None))
@@ -88,7 +90,7 @@ def _is_copy(made: PublishedExpression | None) -> bool:
     return made is None or made.copies is not None
 
 
-def _no_key(draft: UnresolvedTable, key: str, *, is_made: bool) -> WaterclockError:
+def _unsent_key_error(draft: UnresolvedTable, key: str, *, is_made: bool) -> WaterclockError:
     return draft.at("MODE" if not is_made else "COLUMNS").refuse(
         "E285",
         f"the key {key} is computed by AS" if is_made else f"the key {key} is not sent",
@@ -102,13 +104,13 @@ def _no_key(draft: UnresolvedTable, key: str, *, is_made: bool) -> WaterclockErr
     )
 
 
-def _check_published_expression(said: ParsedColumn, made: Expression) -> Iterator[WaterclockError]:
+def _check_published_expression(column: ParsedColumn, made: Expression) -> Iterator[WaterclockError]:
     tree = made.tree
     called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     what = why = fix = None
-    if said.name.lower() in _OURS:
-        yield said.span.refuse(
-            "E211", f"{said.name} is a reserved name", why="deliveries mark rows by it", fix="rename it"
+    if column.name.lower() in _RESERVED:
+        yield column.span.refuse(
+            "E211", f"{column.name} is a reserved name", why="deliveries mark rows by it", fix="rename it"
         )
     if has_aggregate(tree) or called & AGGREGATES:
         what, why, fix = "has an aggregate", _BY_ROW, "aggregate in a TRANSFORM, and publish that"
@@ -120,6 +122,6 @@ def _check_published_expression(said: ParsedColumn, made: Expression) -> Iterato
         what, why = "has a *", "columns that are added later would be sent too"
         fix = "name the columns, as in struct(id, city)"
     elif isinstance(tree, exp.Null):
-        what, why, fix = "has no type", "NULL alone has no type", f"write {said.name} AS (CAST(NULL AS STRING))"
+        what, why, fix = "has no type", "NULL alone has no type", f"write {column.name} AS (CAST(NULL AS STRING))"
     if what is not None:
-        yield made.span.refuse("E284", f"{said.name} {what}", why=why, fix=fix)
+        yield made.span.refuse("E284", f"{column.name} {what}", why=why, fix=fix)

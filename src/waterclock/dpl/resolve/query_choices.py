@@ -1,4 +1,4 @@
-"""Resolves the queries and conditions of transforms with WHEN."""
+"""Resolves the queries and conditions of transforms with WHEN, which have a query per range of labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waterclock.flow.declarations import Choice, Query
 def resolve_choices(
     draft: UnresolvedTable, queries: Sequence[Query], variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Set the queries of a transform with WHEN, with their conditions, in the zone of its cadence; report errors."""
+    """Set the queries of a transform with WHEN and their conditions, in its cadence's time zone; report errors."""
     zone = draft.cadence.zone if draft.cadence else "UTC"
     whens = [clause.value for clause in draft.statement.clauses if isinstance(clause.value, ParsedWhen)]
     conditions = [condition_of(when.condition, variables, zone, errors) for when in whens]
@@ -42,15 +42,16 @@ def resolve_choices(
 
 def check_same_columns(
     statement: Statement,
-    said: ParsedColumnList | None,
+    column_list: ParsedColumnList | None,
     spans: Sequence[Span],
     outputs: Sequence[Output],
     together: Callable[[Sequence[Output]], Output],
 ) -> Iterator[WaterclockError]:
-    """Yield errors for queries of one table with other columns or types than the first query.
+    """Yield errors for queries of one table whose columns or types differ from those of the first query.
 
-    `spans` and `outputs` are those of all branches of all queries, in order; `together` unites the columns of the
-    branches of one query. `said` is the column list: a closed one determines the columns, and declared types are cast.
+    `spans` and `outputs` are the positions and columns of all UNION ALL BY NAME branches of all queries, in order.
+    `together` combines the columns of the branches of one query. `column_list` is the column list: if it is closed, it
+    determines the columns, and columns with a declared type are cast.
     """
     queries = queries_of(statement)
     if len(queries) < 2:
@@ -60,18 +61,20 @@ def check_same_columns(
         inside = [out for out, at in zip(outputs, spans, strict=True) if query.span.start <= at.start < query.span.end
                   and at.source is query.span.source]  # fmt: skip
         made.append(together(inside))
-    listed = None if said is None or said.is_open else names_of(column.name for column in said.columns)
-    typed = {column.name.lower() for column in (said.columns if said else ()) if column.declared.type}
+    listed = (
+        None if column_list is None or column_list.is_open else names_of(column.name for column in column_list.columns)
+    )
+    typed = {column.name.lower() for column in (column_list.columns if column_list else ()) if column.declared.type}
     first = made[0]
     for query, output in zip(queries, made, strict=True):
         wanted = listed if listed is not None else first.names
         if wanted is not None and output.names is not None:
-            lacking = [
+            missing = [
                 *_check_missing_columns(statement.name, query, output.names, wanted, is_listed=listed is not None)
             ]
-            if not lacking and listed is None:
-                lacking = [*_check_missing_columns(statement.name, queries[0], wanted, output.names, is_listed=False)]
-            yield from lacking
+            if not missing and listed is None:
+                missing = [*_check_missing_columns(statement.name, queries[0], wanted, output.names, is_listed=False)]
+            yield from missing
         for name, family in output.families.items():
             known = first.families.get(name)
             if known is not None and known is not family and name not in typed:

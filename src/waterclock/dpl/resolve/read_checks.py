@@ -31,7 +31,7 @@ _SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.UNTIL, ReadKind.PRE
 def check_reads(
     drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Yield errors for invalid reads (rules: docs/explain/consistency.md). `spans` are the spans of the reads."""
+    """Yield errors for reads that violate the rules in docs/explain/consistency.md; `spans` has their positions."""
     for draft in drafts.values():
         for read in draft.declared.reads:
             other = drafts.get(read.table)
@@ -146,7 +146,7 @@ def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
 
 
 def fitting_span(back: Duration, cadence: Cadence) -> str:
-    """Return the shortest span of whole windows that covers `back`, as quoted text: `'3 days'`."""
+    """Return the shortest duration of whole windows that covers `back`, as a quoted string such as `'3 days'`."""
     period = cadence.period
     if period.unit is not TimeUnit.MINUTE:
         length = {TimeUnit.DAY: 1, TimeUnit.WEEK: 7, TimeUnit.MONTH: 30, TimeUnit.QUARTER: 91, TimeUnit.YEAR: 365}[
@@ -164,11 +164,10 @@ def _approximate_length(back: Duration) -> timedelta:
 
 @lru_cache(maxsize=4096)
 def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
-    """Return whether `back` before each boundary of the cadence `own` is a boundary of the cadence `read`.
+    """Return whether the time `back` before each boundary of the reader's cadence `own` is a boundary of `read`.
 
-    `own` is the reader's cadence, `read` that of the table which it reads. Spans of elapsed time over windows of
-    minutes are checked by division. Others are checked at the boundaries of two years, which include every kind of day
-    that the current zones have.
+    `read` is the cadence of the table that it reads. Elapsed times over windows of minutes are checked by division.
+    Others are checked at the boundaries of two years, which include every kind of day that the current zones have.
     """
     if read.period.unit is TimeUnit.MINUTE and back.unit in {"SECOND", "MINUTE", "HOUR"}:
         return back.to_timedelta() % timedelta(minutes=read.period.count) == timedelta(0)

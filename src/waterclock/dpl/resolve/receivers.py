@@ -45,16 +45,16 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
 
 
 def _number(connection: Connection, name: str, otherwise: int) -> float:
-    said = connection.options.get(name, otherwise)
-    if isinstance(said, int | float) and abs(said) <= sys.float_info.max:
-        return said
+    value = connection.options.get(name, otherwise)
+    if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
+        return value
     return otherwise  # a value that is no number is reported as E223
 
 
 def check_stream(
     draft: UnresolvedTable, unit: Unit, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> None:
-    """Report a collect from a receiver whose stream has a name to which no sender could POST."""
+    """Report a collect from a receiver whose stream name is not valid in the URL of a POST."""
     if capabilities is None or capabilities.type != RECEIVER or unit.query is not None:
         return
     if not _STREAM.fullmatch(unit.path):

@@ -16,41 +16,41 @@ from waterclock.flow.watermarks import MARK, Watermark, mark_of
 
 
 def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Statement]) -> Iterator[WaterclockError]:
-    """Yield errors for former names that a table has now, or that two tables declare."""
+    """Yield errors for a WAS with the name of an existing table, and for two tables with the same WAS."""
     by_name = {name.lower(): draft.span.place for name, draft in drafts.items()}
     by_name |= {name.lower(): statement.span.place for name, statement in views.items()}
     firsts: dict[str, UnresolvedTable] = {}
     for name, draft in drafts.items():
-        said = draft.statement.value("WAS", ParsedWas)
-        if said is None:
+        was = draft.statement.value("WAS", ParsedWas)
+        if was is None:
             continue
-        if said.table.lower() == name.lower():
-            why = None if said.table == name else "names that differ by case only are the same name"
-            yield said.span.refuse("E317", f"WAS has the current name of {name}", why=why, fix="leave WAS out")
-        elif said.table.lower() in by_name:
-            yield said.span.refuse(
+        if was.table.lower() == name.lower():
+            why = None if was.table == name else "names that differ by case only are the same name"
+            yield was.span.refuse("E317", f"WAS has the current name of {name}", why=why, fix="leave WAS out")
+        elif was.table.lower() in by_name:
+            yield was.span.refuse(
                 "E317",
-                f"{said.table} is still declared",
-                why=f"at {by_name[said.table.lower()]}; a renamed table keeps all of its history",
+                f"{was.table} is still declared",
+                why=f"at {by_name[was.table.lower()]}; a renamed table keeps all of its history",
                 fix=f"remove that statement, or leave WAS out to start {name} without history",
             )
-        elif said.table.lower() in firsts:
-            other = firsts[said.table.lower()]
-            yield said.span.refuse(
+        elif was.table.lower() in firsts:
+            other = firsts[was.table.lower()]
+            yield was.span.refuse(
                 "E317",
-                f"{name} and {other.name} both have WAS {said.table}",
+                f"{name} and {other.name} both have WAS {was.table}",
                 why=f"{other.name} has it at {other.at('WAS').place}, and only one table can take over the history",
                 fix="remove WAS from one of them",
             )
         else:
-            firsts[said.table.lower()] = draft
+            firsts[was.table.lower()] = draft
 
 
 def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
     """Map the current names of renamed tables, and of their companion tables, to their former names."""
-    said = {name: draft.statement.value("WAS", ParsedWas) for name, draft in drafts.items()}
-    names = {name: was.table for name, was in said.items() if was is not None}
-    beside: dict[str, str] = {}
+    declared = {name: draft.statement.value("WAS", ParsedWas) for name, draft in drafts.items()}
+    names = {name: was.table for name, was in declared.items() if was is not None}
+    companions: dict[str, str] = {}
     for name, draft in drafts.items():
         before = name
         late = draft.statement.value(KEEPS_LATE, LateRows)
@@ -59,14 +59,14 @@ def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
             before = mark_of(names.get(of, of))
         elif late is not None:
             before = late_of(names.get(late.of, late.of))
-            if name != late_of(late.of):  # there is one for each table that is read
+            if name != late_of(late.of):  # there is one such table for each UNTIL input
                 of = draft.declared.reads[0].table
                 before = f"{before}_{_bare_name(names.get(of, of))}"
         elif name in names:
-            beside[open_table_of(name)] = open_table_of(names[name])
+            companions[open_table_of(name)] = open_table_of(names[name])
         if before != name:
-            beside[name] = before
-    return beside | names
+            companions[name] = before
+    return companions | names
 
 
 def _bare_name(table: str) -> str:

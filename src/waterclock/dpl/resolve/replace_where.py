@@ -25,23 +25,25 @@ _COMPARE = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">",
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Condition | None:
-    """Return the compiled condition of the rows that a publish replaces; None if it is invalid, which is reported."""
-    unknown = [name for name in said.variables if name not in variables]
-    errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
+def overwrite_of(
+    expression: Expression, variables: Mapping[str, Any], errors: list[WaterclockError]
+) -> Condition | None:
+    """Compile the condition for the rows that a publish replaces; return None if it is invalid, which is reported."""
+    unknown = [name for name in expression.variables if name not in variables]
+    errors.extend(unknown_variable(name, expression.span, variables) for name in unknown)
     if unknown:
         return None
     try:
-        term = _OverwriteReader(said.span, variables).read(said.tree)
+        term = _OverwriteReader(expression.span, variables).read(expression.tree)
     except WaterclockError as error:
         errors.append(error)
         return None
-    return Condition(with_literals(said, variables), term, "UTC")
+    return Condition(with_literals(expression, variables), term, "UTC")
 
 
-def rule_of_overwrite(said: Expression, where: Condition) -> Rule:
-    """Build the rule that all published rows meet REPLACE WHERE; the next batch would not replace any other row."""
-    return Rule(where.text, RULE, Scope.ROW, Action.FAIL, said.span.place, said.variables)
+def rule_of_overwrite(expression: Expression, where: Condition) -> Rule:
+    """Build the rule that all published rows meet REPLACE WHERE, because the next batch replaces no other rows."""
+    return Rule(where.text, RULE, Scope.ROW, Action.FAIL, expression.span.place, expression.variables)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ _SOME_DAY = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def retain_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long an APPEND table keeps its windows, None for forever; report RETAIN for another mode."""
-    said = draft.statement.value("RETAIN", Duration)
-    if said is not None and draft.declared.mode is not Mode.APPEND:
+    """Return how long an APPEND table keeps its windows, None for forever; report RETAIN in tables of another mode."""
+    declared = draft.statement.value("RETAIN", Duration)
+    if declared is not None and draft.declared.mode is not Mode.APPEND:
         errors.append(
             draft.at("RETAIN").refuse(
                 "E226",
@@ -32,13 +32,17 @@ def retain_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockErr
             )
         )
         return None
-    return _default(draft, config, "retain", errors) if said is None and draft.declared.mode is Mode.APPEND else said
+    return (
+        _default(draft, config, "retain", errors)
+        if declared is None and draft.declared.mode is Mode.APPEND
+        else declared
+    )
 
 
 def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long the versions of a table are kept, None if not declared; report less than seven days."""
-    said = draft.statement.value("KEEP VERSIONS", Duration)
-    kept = _default(draft, config, "keep_versions", errors) if said is None else said
+    """Return how long replaced versions of a table are kept, None if not declared; report less than seven days."""
+    declared = draft.statement.value("KEEP VERSIONS", Duration)
+    kept = _default(draft, config, "keep_versions", errors) if declared is None else declared
     if kept is None or _SOME_DAY - kept.subtract_from(_SOME_DAY, "UTC") >= _LEAST_KEPT:
         return kept
     errors.append(
@@ -53,15 +57,15 @@ def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[Waterc
 
 
 def deadline_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return the deadline: how long after a window's end its batch must be done, or its watermark past it; or None."""
+    """Return the deadline of a table: the longest time from a window's end until its batch is done. None if not set."""
     if draft.statement.clause("DEADLINE") is None:
         return _default(draft, config, "deadline", errors)
-    said = draft.statement.value("DEADLINE", ParsedDeadline)
-    return None if said is None else said.after
+    deadline = draft.statement.value("DEADLINE", ParsedDeadline)
+    return None if deadline is None else deadline.after
 
 
 def _default(draft: UnresolvedTable, config: Config, key: str, errors: list[WaterclockError]) -> Duration | None:
-    """Return a duration of the project's defaults; None if there is none, or if it is invalid."""
+    """Return a duration from the project's defaults; None if it is not set, or if it is invalid, which is reported."""
     default = config.default(draft.name, key)
     if not default:
         return None

@@ -1,4 +1,4 @@
-"""Checks the rules of a table and their ELSE actions against each other and against the table's mode and cadence."""
+"""Checks rules and their ELSE actions against each other, and against the mode and cadence of their table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_O
 
 
 def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield errors for rules and ladders that are not valid together, or not valid for their table."""
+    """Yield errors for rules and ELSE actions that are not valid together, or not valid for their table."""
     for draft in drafts:
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
-        columns = said.columns if said else ()
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+        columns = column_list.columns if column_list else ()
         yield from _check_duplicate_rules(columns)
         yield from _check_key(columns)
         yield from _check_time_column(draft, columns)
@@ -56,7 +56,7 @@ def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[Waterclock
 
 
 def _check_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
-    """Yield errors for usual() and trend() in a table with windows that are too short or too long for them."""
+    """Yield errors for usual() and trend() in tables whose windows are too short or too long for the comparison."""
     if draft.cadence is None:
         return
     compared = [value for rule in draft.declared.rules if rule.comparison for value in rule.comparison.values]

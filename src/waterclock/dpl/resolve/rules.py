@@ -33,20 +33,20 @@ _NOT_OF_INPUT = "write the rule without OF, or where the input table is made"
 
 
 def rule_of(
-    said: ParsedRule, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
+    rule: ParsedRule, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
 ) -> Rule | None:
-    """Return the resolved rule, whose default name is its text; None if it is invalid, which is reported.
+    """Resolve a rule, whose default name is its text; return None if it is invalid, which is reported.
 
-    `in_column`: it is the rule of a column, which checks each row.
+    `in_column`: it is a rule in the column list, which checks each row.
     """
-    problems = [*check_expression(said.expression), *check_condition(said.expression)]
+    problems = [*check_expression(rule.expression), *check_condition(rule.expression)]
     if problems:
         errors.extend(problems)
         return None
-    is_of_batch = has_aggregate(said.expression.tree)
+    is_of_batch = has_aggregate(rule.expression.tree)
     if is_of_batch and in_column:
         errors.append(
-            said.expression.span.refuse(
+            rule.expression.span.refuse(
                 "E220",
                 "a column's rule has an aggregate",
                 why="a rule of a column is checked for each row",
@@ -54,50 +54,50 @@ def rule_of(
             )
         )
         return None
-    scope = Scope.TABLE if said.is_over_table else Scope.BATCH if is_of_batch or said.is_over_batch else Scope.ROW
-    if scope is not Scope.ROW and (problem := _batch_rule_error(said) or _input_groups_error(said)):
+    scope = Scope.TABLE if rule.is_over_table else Scope.BATCH if is_of_batch or rule.is_over_batch else Scope.ROW
+    if scope is not Scope.ROW and (problem := _batch_rule_error(rule) or _input_groups_error(rule)):
         errors.append(problem)
         return None
-    if scope is Scope.ROW and said.expression.tree.find(exp.Window) is not None:
+    if scope is Scope.ROW and rule.expression.tree.find(exp.Window) is not None:
         why = "it is checked for each row on its own, while that is written"
         fix = "make it a column of the query, and write the rule for that column"
-        errors.append(said.expression.span.refuse("E220", "a rule uses other rows", why=why, fix=fix))
+        errors.append(rule.expression.span.refuse("E220", "a rule uses other rows", why=why, fix=fix))
         return None
-    text = with_literals(said.expression, variables)
+    text = with_literals(rule.expression, variables)
     comparison = None
-    if uses_history(said.expression):
-        if said.of:
-            errors.append(_input_history_error(said))
+    if uses_history(rule.expression):
+        if rule.of:
+            errors.append(_input_history_error(rule))
         elif scope is not Scope.BATCH or not is_of_batch:
-            errors.append(_history_error(said))
+            errors.append(_history_error(rule))
         else:
-            comparison = comparison_of(said.expression, text, errors)
+            comparison = comparison_of(rule.expression, text, errors)
         if comparison is None:
             return None
-    name = said.name or (f"{said.expression.text} OF {said.of}" if said.of else said.expression.text)
-    rungs = said.otherwise or FAILS
+    name = rule.name or (f"{rule.expression.text} OF {rule.of}" if rule.of else rule.expression.text)
+    rungs = rule.otherwise or FAILS
     ladder = rungs if len(rungs) > 1 or rungs[0].most is not None else ()
-    place, bound = said.expression.span.place, said.expression.variables
-    return Rule(text, name, scope, rungs[0].action, place, bound, ladder, comparison, said.of)
+    place, bound = rule.expression.span.place, rule.expression.variables
+    return Rule(text, name, scope, rungs[0].action, place, bound, ladder, comparison, rule.of)
 
 
-def _input_history_error(said: ParsedRule) -> WaterclockError:
+def _input_history_error(rule: ParsedRule) -> WaterclockError:
     what = "last_good(), usual() and trend() in a rule OF an input"
-    return planned_feature_error(what, said.expression.span, fix=_NOT_OF_INPUT)
+    return planned_feature_error(what, rule.expression.span, fix=_NOT_OF_INPUT)
 
 
-def _input_groups_error(said: ParsedRule) -> WaterclockError | None:
-    if not said.of or not any(grouped_calls(said.expression.text)):
+def _input_groups_error(rule: ParsedRule) -> WaterclockError | None:
+    if not rule.of or not any(grouped_calls(rule.expression.text)):
         return None
     what = "k_anonymity() and l_diversity() in a rule OF an input"
-    return planned_feature_error(what, said.expression.span, fix=_NOT_OF_INPUT)
+    return planned_feature_error(what, rule.expression.span, fix=_NOT_OF_INPUT)
 
 
-def _history_error(said: ParsedRule) -> WaterclockError:
+def _history_error(rule: ParsedRule) -> WaterclockError:
     what = (
-        "a rule of the table uses earlier batches" if said.is_over_table else "a rule of each row uses earlier batches"
+        "a rule of the table uses earlier batches" if rule.is_over_table else "a rule of each row uses earlier batches"
     )
-    return said.expression.span.refuse(
+    return rule.expression.span.refuse(
         "E294",
         what,
         why="last_good(), usual() and trend() return values of an aggregate in earlier batches",
@@ -105,13 +105,13 @@ def _history_error(said: ParsedRule) -> WaterclockError:
     )
 
 
-def _batch_rule_error(said: ParsedRule) -> WaterclockError | None:
-    """Return the error for a rule of the batch with a limit, QUARANTINE or DROP, because no single row breaks it."""
-    rows = next((rung.action.name for rung in said.otherwise if rung.action in ROW_ACTIONS), None)
-    if rows is None and all(rung.most is None for rung in said.otherwise):
+def _batch_rule_error(rule: ParsedRule) -> WaterclockError | None:
+    """Return the error for a batch or table rule with a limit, QUARANTINE or DROP: it does not apply to single rows."""
+    rows = next((rung.action.name for rung in rule.otherwise if rung.action in ROW_ACTIONS), None)
+    if rows is None and all(rung.most is None for rung in rule.otherwise):
         return None
-    what = "table" if said.is_over_table else "whole input" if said.of else "batch"
-    return said.expression.span.refuse(
+    what = "table" if rule.is_over_table else "whole input" if rule.of else "batch"
+    return rule.expression.span.refuse(
         "E272",
         f"a rule of the {what} cannot have {rows}" if rows else f"a rule of the {what} cannot have a limit",
         why=f"the rule applies to the whole {what}, not to single rows: there are none to quarantine or to count",
@@ -125,15 +125,15 @@ def is_parsed(expression: Expression) -> bool:
 
 
 def unread_of(
-    said: Sequence[ParsedRule], capabilities: Capabilities | None, errors: list[WaterclockError]
+    declared: Sequence[ParsedRule], capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> UnparsedLines:
     """Return the actions for lines that cannot be parsed, from the EXPECT parsed() rules of a collect.
 
-    E280 is appended to `errors` for parsed() that is repeated, OVER a batch, or of a source without lines.
+    E280 is appended to `errors` for a second parsed(), one with OVER, and one for a source that is not a text file.
     """
-    twice = (one.expression.span for one in said[1:])
+    twice = (one.expression.span for one in declared[1:])
     errors.extend(span.refuse("E280", "parsed() is written twice", fix="remove one") for span in twice)
-    first, span = said[0], said[0].expression.span
+    first, span = declared[0], declared[0].expression.span
     if first.is_over_batch or first.is_over_table:
         what = "TABLE" if first.is_over_table else "BATCH"
         why = "it is checked for each line on its own"
@@ -153,7 +153,7 @@ def unread_of(
 def check_expression(expression: Expression, *, allowed: frozenset[str] = frozenset()) -> list[WaterclockError]:
     """Return errors for subqueries, nondeterministic functions and invalid calls in an expression of a clause.
 
-    `allowed` are functions, in capitals, that have a fixed value in this clause.
+    `allowed` are names, in capitals, of nondeterministic functions that are valid in this clause.
     """
     errors: list[WaterclockError] = []
     if expression.tree.find(exp.Query) is not None:

@@ -1,4 +1,4 @@
-"""Infers the columns of tables and views without running them, and checks references to columns."""
+"""Infers the columns of tables and views without running their queries, and checks references to columns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ from waterclock.timelabel.label import TIMELABEL
 class RecordedColumns:
     """The columns and Spark types that the last run recorded, by table.
 
-    `tables`: the columns that readers see. `rows`: the columns of the rows from which a TEMPORAL table makes versions.
+    `tables`: the columns that readers see. `rows`: for TEMPORAL tables, the columns of the rows before they are
+    combined to versions.
     """
 
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -50,10 +51,11 @@ class RecordedColumns:
 
 
 class Schemas:
-    """Infers the columns of tables, upstream first, and checks references to columns.
+    """Infers the columns of tables, inputs first, and checks references to columns.
 
-    A closed list determines a table's columns. With an open list, columns of a collect are known from the last run
-    (`known`), those of a transform from its query. References are not checked if not all columns are known.
+    A closed column list determines a table's columns. With an open list, the columns of a collect are those of its last
+    run (`known`), and the columns of a transform those of its query. If not all columns are known, references to them
+    are not checked.
     """
 
     def __init__(self, queries: QueryResolver, known: RecordedColumns) -> None:
@@ -65,7 +67,7 @@ class Schemas:
         self._views: dict[str, Output] = {}
 
     def check(self, drafts: Iterable[UnresolvedTable]) -> list[WaterclockError]:
-        """Check all tables, given upstream first, and all views; return the errors."""
+        """Check all tables, which must be ordered with inputs first, and all views; return the errors."""
         ordered = list(drafts)
         for draft in ordered:  # closed lists first, because a table may read itself by PREVIOUS
             self._families[draft.name] = _declared_families(draft.statement)
@@ -73,27 +75,29 @@ class Schemas:
                 self._tables[draft.name] = _list_reader_columns(draft, _list_closed_columns(draft.statement))
         for draft in ordered:
             if draft.kind is Kind.PUBLISH:
-                self._publish(draft)
+                self._check_publish(draft)
             else:
-                self._table(draft)
+                self._check_table(draft)
         for name in self.queries.views:
             self._view(name)
         return self.errors
 
-    def _table(self, draft: UnresolvedTable) -> None:
+    def _check_table(self, draft: UnresolvedTable) -> None:
         made = self._output(draft.name, draft.statement)
         output = made.names
         self._families[draft.name] = {**made.families, **self._families[draft.name]}
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
         columns = _list_closed_columns(draft.statement)
         if draft.declared.source is not None and draft.declared.source.each is not None:
             self.errors.extend(check_parameters(draft, self.columns_of(draft.declared.source.each.table)))
         if draft.kind is not Kind.COLLECT:
-            columns = columns or _add_computed_columns(said, output)
-            self._check_declared(said, output, draft)
+            columns = columns or _add_computed_columns(column_list, output)
+            self._check_declared(column_list, output, draft)
             self._check_reserved_names(draft, output)
         elif columns is None:
-            columns = self._last_run(draft, said, self.known.rows if draft.declared.temporal else self.known.tables)
+            columns = self._columns_of_last_run(
+                draft, column_list, self.known.rows if draft.declared.temporal else self.known.tables
+            )
         self._tables[draft.name] = _list_reader_columns(draft, columns)
         for argument in draft.declared.function.arguments if draft.declared.function else ():
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
@@ -103,19 +107,19 @@ class Schemas:
                 families = self._families.get(rule.of, {})
                 self.errors.extend(_check_now_texts(rule.expression, families))
         if columns is not None:
-            self._named_in_header(draft, columns)
-        elif draft.declared.temporal is not None:  # its rows are not known, but the columns of its last run are
-            self._tables[draft.name] = self._last_run(draft, None, self.known.tables)
+            self._check_header_columns(draft, columns)
+        elif draft.declared.temporal is not None:  # only the versions' columns are known
+            self._tables[draft.name] = self._columns_of_last_run(draft, None, self.known.tables)
 
     def _output(self, name: str, statement: Statement) -> Output:
         found = self.queries.found.get(name)
-        said = statement.value("AS", ParsedQuery)
-        if found is None or said is None:
+        query = statement.value("AS", ParsedQuery)
+        if found is None or query is None:
             return UNKNOWN
-        list_said = statement.value("COLUMNS", ParsedColumnList)
+        column_list = statement.value("COLUMNS", ParsedColumnList)
         outputs: list[Output] = []
         spans: list[Span] = []
-        for part, inside in found.branches or [(said, found)]:
+        for part, inside in found.branches or [(query, found)]:
             if inside.tree is None:
                 return UNKNOWN
             at = _ColumnsByOffset({table.start: table for table in inside.tables}, self)
@@ -123,11 +127,11 @@ class Schemas:
             outputs.append(resolver.output(inside.tree))
             spans.append(part.span)
             self.errors.extend(resolver.errors)
-            if list_said is None or list_said.is_open:
+            if column_list is None or column_list.is_open:
                 self.errors.extend(check_column_names(inside.tree, part.span.source))
             if statement.kind is StatementKind.TRANSFORM:
-                self.errors.extend(check_storable(outputs[-1], part.span, list_said))
-        self.errors.extend(check_same_columns(statement, list_said, spans, outputs, _unite_outputs))
+                self.errors.extend(check_storable(outputs[-1], part.span, column_list))
+        self.errors.extend(check_same_columns(statement, column_list, spans, outputs, _unite_outputs))
         return _unite_outputs(outputs)
 
     def columns_of(self, name: str) -> Names | None:
@@ -144,7 +148,7 @@ class Schemas:
         return output_of(self.columns_of(name), self._families.get(name), self.queries.list_hidden_columns(name))
 
     def of_flat(self, flat: Flat | None, span: Span) -> Output:
-        """Return the columns of a FLAT, and report duplicate names; UNKNOWN if not all columns are known."""
+        """Return the columns of a FLAT, or UNKNOWN if not all are known; report duplicate names."""
         columns = (
             flat_columns(flat, lambda name: list((self._tables.get(name) or {}).values()) or None) if flat else None
         )
@@ -157,7 +161,7 @@ class Schemas:
                 span.refuse(
                     "E237",
                     f"{flat} has {', '.join(clashes)} twice",
-                    why="; ".join(f"{name} is a column of {said}" for name, said in tables.items()),
+                    why="; ".join(f"{name} is a column of {owners}" for name, owners in tables.items()),
                     fix="give a reference another ROLE, which becomes a suffix of its columns, or rename a column",
                 )
             )
@@ -173,48 +177,50 @@ class Schemas:
         if name not in self._views:
             self._views[name] = UNKNOWN  # a view that reads itself, which is reported
             output = self._output(name, self.queries.views[name])
-            said = self.queries.views[name].value("COLUMNS", ParsedColumnList)
-            if said is not None and output.names is not None:
-                self.errors.extend(_check_columns_exist(said.columns, output.names, "the query"))
+            column_list = self.queries.views[name].value("COLUMNS", ParsedColumnList)
+            if column_list is not None and output.names is not None:
+                self.errors.extend(_check_columns_exist(column_list.columns, output.names, "the query"))
             listed = self.queries.columns_of(name)
             self._views[name] = output_of(names_of(listed), output.families) if listed else output
         return self._views[name]
 
-    def _last_run(
-        self, draft: UnresolvedTable, said: ParsedColumnList | None, by_name: Mapping[str, Mapping[str, str]]
+    def _columns_of_last_run(
+        self, draft: UnresolvedTable, column_list: ParsedColumnList | None, by_name: Mapping[str, Mapping[str, str]]
     ) -> Names | None:
         known = by_name.get(draft.name)
         if known is None or draft.statement.has_failed("COLUMNS"):
             return None
         types = {column.lower(): family_of_type(written) for column, written in known.items()}
         self._families[draft.name] = {**types, **self._families[draft.name]}
-        return names_of([*known, *(column.name for column in (said.columns if said else ()))])
+        return names_of([*known, *(column.name for column in (column_list.columns if column_list else ()))])
 
-    def _check_declared(self, said: ParsedColumnList | None, output: Names | None, draft: UnresolvedTable) -> None:
-        if said is not None and output is not None and draft.declared.query is not None:
-            brought = [each for each in said.columns if each.made_as is None]
-            self.errors.extend(_check_columns_exist(brought, output, "the query"))
+    def _check_declared(
+        self, column_list: ParsedColumnList | None, output: Names | None, draft: UnresolvedTable
+    ) -> None:
+        if column_list is not None and output is not None and draft.declared.query is not None:
+            selected = [each for each in column_list.columns if each.made_as is None]
+            self.errors.extend(_check_columns_exist(selected, output, "the query"))
 
     def _check_reserved_names(self, draft: UnresolvedTable, output: Names | None) -> None:
-        """Report columns of a TEMPORAL table's query with names of record columns (`rec_eff_time` and others)."""
+        """Report columns of a TEMPORAL table's query that are named like record columns (`rec_eff_time` and others)."""
         temporal = draft.declared.temporal
         if temporal is None or output is None or not draft.declared.columns.is_open:
             return
-        said = {column.name.lower() for column in draft.declared.columns.named}
+        declared = {column.name.lower() for column in draft.declared.columns.named}
         for name in RECORD:
             is_time = name == RECORD[0] and (temporal.at or "").lower() == name
-            if name in output and name not in said and not is_time:
+            if name in output and name not in declared and not is_time:
                 self.errors.append(record_name_error(draft.at("MODE"), output[name], draft.name))
 
-    def _named_in_header(self, draft: UnresolvedTable, columns: Names) -> None:
+    def _check_header_columns(self, draft: UnresolvedTable, columns: Names) -> None:
         whole = {**columns, TIMELABEL: TIMELABEL}
         families = self._families[draft.name]
         shown = {**(_list_reader_columns(draft, columns) or {}), TIMELABEL: TIMELABEL}
-        for expression, is_of_table in _rules(draft.statement):
+        for expression, is_of_table in _list_header_expressions(draft.statement):
             self.errors.extend(check_expression_columns(expression, shown if is_of_table else whole, draft.name))
             self.errors.extend(_check_now_texts(expression, families))
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
-        for column in said.columns if said else ():
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+        for column in column_list.columns if column_list else ():
             self.errors.extend(self._check_reference(column, columns, draft.name))
             self.errors.extend(_check_order(column, whole, draft.name))
         mode = draft.statement.clause("MODE")
@@ -224,7 +230,7 @@ class Schemas:
                 self.errors.extend(check_expression_columns(mode.value.delete_when, whole, draft.name))
 
     def _check_reference(self, column: ParsedColumn, own: Names, table: str) -> Iterator[WaterclockError]:
-        """Yield errors for unknown columns in a REFERENCES: those of the other table, and the time in this one."""
+        """Yield errors for unknown columns in a REFERENCES: columns of the parent, and the own column after AT."""
         target, span = column.declared.references, column.references_span or column.span
         if target is None:
             return
@@ -235,17 +241,17 @@ class Schemas:
         if target.at is not None and target.at.lower() not in own:
             yield unknown_column_of(find_name(target.at, span), target.at, own, table)
 
-    def _publish(self, draft: UnresolvedTable) -> None:
+    def _check_publish(self, draft: UnresolvedTable) -> None:
         columns = self.columns_of(draft.statement.name)
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
-        if columns is None and (said is None or said.is_open):
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+        if columns is None and (column_list is None or column_list.is_open):
             return
         if columns is None:
             columns = {}
-        elif said is not None:
-            self.errors.extend(self._check_published_columns(said, columns, draft.statement.name))
-        if said is not None and not said.is_open:
-            columns = {**names_of(column.name for column in said.columns), TIMELABEL: TIMELABEL}
+        elif column_list is not None:
+            self.errors.extend(self._check_published_columns(column_list, columns, draft.statement.name))
+        if column_list is not None and not column_list.is_open:
+            columns = {**names_of(column.name for column in column_list.columns), TIMELABEL: TIMELABEL}
         left_out = {name.lower() for name in draft.declared.columns.left_out}
         columns = {lower: name for lower, name in columns.items() if lower not in left_out}
         mode = draft.statement.clause("MODE")
@@ -253,17 +259,21 @@ class Schemas:
             self.errors.extend(_check_mode(mode.span, mode.value, columns, draft.statement.name))
             if mode.value.where is not None:
                 # a published state has no column timelabel
-                published = {name: said for name, said in columns.items() if name != TIMELABEL}
+                published = {name: column for name, column in columns.items() if name != TIMELABEL}
                 self.errors.extend(check_expression_columns(mode.value.where, published, draft.statement.name))
-        for expression, _ in _rules(draft.statement):
+        for expression, _ in _list_header_expressions(draft.statement):
             self.errors.extend(check_expression_columns(expression, columns, draft.statement.name))
 
-    def _check_published_columns(self, said: ParsedColumnList, columns: Names, table: str) -> Iterator[WaterclockError]:
-        """Yield errors for unknown columns that a PUBLISH sends or uses; its expressions cannot use timelabel."""
-        yield from _check_columns_exist((column for column in said.columns if column.made_as is None), columns, table)
+    def _check_published_columns(
+        self, column_list: ParsedColumnList, columns: Names, table: str
+    ) -> Iterator[WaterclockError]:
+        """Yield errors for unknown columns in the column list of a PUBLISH; its expressions cannot use timelabel."""
+        yield from _check_columns_exist(
+            (column for column in column_list.columns if column.made_as is None), columns, table
+        )
         own = {name: column for name, column in columns.items() if name != TIMELABEL}
         families = self._families.get(table, {})
-        for column in said.columns:
+        for column in column_list.columns:
             if column.made_as is not None and column.retires is None:
                 yield from check_expression_columns(column.made_as, own, table)
                 source = column.made_as.span.source
@@ -271,7 +281,7 @@ class Schemas:
 
 
 class _ColumnsByOffset:
-    """A callable that maps an offset in a query to the columns of the table, view or FLAT that is named there."""
+    """A callable that returns the columns of the table, view or FLAT at an offset in a query."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
         self.tables = tables
@@ -288,29 +298,29 @@ class _ColumnsByOffset:
         return self.schemas.output_of(table.name)
 
     def alias(self, offset: int) -> str:
-        """Return the default alias of the reference at an offset; empty if the query gives one."""
+        """Return the default alias of the table at an offset; empty if the query gives it an alias."""
         table = self.tables.get(offset)
         return (table.alias or "") if table else ""
 
 
 def _list_closed_columns(statement: Statement) -> Names | None:
-    said = statement.value("COLUMNS", ParsedColumnList)
-    if said is None:
+    column_list = statement.value("COLUMNS", ParsedColumnList)
+    if column_list is None:
         return None if statement.listed is None else names_of(statement.listed)
-    return None if said.is_open else names_of(column.name for column in said.columns)
+    return None if column_list.is_open else names_of(column.name for column in column_list.columns)
 
 
 def _declared_families(statement: Statement) -> dict[str, Family]:
-    said = statement.value("COLUMNS", ParsedColumnList)
+    column_list = statement.value("COLUMNS", ParsedColumnList)
     return {
         column.name.lower(): family_of_type(column.declared.type)
-        for column in (said.columns if said else ())
+        for column in (column_list.columns if column_list else ())
         if column.declared.type
     }
 
 
 def _unite_outputs(outputs: Iterable[Output]) -> Output:
-    """Return the columns of several queries united by name, in the order of their first occurrence."""
+    """Combine the columns of several queries by name, in the order of their first occurrence."""
     outputs = list(outputs)
     if len(outputs) == 1:
         return outputs[0]
@@ -322,7 +332,7 @@ def _unite_outputs(outputs: Iterable[Output]) -> Output:
 
 
 def _list_reader_columns(draft: UnresolvedTable, columns: Names | None) -> Names | None:
-    """Return the columns that readers of a table see, given those of its rows; they differ for TEMPORAL."""
+    """Return the columns that readers of a table see: `columns`, or for TEMPORAL the columns of its versions."""
     if columns is None or draft.declared.temporal is None:
         return columns
     return names_of(draft.declared.temporal.outputs(columns.values()))
@@ -334,22 +344,22 @@ def _check_columns_exist(columns: Iterable[ParsedColumn], known: Names, where: s
             yield unknown_column_of(column.span, column.name, known, where)
 
 
-def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
-    """Yield the expressions of a header, and whether each is a rule OVER TABLE."""
+def _list_header_expressions(statement: Statement) -> Iterator[tuple[Expression, bool]]:
+    """Yield the expressions in rules, measures and columns with RETIRE, and whether each is a rule OVER TABLE."""
     for clause in statement.clauses:
         if clause.word == "EXPECT":
             yield from ((rule.expression, rule.is_over_table) for rule in clause.value if not rule.of)
         elif clause.word == "MEASURE":
-            yield from ((said.expression, False) for said in clause.value if said.expression is not None)
+            yield from ((measure.expression, False) for measure in clause.value if measure.expression is not None)
         elif clause.word == "COLUMNS":
             yield from ((rule.expression, False) for column in clause.value.columns for rule in column.rules)
             ending = [column for column in clause.value.columns if column.retires is not None]
             yield from ((expression, False) for expression in expressions_of(ending))
 
 
-def _add_computed_columns(said: ParsedColumnList | None, output: Names | None) -> Names | None:
-    """Return a query's columns and those of the column list that are computed until they retire."""
-    made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
+def _add_computed_columns(column_list: ParsedColumnList | None, output: Names | None) -> Names | None:
+    """Return a query's columns, and the columns with AS ... RETIRE of the column list."""
+    made = [each.name for each in (column_list.columns if column_list else ()) if each.made_as is not None]
     return output if output is None or not made else names_of([*output.values(), *made])
 
 
@@ -365,7 +375,7 @@ def check_expression_columns(expression: Expression, known: Names, table: str) -
 
 
 def _check_now_texts(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
-    """Return errors for strings such as 'now' that are compared with columns of these type families."""
+    """Return errors for strings such as 'now' that Spark would read as a time, given the type families of columns."""
     source = expression.span.source
     return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
@@ -386,10 +396,10 @@ def _check_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Itera
 
 def _check_order(column: ParsedColumn, known: Names, table: str) -> Iterator[WaterclockError]:
     """Yield errors for unknown columns in the ORDER BY of a KEY."""
-    said = column.stays
-    for order in said.stays.order if said is not None else ():
-        if said is not None and order.column.lower() not in known:
-            yield unknown_column_of(find_name(order.column, said.span), order.column, known, table)
+    key_options = column.stays
+    for order in key_options.stays.order if key_options is not None else ():
+        if key_options is not None and order.column.lower() not in known:
+            yield unknown_column_of(find_name(order.column, key_options.span), order.column, known, table)
 
 
 def unknown_column_of(span: Span, name: str, known: Names, table: str) -> WaterclockError:

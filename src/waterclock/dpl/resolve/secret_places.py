@@ -1,4 +1,4 @@
-"""Resolves from the project file where the secrets of an environment are stored, and checks these settings."""
+"""Resolves where the secrets of an environment are stored, as the project file sets it, and checks the settings."""
 
 from __future__ import annotations
 
@@ -19,45 +19,47 @@ _OF_ONE = (("token", "token"), ("approle", "secret_id"))  # keys that only one a
 
 
 def secret_places(root: Path, config: Config) -> SecretPlaces:
-    """Return where the environment's secrets are stored; files are below the project's root unless absolute."""
-    said = config.environment
-    return SecretPlaces(root / said.secrets, said.keyring, _vault(root, said.vault) if said.vault else None)
+    """Return the places of the environment's secrets. Relative paths are below the project's root."""
+    environment = config.environment
+    return SecretPlaces(
+        root / environment.secrets, environment.keyring, _vault(root, environment.vault) if environment.vault else None
+    )
 
 
 def secret_place_errors(config: Config) -> list[WaterclockError]:
-    """Return errors for missing and contradicting settings of Vault."""
-    said = config.environment.vault
-    if said is None:
+    """Return errors for missing and contradictory settings of Vault."""
+    vault = config.environment.vault
+    if vault is None:
         return []
     path = ("env", config.env, "vault")
     errors = []
-    if not said.url.startswith(("http://", "https://")):
+    if not vault.url.startswith(("http://", "https://")):
         fix = "write one that begins with https:// or http://"
         errors.append(
             config.place((*path, "url")).refuse(
-                "E242", f"{hide_credentials(said.url)} is not the address of a Vault server", fix=fix
+                "E242", f"{hide_credentials(vault.url)} is not the address of a Vault server", fix=fix
             )
         )
     errors += [
         config.place((*path, "auth")).refuse(
-            "E242", f"auth {said.auth} needs {key}", fix=f'add {key} = "…" below [{".".join(path)}]'
+            "E242", f"auth {vault.auth} needs {key}", fix=f'add {key} = "…" below [{".".join(path)}]'
         )
-        for key in _NEEDED[said.auth]
-        if getattr(said, key) is None
+        for key in _NEEDED[vault.auth]
+        if getattr(vault, key) is None
     ]
     errors += [
         config.place((*path, key)).refuse(
-            "E242", f"{key} belongs to auth {auth}", why=f"here auth is {said.auth}",
+            "E242", f"{key} belongs to auth {auth}", why=f"here auth is {vault.auth}",
             fix=f'leave it out, or write auth = "{auth}"',
         )
         for auth, key in _OF_ONE
-        if auth != said.auth and getattr(said, key) is not None
+        if auth != vault.auth and getattr(vault, key) is not None
     ]  # fmt: skip
     return errors
 
 
 def shared_variable_errors(config: Config, connections: Iterable[Connection]) -> list[WaterclockError]:
-    """Return errors for secrets with different names that are read from the same environment variable."""
+    """Return errors for secrets whose names differ and that would be read from the same environment variable."""
     in_file = ((name, config.place(path)) for name, path in _list_config_secrets(config))
     in_flow = (
         (value.name, each.place) for each in connections for value in each.options.values() if isinstance(value, Secret)
@@ -65,8 +67,8 @@ def shared_variable_errors(config: Config, connections: Iterable[Connection]) ->
     first: dict[str, str] = {}
     errors: list[WaterclockError] = []
     named: set[str] = set()
-    said: Iterable[tuple[str, Span | Place]] = chain(in_file, in_flow)
-    for name, where in said:
+    secrets: Iterable[tuple[str, Span | Place]] = chain(in_file, in_flow)
+    for name, where in secrets:
         known = first.setdefault(variable_of(name), name)
         if name in named or known == name:
             continue
@@ -89,32 +91,32 @@ def _list_config_secrets(config: Config) -> Iterator[tuple[str, tuple[str, ...]]
     yield from _secrets_in(config.openlineage, ("openlineage",))
 
 
-def _secrets_in(said: Any, path: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    if not isinstance(said, Mapping):
+def _secrets_in(setting: Any, path: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if not isinstance(setting, Mapping):
         return
-    if set(said) == {"secret"} and isinstance(said["secret"], str):
-        yield said["secret"], path
+    if set(setting) == {"secret"} and isinstance(setting["secret"], str):
+        yield setting["secret"], path
     else:
-        for key, value in said.items():
+        for key, value in setting.items():
             yield from _secrets_in(value, (*path, key))
 
 
-def _vault(root: Path, said: VaultSection) -> VaultPlace:
+def _vault(root: Path, section: VaultSection) -> VaultPlace:
     def file(path: str | None) -> Path | None:
         return root / path if path else None
 
     return VaultPlace(
-        url=said.url.rstrip("/"),
-        mount=said.mount.strip("/"),
-        path=said.path,
-        version=said.version,
-        namespace=said.namespace,
-        auth=said.auth,
-        auth_mount=said.auth_mount,
-        role=said.role,
-        token=said.token.secret if said.token else None,
-        secret_id=said.secret_id.secret if said.secret_id else None,
-        certificate=file(said.certificate),
-        key=file(said.key),
-        ca=file(said.ca),
+        url=section.url.rstrip("/"),
+        mount=section.mount.strip("/"),
+        path=section.path,
+        version=section.version,
+        namespace=section.namespace,
+        auth=section.auth,
+        auth_mount=section.auth_mount,
+        role=section.role,
+        token=section.token.secret if section.token else None,
+        secret_id=section.secret_id.secret if section.secret_id else None,
+        certificate=file(section.certificate),
+        key=file(section.key),
+        ca=file(section.ca),
     )

@@ -1,4 +1,4 @@
-"""Checks SUBJECT columns: their types, and that the columns of one subject can be compared with each other."""
+"""Checks SUBJECT columns, whose values identify persons: their types, and that those of one subject are comparable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.flow.flat_joins import plain_type
 
 
 class SubjectType(StrEnum):
-    """The kinds of types whose values have exactly one textual form, so that a person can be found by such a value."""
+    """The kinds of types of SUBJECT columns. Their values have exactly one text form, by which a person is found."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -32,12 +32,12 @@ def subject_type(declared: str) -> SubjectType | None:
 
 
 def check_subjects(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield errors for SUBJECT columns that are neither text nor integer, or that differ from others of the subject."""
+    """Yield errors for SUBJECT columns that are not text or integer, or differ from other columns of the subject."""
     first: dict[str, tuple[str, str]] = {}
     typed: dict[str, tuple[SubjectType, str]] = {}
     for draft in drafts:
-        said = draft.statement.value("COLUMNS", ParsedColumnList)
-        for column in said.columns if said else ():
+        column_list = draft.statement.value("COLUMNS", ParsedColumnList)
+        for column in column_list.columns if column_list else ():
             subject, span = column.declared.subject, column.subject_span
             if subject is None or span is None:
                 continue

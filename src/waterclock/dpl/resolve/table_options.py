@@ -1,4 +1,4 @@
-"""Defines the OPTIONS that belong to a table and not to its connector: manifest and open_windows."""
+"""Defines the OPTIONS of tables, which are not options of their connectors: manifest and open_windows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ TRANSFORM_OPTIONS = {
 
 
 def without_table_options(unit: Unit) -> Unit:
-    """Return a unit without the options that belong to the table."""
+    """Return a source or destination without the options of its table."""
     return replace(unit, options={name: value for name, value in unit.options.items() if name not in TABLE_OPTIONS})
 
 
-def keeps_open_windows(said: ParsedOptions | None) -> bool:
-    """Return whether options request a companion table with open windows."""
-    return said is not None and said.values.get(OPEN_WINDOWS) in TRANSFORM_OPTIONS[OPEN_WINDOWS].choices
+def keeps_open_windows(options: ParsedOptions | None) -> bool:
+    """Return whether the OPTIONS of a table request a companion table for open windows."""
+    return options is not None and options.values.get(OPEN_WINDOWS) in TRANSFORM_OPTIONS[OPEN_WINDOWS].choices
 
 
-def manifest_of(said: ParsedOptions | None) -> str | None:
-    """Return the kind of manifest that options request; None for none, or an unknown one."""
-    value = said.values.get(MANIFEST) if said else None
+def manifest_of(options: ParsedOptions | None) -> str | None:
+    """Return the kind of manifest that the OPTIONS of a table request; None without one, or for an unknown kind."""
+    value = options.values.get(MANIFEST) if options else None
     return str(value) if value in TABLE_OPTIONS[MANIFEST].choices else None

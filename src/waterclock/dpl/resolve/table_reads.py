@@ -1,4 +1,4 @@
-"""Resolves the tables that each table reads: by its query, its function, its references, or its PUBLISH."""
+"""Resolves the inputs of each table: those of its query, function, FOR EACH, checked references or PUBLISH."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from waterclock.flow.enums import Kind, ReadKind
 
 @dataclass(slots=True)
 class ReadResolver:
-    """Resolves the tables that each of `drafts` reads. `spans` maps (reading table, read) to the read's position."""
+    """Resolves the inputs of each table in `drafts`. `spans` maps (name of the table, read) to the read's position."""
 
     drafts: dict[str, UnresolvedTable]
     queries: QueryResolver
@@ -46,7 +46,7 @@ class ReadResolver:
         """Set the query or the function of a transform, and its reads; report unknown names."""
         statement = draft.statement
         if statement.function is not None:
-            self._python_reads(draft)
+            self._resolve_function(draft)
             return
         known = len(self.errors)
         query = self.queries.of_statement(statement)
@@ -59,30 +59,34 @@ class ReadResolver:
             return
         draft.declared = replace(draft.declared, reads=list_reads(query))
         draft.query_variables = variables_of(query)
-        self._note_spans(draft, query, None)
+        self._record_spans(draft, query, None)
 
     def check_query(self, statement: Statement) -> None:
-        """Report a statement without a query."""
+        """Report a statement that needs a query and has none."""
         if statement.clause("AS") is None and not statement.failed:
             self.errors.append(
                 statement.span.refuse("E233", f"{statement.name} has no query", fix="add AS SELECT ... at the end")
             )
 
-    def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
-        """Record the span of each read; a read within a view gets the span of the view's name in the table's query."""
+    def _record_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
+        """Record the position of each read; for a read in a view, the position of the view's name in the query."""
         whole = draft.statement.value("AS", ParsedQuery)
-        saids = [part.span for part, _ in self.queries.found[draft.name].branches] or ([whole.span] if whole else [])
-        for part, said in zip(query.branches or (query,), saids, strict=False):
+        query_spans = [part.span for part, _ in self.queries.found[draft.name].branches] or (
+            [whole.span] if whole else []
+        )
+        for part, query_span in zip(query.branches or (query,), query_spans, strict=False):
             for reference in part.tables:
-                span = outer or said.source.span(said.start + reference.start, said.start + reference.end)
+                span = outer or query_span.source.span(
+                    query_span.start + reference.start, query_span.start + reference.end
+                )
                 for read in (
                     reference.flat.included_reads if reference.flat else [reference.read] if reference.read else []
                 ):
                     self.spans.setdefault((draft.name, read), span)
                 if reference.view is not None:
-                    self._note_spans(draft, reference.view, span)
+                    self._record_spans(draft, reference.view, span)
 
-    def _python_reads(self, draft: UnresolvedTable) -> None:
+    def _resolve_function(self, draft: UnresolvedTable) -> None:
         function = draft.statement.function
         if function is None:
             return
@@ -91,12 +95,12 @@ class ReadResolver:
         variables: set[str] = set()
         for argument in (*function.arguments, *marks_of_step(function, self.queries.tables)):
             span = draft.at(f"ARGUMENT {argument.name}")
-            settled = self._argument(draft, argument, span)
-            arguments.append(settled)
-            found = list(settled.flat.included_reads) if settled.flat else [settled.read] if settled.read else []
-            if settled.query is not None:
-                found += list_reads(settled.query)
-                variables.update(variables_of(settled.query))
+            resolved = self._resolve_argument(draft, argument, span)
+            arguments.append(resolved)
+            found = list(resolved.flat.included_reads) if resolved.flat else [resolved.read] if resolved.read else []
+            if resolved.query is not None:
+                found += list_reads(resolved.query)
+                variables.update(variables_of(resolved.query))
             for read in found:
                 reads[read] = None
                 self.spans.setdefault((draft.name, read), span)
@@ -106,16 +110,25 @@ class ReadResolver:
         draft.declared = replace(draft.declared, reads=tuple(reads))
         draft.query_variables = tuple(sorted(variables))
 
-    def _argument(self, draft: UnresolvedTable, argument: Argument, span: Span) -> Argument:
+    def _resolve_argument(self, draft: UnresolvedTable, argument: Argument, span: Span) -> Argument:
         if argument.flat is not None:
-            said = argument.flat
+            unresolved = argument.flat
             at = FoundTable(
-                said.read.table, span, ReadKind.PLAIN, None, 0, 0, None, 0, is_flat=True, is_exact=said.is_exact
+                unresolved.read.table,
+                span,
+                ReadKind.PLAIN,
+                None,
+                0,
+                0,
+                None,
+                0,
+                is_flat=True,
+                is_exact=unresolved.is_exact,
             )
             flat = self.queries.flat(at, draft.name)
             draft.is_incomplete = draft.is_incomplete or flat is None
             return exclude_hidden_from_argument(
-                replace(argument, flat=flat), said.read.table, self.queries.list_hidden_columns
+                replace(argument, flat=flat), unresolved.read.table, self.queries.list_hidden_columns
             )
         read = argument.read
         if read is None:
@@ -141,7 +154,7 @@ class ReadResolver:
         return replace(argument, read=None, query=Query(text, span.place, (placed,)))
 
     def resolve_publish(self, draft: UnresolvedTable, systems: ValidConnections) -> None:
-        """Set the read of a publish, and its properties that depend on the published table; report an unknown table."""
+        """Set the input of a publish and the properties that depend on the published table; report an unknown table."""
         name = draft.statement.name
         table = self.drafts.get(name)
         if table is None:
@@ -163,7 +176,7 @@ class ReadResolver:
         resolve_publish_target(draft, table, systems, self.config.variables, self.errors)
 
     def resolve_references(self) -> None:
-        """Report unknown tables in REFERENCES, and add the parents of checked references to the reads."""
+        """Report unknown tables in REFERENCES, and add the parent tables of checked references to the inputs."""
         for draft in self.drafts.values():
             for column in draft.declared.columns.named:
                 target = column.references

@@ -19,10 +19,10 @@ KINDS = {
 
 @dataclass(slots=True)
 class UnresolvedTable:
-    """A table while it is compiled: its statement, and its parts that are resolved so far (`declared`).
+    """A table while it is compiled: its statement, and the declaration with the parts that are resolved so far.
 
-    `declared` is replaced whenever a part is resolved. `is_incomplete`: one of its inputs is unknown. This is reported,
-    but errors that follow from it are not.
+    `declared` is replaced whenever a part is resolved. `is_incomplete`: one of the inputs is unknown; this is reported
+    once, and errors that only follow from it are not reported.
     """
 
     statement: Statement
@@ -34,7 +34,7 @@ class UnresolvedTable:
 
     @property
     def name(self) -> str:
-        """The table's name; for a publish the name of its unit."""
+        """The table's name; for a publish, the name of its destination."""
         return self.declared.name
 
     @property

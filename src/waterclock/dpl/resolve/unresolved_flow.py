@@ -1,4 +1,4 @@
-"""The declarations of a flow while it is compiled, for checks that compare several tables."""
+"""The flow while it is compiled, for checks that involve several tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.flow.enums import ReadKind
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedFlow:
-    """A flow while it is compiled; `spans` maps the reading table and the read to the position of the read."""
+    """A flow while it is compiled; `spans` maps (name of the table, read) to the position of the read."""
 
     drafts: Mapping[str, UnresolvedTable]
     spans: Mapping[tuple[str, Read], Span]
@@ -30,7 +30,7 @@ class UnresolvedFlow:
 
 
 def upstream_first(drafts: Mapping[str, UnresolvedTable]) -> Iterable[UnresolvedTable]:
-    """Return the tables upstream first; in the order declared if there are cycles, which are reported elsewhere."""
+    """Return the tables, inputs first; or as declared if there are cycles, which `cycles` reports."""
     names = {
         name: [
             read.table for read in draft.declared.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts

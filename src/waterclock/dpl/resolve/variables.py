@@ -1,4 +1,4 @@
-"""Checks that each variable in the statements has a value in the project file."""
+"""Checks that each variable (`:name`) in statements has a value in the project file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_expressions(statement: Statement) -> Iterable[Any]:
         if clause.word == "EXPECT":
             yield from (rule.expression for rule in clause.value)
         elif clause.word == "MEASURE":
-            yield from (said.expression for said in clause.value if said.expression is not None)
+            yield from (measure.expression for measure in clause.value if measure.expression is not None)
         elif clause.word == "COLUMNS":
             yield from (rule.expression for column in clause.value.columns for rule in column.rules)
             yield from expressions_of(clause.value.columns)

@@ -1,4 +1,4 @@
-"""Resolves each reference in a query or view: to a read of a table, FLAT or watermark, or to a view that is inlined."""
+"""Resolves the names in queries to reads of tables, FLATs and watermarks, or to views, which are inlined."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from waterclock.flow.watermarks import mark_of
 class QueryResolver:
     """Resolves the queries of tables and views; each view is resolved once.
 
-    - `found`: maps tables and views to the names in their queries.
-    - `incomplete`: the tables and views with errors in their names.
-    - `choices`: the queries of tables with WHEN, by table.
+    - `found`: maps tables and views to the names that their queries contain.
+    - `incomplete`: the tables and views whose queries contain unknown or invalid names.
+    - `choices`: maps tables with WHEN to their queries.
     """
 
     tables: Mapping[str, Statement]
@@ -49,27 +49,27 @@ class QueryResolver:
     _path: list[str] = field(default_factory=list)
 
     def of_statement(self, statement: Statement) -> Query | None:
-        """Return the resolved query of a statement, None if it cannot be parsed; unknown names are reported."""
-        said = statement.value("AS", ParsedQuery)
-        if said is None:
+        """Return the resolved query of a statement; None if it cannot be parsed. Unknown names are reported."""
+        query = statement.value("AS", ParsedQuery)
+        if query is None:
             return None
         is_view = statement.kind is StatementKind.VIEW
-        saids = queries_of(statement)
-        if len(saids) > 1:
-            return self._of_choices(statement, saids)
-        found = find_references(said) if is_view else find_in_branches(said)
+        parsed_queries = queries_of(statement)
+        if len(parsed_queries) > 1:
+            return self._of_choices(statement, parsed_queries)
+        found = find_references(query) if is_view else find_in_branches(query)
         self.errors.extend(found.errors)
         self.found[statement.name] = found
         if found.errors:
             self.incomplete.add(statement.name)
-        return self._resolve_branches(said, found, statement.name)
+        return self._resolve_branches(query, found, statement.name)
 
-    def _of_choices(self, statement: Statement, saids: Sequence[ParsedQuery]) -> Query | None:
-        """Return the queries of a table with WHEN as branches of one query; add them separately to `choices`."""
-        founds = [find_in_branches(said) for said in saids]
+    def _of_choices(self, statement: Statement, parsed_queries: Sequence[ParsedQuery]) -> Query | None:
+        """Return one query with all queries of a table with WHEN as branches, and add the queries to `choices`."""
+        founds = [find_in_branches(parsed) for parsed in parsed_queries]
         together = self.found[statement.name] = QueryNames(None)
-        for said, found in zip(saids, founds, strict=True):
-            together.branches += found.branches or [(said, found)]
+        for parsed, found in zip(parsed_queries, founds, strict=True):
+            together.branches += found.branches or [(parsed, found)]
             together.tables += found.tables
             together.variables = {**found.variables, **together.variables}
             together.errors += found.errors
@@ -77,7 +77,8 @@ class QueryResolver:
         if together.errors:
             self.incomplete.add(statement.name)
         wholes = [
-            self._resolve_branches(said, found, statement.name) for said, found in zip(saids, founds, strict=True)
+            self._resolve_branches(parsed, found, statement.name)
+            for parsed, found in zip(parsed_queries, founds, strict=True)
         ]
         queries = tuple(query for query in wholes if query is not None)
         if len(queries) < len(wholes):
@@ -86,12 +87,12 @@ class QueryResolver:
         branches = tuple(part for query in queries for part in query.branches or (query,))
         return Query("\n".join(query.text for query in queries), queries[0].place, branches=branches)
 
-    def _resolve_branches(self, said: ParsedQuery, found: QueryNames, own: str) -> Query | None:
-        parts = found.branches or [(said, found)]
+    def _resolve_branches(self, query: ParsedQuery, found: QueryNames, own: str) -> Query | None:
+        parts = found.branches or [(query, found)]
         if any(inside.tree is None for _, inside in parts):
             return None
-        queries = [self._query(part, inside, own) for part, inside in parts]
-        return Query(said.span.text, said.span.place, branches=tuple(queries)) if found.branches else queries[0]
+        queries = [self._build_query(part, inside, own) for part, inside in parts]
+        return Query(query.span.text, query.span.place, branches=tuple(queries)) if found.branches else queries[0]
 
     def of_view(self, name: str) -> Query | None:
         """Return the resolved query of a view; None if it cannot be parsed."""
@@ -102,27 +103,27 @@ class QueryResolver:
         return self._resolved[name]
 
     def trees(self) -> Iterator[tuple[ParsedQuery, Any]]:
-        """Yield each query that could be parsed, with its syntax tree; branches of a query separately."""
+        """Yield each query that could be parsed, with its syntax tree; of UNION ALL BY NAME, yield each branch."""
         for name, found in self.found.items():
-            said = (self.tables.get(name) or self.views[name]).value("AS", ParsedQuery)
-            for part, inside in found.branches or ([(said, found)] if said is not None else []):
+            query = (self.tables.get(name) or self.views[name]).value("AS", ParsedQuery)
+            for part, inside in found.branches or ([(query, found)] if query is not None else []):
                 if inside.tree is not None:
                     yield part, inside.tree
 
     def view_reference(self, read: Read, span: Span) -> TableReference | None:
-        """Return the reference to a view that a Python argument reads, with offsets of 0; None if it is invalid."""
+        """Return a reference to the view that a Python argument reads, with offsets of 0; None if it is invalid."""
         found = FoundTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
-        return self._view(found, TableReference(0, 0, None, 0))
+        return self._inline_view(found, TableReference(0, 0, None, 0))
 
     def columns_of(self, view: str) -> tuple[str, ...]:
-        """Return the columns in the closed list of a view; empty if it has all columns of its query."""
-        said = self.views[view].value("COLUMNS", ParsedColumnList)
-        if said is None or said.is_open:
+        """Return the columns in the closed column list of a view; empty if the view has all columns of its query."""
+        column_list = self.views[view].value("COLUMNS", ParsedColumnList)
+        if column_list is None or column_list.is_open:
             return ()
-        return tuple(column.name for column in said.columns)
+        return tuple(column.name for column in column_list.columns)
 
     def views_of(self, name: str, statement: Statement) -> list[str]:
-        """Return the views that a table uses, directly and through other views, sorted."""
+        """Return the sorted names of the views that a table uses, directly and through other views."""
         found: dict[str, None] = {}
         names = [table.name for table in self.found[name].tables] if name in self.found else []
         arguments = statement.function.arguments if statement.function else ()
@@ -140,19 +141,19 @@ class QueryResolver:
         """Return the names of all tables and views that a query may read."""
         return [*self.tables, *self.views]
 
-    def _query(self, said: ParsedQuery, found: QueryNames, own: str) -> Query:
-        base = said.span.start
-        references = [self._reference(table, own, base) for table in found.tables]
+    def _build_query(self, query: ParsedQuery, found: QueryNames, own: str) -> Query:
+        base = query.span.start
+        references = [self._resolve_reference(table, own, base) for table in found.tables]
         if None in references or any(table.name in self.incomplete for table in found.tables):
             self.incomplete.add(own)
         values = tuple(ValueReference(value.start - base, value.end - base, value.name) for value in found.values)
         hiding = compute_hiding(
-            said.span.source, said.tokens, found, lambda table: self.list_hidden_columns(table.name)
+            query.span.source, query.tokens, found, lambda table: self.list_hidden_columns(table.name)
         )
         self.errors.extend(hiding.errors)
         return Query(
-            said.span.text,
-            said.span.place,
+            query.span.text,
+            query.span.place,
             tuple(
                 replace(reference, left_out=hiding.left_out.get(table.start, ()))
                 for table, reference in zip(found.tables, references, strict=True)
@@ -168,27 +169,27 @@ class QueryResolver:
         draft = self.flats.drafts.get(name)
         return draft.declared.hidden_columns if draft is not None else ()
 
-    def _reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
+    def _resolve_reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)
         if found.mark:
-            return self._mark(found, own, at)
+            return self._mark_reference(found, own, at)
         if found.is_flat:
             flat = self.flat(found, own)
             return replace(at, flat=flat) if flat else None
         if found.name in self.tables:
             return replace(at, read=Read(found.name, found.kind, found.duration))
         if found.name in self.views:
-            return self._view(found, at)
-        self.errors.append(self._unknown(found, own))
+            return self._inline_view(found, at)
+        self.errors.append(self._unknown_name_error(found, own))
         return None
 
-    def _mark(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
-        """Return the reference to the watermark of a table: a read of its `_mark` table; None if it has none."""
+    def _mark_reference(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
+        """Return the read of the `_mark` table with a table's watermark; None, which is reported, if there is none."""
         table = self.tables.get(found.name)
         if table is not None and table.clause("WATERMARK") is not None and mark_of(found.name) in self.tables:
             return replace(at, read=Read(mark_of(found.name), found.kind), is_mark=True)
         if table is None and found.name not in self.views:
-            self.errors.append(self._unknown(found, own))
+            self.errors.append(self._unknown_name_error(found, own))
         elif table is None or (not table.has_failed("WATERMARK") and table.clause("WATERMARK") is None):
             self.errors.append(no_watermark_error(found, self.tables))
         return None
@@ -207,10 +208,10 @@ class QueryResolver:
                 )
             )
             return None
-        self.errors.append(self._unknown(found, own))
+        self.errors.append(self._unknown_name_error(found, own))
         return None
 
-    def _view(self, found: FoundTable, at: TableReference) -> TableReference | None:
+    def _inline_view(self, found: FoundTable, at: TableReference) -> TableReference | None:
         if found.name in self._path:
             path = " → ".join([*self._path[self._path.index(found.name) :], found.name])
             self.errors.append(
@@ -230,7 +231,7 @@ class QueryResolver:
         shared = found.name if self.views[found.name].clause("SHARED") else None
         return replace(at, view=query, view_columns=self.columns_of(found.name), shared=shared)
 
-    def _unknown(self, found: FoundTable, own: str) -> WaterclockError:
+    def _unknown_name_error(self, found: FoundTable, own: str) -> WaterclockError:
         known = [name for name in self.list_relations() if name != own]
         if found.name in self.publishes:
             return found.span.refuse(
@@ -262,7 +263,7 @@ class QueryResolver:
 
 
 def no_watermark_error(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
-    """Build the error for a watermark of a table that declares none."""
+    """Build the error for WATERMARK(table) if the table declares no WATERMARK."""
     is_view = found.name not in tables
     having = [name for name, statement in tables.items() if statement.clause("WATERMARK") is not None]
     return found.span.refuse(
@@ -276,7 +277,7 @@ def no_watermark_error(found: FoundTable, tables: Mapping[str, Statement]) -> Wa
 
 
 def queries_of(statement: Statement) -> list[ParsedQuery]:
-    """Return the queries of a statement: those of its WHENs, then that of AS."""
+    """Return the queries of a statement: those after WHEN, then the one after AS or ELSE AS."""
     whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, ParsedWhen)]
     last = statement.value("AS", ParsedQuery)
     return [*whens, *([last] if last is not None else [])]
@@ -285,14 +286,14 @@ def queries_of(statement: Statement) -> list[ParsedQuery]:
 def unknown_table_error(
     name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]
 ) -> WaterclockError:
-    """Build the error for an unknown table; its fix is the current name of a renamed table, or a similar name."""
-    now = [other for other, it in tables.items() if (said := it.value("WAS", ParsedWas)) and said.table == name]
+    """Build the error for an unknown table; its fix is the new name of a renamed table, or a similar name."""
+    now = [other for other, it in tables.items() if (was := it.value("WAS", ParsedWas)) and was.table == name]
     fix = f"it was renamed: write {now[0]}" if now else nearest_table(name, known)
     return span.refuse("E213", f"unknown table {name}", fix=fix)
 
 
 def nearest_table(name: str, known: Iterable[str]) -> str:
-    """Return a fix with the tables of the same name in other schemas, or of similar names."""
+    """Return a fix that suggests tables with the same name in other schemas, or with similar names."""
     known = list(known)
     bare = [table for table in known if table.split(".")[-1].lower() == name.rsplit(".", maxsplit=1)[-1].lower()]
     if bare:
@@ -301,7 +302,7 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
 
 
 def _no_effect_error(found: FoundTable) -> WaterclockError:
-    """Build the error for a read function around a view that contains no plain table name."""
+    """Build the error for a read function, such as PAST, around a view whose query has no plain table name."""
     word = found.kind.name
     return found.span.refuse(
         "E216",
@@ -312,11 +313,11 @@ def _no_effect_error(found: FoundTable) -> WaterclockError:
 
 
 def _wrap_query(query: Query, found: FoundTable) -> Query:
-    """Return the query of a view with a read function applied to each plain table name in it."""
-    return replace(query, tables=tuple(_wrap(reference, found) for reference in query.tables))
+    """Return the query of a view with a read function, such as PAST, applied to each plain table name in it."""
+    return replace(query, tables=tuple(_wrap_reference(reference, found) for reference in query.tables))
 
 
-def _wrap(reference: TableReference, found: FoundTable) -> TableReference:
+def _wrap_reference(reference: TableReference, found: FoundTable) -> TableReference:
     if reference.view is not None:
         return replace(reference, view=_wrap_query(reference.view, found))
     if reference.is_mark and found.kind is ReadKind.PAST:

@@ -1,4 +1,4 @@
-"""Derives the companion tables `<table>_mark` that keep watermarks, and checks WATERMARK clauses and their uses."""
+"""Adds the companion tables `<table>_mark` that store watermarks, and checks WATERMARK clauses and functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.flow.steps import AFTER, BEFORE, ROWS
 from waterclock.flow.watermarks import COLUMNS, MARK, MEASURES, Watermark, mark_of, query_of
 
 MARKS = "MARKS"
-"""An internal clause, which users cannot write; it marks a transform that keeps the watermark of a table."""
+"""An internal clause that users cannot write. It marks a transform that stores the watermark of a table."""
 
 AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
@@ -24,36 +24,36 @@ AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 def with_marks(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
-    """Return the statements of a project, with transforms added that keep watermarks; report invalid WATERMARKs."""
+    """Return the statements of a project, with transforms added that store watermarks; report invalid WATERMARKs."""
     # the name of a PUBLISH is that of its table, and a `_mark` table may be published
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     marks: list[Statement] = []
     for statement in statements:
-        said = statement.value("WATERMARK", ParsedWatermark)
-        if said is None:
+        watermark = statement.value("WATERMARK", ParsedWatermark)
+        if watermark is None:
             continue
-        wrong = [*_check_columns(statement, said), *_check_name(statement, names)]
+        wrong = [*_check_columns(statement, watermark), *_check_name(statement, names)]
         errors.extend(wrong)
         if not wrong:
-            marks.append(_mark(statement, said, variables))
+            marks.append(_build_mark_table(statement, watermark, variables))
     return [*statements, *marks]
 
 
-def watermark_of(said: ParsedWatermark) -> Watermark:
+def watermark_of(watermark: ParsedWatermark) -> Watermark:
     """Return the watermark settings of a WATERMARK clause."""
-    return Watermark(said.column, said.lateness, said.per)
+    return Watermark(watermark.column, watermark.lateness, watermark.per)
 
 
 def check_marks(
     drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Yield errors for watermarks in a transform of tables that it does not read, directly or through other tables."""
+    """Yield errors for transforms that use the watermark of a table that is not upstream of them."""
     for draft in drafts.values():
-        asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
-        if not asked or draft.is_incomplete:
+        used = {mark_read: None for query in _list_queries(draft) for mark_read in marks_in(query)}
+        if not used or draft.is_incomplete:
             continue
-        above = _find_upstream(drafts, [read.table for read in draft.declared.reads if read not in asked])
-        for read in asked:
+        above = _find_upstream(drafts, [read.table for read in draft.declared.reads if read not in used])
+        for read in used:
             table = read.table.removesuffix(MARK)
             if table not in above:
                 word = "WATERMARK" if read.kind is ReadKind.PREVIOUS else "NEXT_WATERMARK"
@@ -66,7 +66,7 @@ def check_marks(
 
 
 def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> list[Argument]:
-    """Return the watermarks before and after the window as inputs of a stateful step; none if its table has none."""
+    """Return the watermarks before and after the window as inputs of a stateful step; none without a WATERMARK."""
     rows = next((it.read.table for it in function.arguments if it.name == ROWS and it.read is not None), None)
     if function.step is None or rows is None or mark_of(rows) not in tables:
         return []
@@ -76,7 +76,7 @@ def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> 
     return [Argument(BEFORE, read=Read(mark, ReadKind.PREVIOUS)), Argument(AFTER, read=Read(mark))]
 
 
-def _queries(draft: UnresolvedTable) -> list[Query]:
+def _list_queries(draft: UnresolvedTable) -> list[Query]:
     arguments = draft.declared.function.arguments if draft.declared.function else ()
     return [query for query in (draft.declared.query, *(argument.query for argument in arguments)) if query is not None]
 
@@ -102,24 +102,24 @@ def _find_upstream(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> s
     return found
 
 
-def _mark(statement: Statement, said: ParsedWatermark, variables: Mapping[str, Value]) -> Statement:
-    query = query_of(statement.name, watermark_of(said))
+def _build_mark_table(statement: Statement, watermark: ParsedWatermark, variables: Mapping[str, Value]) -> Statement:
+    query = query_of(statement.name, watermark_of(watermark))
     name = ".".join(f"`{part}`" for part in mark_of(statement.name).split("."))
     text = f"TRANSFORM {name} ({COLUMNS}) COMMENT 'How far {statement.name} has come' MEASURE {MEASURES} AS {query};"
     found, errors = parse_text(SourceText(f"the watermark of {statement.name}", text), variables=variables)
     if errors:
         raise AssertionError(f"the mark of {statement.name} cannot be read: {errors[0].what}")
-    keeps = Clause(MARKS, watermark_of(said), statement.span)
+    keeps = Clause(MARKS, watermark_of(watermark), statement.span)
     return replace(found[0], span=statement.span, clauses=(*found[0].clauses, keeps))
 
 
-def _check_columns(statement: Statement, said: ParsedWatermark) -> Iterator[WaterclockError]:
+def _check_columns(statement: Statement, watermark: ParsedWatermark) -> Iterator[WaterclockError]:
     listed = statement.value("COLUMNS", ParsedColumnList)
     clause = statement.clause("WATERMARK")
     if clause is None:
         return
     known = {column.name.lower(): column for column in (listed.columns if listed else ())}
-    for name in (said.column, *said.per):
+    for name in (watermark.column, *watermark.per):
         if listed is not None and not listed.is_open and name.lower() not in known:
             yield find_name(name, clause.span).refuse(
                 "E255",
@@ -127,10 +127,12 @@ def _check_columns(statement: Statement, said: ParsedWatermark) -> Iterator[Wate
                 why=f"it has {', '.join(column.name for column in listed.columns)}",
                 fix=did_you_mean(name, [column.name for column in listed.columns]) or f"add {name} to its columns",
             )
-    time = known.get(said.column.lower())
+    time = known.get(watermark.column.lower())
     if time is not None and time.declared.type is not None and time.declared.type.upper() not in AS_TIMESTAMP:
-        yield _no_time(find_name(said.column, clause.span), statement.name, time.name, time.declared.type)
-    if said.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
+        yield _not_timestamp_error(
+            find_name(watermark.column, clause.span), statement.name, time.name, time.declared.type
+        )
+    if watermark.per and statement.value("TYPE OF TABLE", TableType) is not TableType.PARTITIONED:
         yield clause.span.refuse(
             "E255",
             f"{statement.name} is a regular table, and cannot have PER",
@@ -139,7 +141,7 @@ def _check_columns(statement: Statement, said: ParsedWatermark) -> Iterator[Wate
         )
 
 
-def _no_time(span: Span, table: str, column: str, written: str) -> WaterclockError:
+def _not_timestamp_error(span: Span, table: str, column: str, written: str) -> WaterclockError:
     return span.refuse(
         "E255",
         f"{column} of {table} is {written}, not TIMESTAMP",

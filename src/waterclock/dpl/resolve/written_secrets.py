@@ -1,4 +1,4 @@
-"""Refuses credentials in plain text in options and settings."""
+"""Reports credentials that options and settings contain in plain text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHY = "it would appear in version control, in plans and in logs"
 
 
 def written_secret(name: str, value: Value | Secret, option: Option, span: Span) -> WaterclockError | None:
-    """Return the error for an option with a credential in plain text, or None. The error does not contain the value."""
+    """Return the error for an option that contains a credential in plain text; else None. The error hides the value."""
     if isinstance(value, Secret):
         return None
     if option.is_secret:
@@ -38,13 +38,13 @@ def written_secret(name: str, value: Value | Secret, option: Option, span: Span)
 
 
 def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
-    """Yield an error for each setting of the project file with a credential in plain text, without the value.
+    """Yield an error for each setting of the project file that contains a credential in plain text; it hides the value.
 
-    It checks the URL of the ledger, options of the storage, settings of Spark, addresses and tokens of alerts and
-    OpenLineage, and the client secret of sign-in.
+    The URL of the ledger, options of the storage, settings of Spark, addresses and tokens of alerts and OpenLineage,
+    and the client secret of sign-in are checked.
     """
-    said, path = config.environment, ("env", config.env)
-    if isinstance(said.ledger, str) and has_password(said.ledger):
+    declared, path = config.environment, ("env", config.env)
+    if isinstance(declared.ledger, str) and has_password(declared.ledger):
         yield config.place((*path, "ledger")).refuse(
             "E333",
             "the URL of the ledger contains a password",
@@ -59,7 +59,7 @@ def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
                 why=_WHY,
                 fix=f'make the whole address a secret: {at[-1]} = {{ secret = "name" }}',
             )
-    options, confs = said.storage_options.items(), said.spark.confs.items()
+    options, confs = declared.storage_options.items(), declared.spark.confs.items()
     named: list[tuple[tuple[str, ...], Any]] = [
         *(((*path, "storage_options", name), value) for name, value in options if is_credential(name)),
         *(((*path, "spark", "confs", name), value) for name, value in confs if is_credential_conf(name, str(value))),
@@ -86,7 +86,7 @@ def _list_addresses(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _tokens(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the tokens of webhooks and of the OpenLineage server, and the secret of OIDC, each with its key's path."""
+    """Yield the tokens of webhooks and OpenLineage, and the client secret of OIDC, each with the path of its key."""
     if config.sign_in.oidc is not None:
         yield ("sign_in", "oidc", "client_secret"), config.sign_in.oidc.client_secret
     if "url" in config.openlineage:

@@ -21,28 +21,28 @@ _HOW = "write WHEN condition AS SELECT ... ELSE AS SELECT ..."
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The tokens from one WHEN or ELSE to the next. `word` is this WHEN or ELSE, None before the first one."""
+    """The tokens after a WHEN or ELSE, up to the next. `word` is that WHEN or ELSE, None for the tokens before both."""
 
     word: Token | None
     tokens: Sequence[Token]
 
 
 def has_choice(tokens: Sequence[Token]) -> bool:
-    """Return whether the tokens after a header contain WHEN or ELSE, outside of brackets and of CASE."""
-    return any(True for _ in _cuts(tokens))
+    """Return whether the tokens after a statement's header contain WHEN or ELSE, outside of brackets and of CASE."""
+    return any(True for _ in _find_when_and_else(tokens))
 
 
 def take_choices(
     source: SourceText, tokens: Sequence[Token], first: Expression | None, *, name: str
 ) -> tuple[list[ParsedWhen], ParsedQuery | None, list[WaterclockError]]:
-    """Split the tokens after a header; return the queries with conditions, the query of the ELSE, and all errors.
+    """Parse the queries after a statement's header; return those with a WHEN, the query of the ELSE, and all errors.
 
-    `first` is the condition of the first query, which is part of the header; None if it has none.
+    `first` is the condition of the first query, because the header contains its WHEN; None if it has no condition.
     """
     errors: list[WaterclockError] = []
     whens: list[ParsedWhen] = []
     last: ParsedQuery | None = None
-    pieces = list(_pieces(tokens))
+    pieces = list(_split_pieces(tokens))
     if first is None:
         here = _span(source, pieces[0].tokens[:1])
         errors.append(here.refuse("E204", "the first query has no WHEN", fix=_HOW))
@@ -55,7 +55,7 @@ def take_choices(
                     why="ELSE and its query come last",
                     fix="move it before ELSE",
                 )
-            condition, query = _parts(source, piece)
+            condition, query = _parse_piece(source, piece)
             if piece.word is None:
                 condition = first
             if condition is not None:
@@ -76,12 +76,12 @@ def take_choices(
     return whens, last, errors
 
 
-def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, ParsedQuery]:
-    """Return the condition of a piece, None for ELSE and for the first piece, and the query of the piece."""
+def _parse_piece(source: SourceText, piece: _Piece) -> tuple[Expression | None, ParsedQuery]:
+    """Parse a piece to its condition and its query. The condition is None for ELSE and for the first piece."""
     tokens, word = piece.tokens, piece.word
     condition = None
     if word is not None:
-        at = _query_at(tokens)
+        at = _find_query_start(tokens)
         if at is None or (word.token_type is TokenType.ELSE and at > 1):
             what = "AS and a query" if at is None else "AS"
             raise _span(source, [word]).refuse("E204", f"expected {what} after {word.text.upper()}", fix=_HOW)
@@ -94,7 +94,7 @@ def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, Parsed
     return condition, ParsedQuery(_span(source, tokens), tokens)
 
 
-def _query_at(tokens: Sequence[Token]) -> int | None:
+def _find_query_start(tokens: Sequence[Token]) -> int | None:
     depth = 0
     for index, token in enumerate(tokens[:-1]):
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
@@ -103,15 +103,15 @@ def _query_at(tokens: Sequence[Token]) -> int | None:
     return None
 
 
-def _pieces(tokens: Sequence[Token]) -> Iterator[_Piece]:
+def _split_pieces(tokens: Sequence[Token]) -> Iterator[_Piece]:
     word, start = None, 0
-    for cut in _cuts(tokens):
+    for cut in _find_when_and_else(tokens):
         yield _Piece(word, tokens[start:cut])
         word, start = tokens[cut], cut + 1
     yield _Piece(word, tokens[start:])
 
 
-def _cuts(tokens: Sequence[Token]) -> Iterator[int]:
+def _find_when_and_else(tokens: Sequence[Token]) -> Iterator[int]:
     depth = cases = 0
     for index, token in enumerate(tokens):
         kind = token.token_type

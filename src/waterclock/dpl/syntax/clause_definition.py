@@ -42,15 +42,16 @@ class PythonArgument:
 class ClauseDefinition:
     """The definition of a clause, for the parser, the Python API and the reference pages.
 
-    - `starts`: the words with which the clause begins, if they are not its `word`. A positional part begins with none.
-    - `read`: the function that parses its value; `reads`: those of statements that write it differently.
-    - `checks_text`: for a TEXT, checks a string in Python.
+    - `starts`: the words with which the clause begins, if they differ from `word`.
+    - `is_positional`: the clause has a fixed place in the statement, as FROM and OPTIONS have.
+    - `read`: the function that parses its value. `reads`: other functions, for statements with another syntax of it.
+    - `checks_text`: the function that checks a TEXT that is passed as a string in Python.
     - `later`: the statements that accept it only in a later release.
-    - `elsewhere`: maps statements that do not accept it to the fix in their error.
-    - `table_field`: the field of a table's declaration that has its value unchanged; a flag becomes True. Values that
-      must be resolved have no such field: a module of `dpl/resolve` sets it.
-    - `arguments`: its Python arguments, if there are several, or one with another name than its word.
-    - `example`, `clause`: those of its only Python argument.
+    - `elsewhere`: maps statements that do not accept it to the fix that their error suggests.
+    - `table_field`: the field of `TableDeclaration` that gets its value unchanged; a flag becomes True. Empty if a
+      module of `dpl/resolve` computes the field from the value.
+    - `arguments`: its Python arguments, if there are several, or if the only one is not named like its word.
+    - `example`, `clause`: an example value and the words of the clause, if it has only one Python argument.
     """
 
     word: str
@@ -76,12 +77,12 @@ class ClauseDefinition:
 
     @property
     def first_words(self) -> tuple[tuple[str, ...], ...]:
-        """The word sequences with which the clause can begin; empty for a positional part."""
+        """The word sequences with which the clause can begin; empty for a positional clause."""
         return () if self.is_positional else tuple(tuple(start.split()) for start in self.starts or (self.word,))
 
     @property
     def python_arguments(self) -> tuple[PythonArgument, ...]:
-        """The clause's Python arguments. By default one: its words joined by `_`, plus `_` if Python reserves them."""
+        """The clause's Python arguments. The default is one: its words joined by `_`, with a final `_` for keywords."""
         name = self.word.lower().replace(" ", "_")
         own = f"{name}_" if keyword.iskeyword(name) else name
         return self.arguments or (PythonArgument(name=own, example=self.example, clause=self.clause),)

@@ -22,10 +22,10 @@ _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
 
 
 def read_clause(word: str, cursor: Cursor, kind: StatementKind | None = None) -> Any:
-    """Parse the value of a clause. The cursor is after the clause's word, but for BY and MODE before the first word.
+    """Parse the value of a clause. The cursor is after the clause's word; for BY and MODE it is before it.
 
-    `kind` is the statement, which matters for clauses that some statements write differently.
-    Raises  E208 for a clause of a later release; errors of its parser
+    `kind` is the kind of statement; it matters for clauses whose syntax differs between statements.
+    Raises E208 for a clause of a later release, and the errors of the clause's parser.
     """
     clause = BY_WORD[word]
     read = clause.read if kind is None else clause.reads.get(kind, clause.read)
@@ -75,7 +75,7 @@ def parse_clause(
 
 
 def rule_of_view_error(span: Span) -> WaterclockError:
-    """Build the error for an EXPECT of a view."""
+    """Build the error for an EXPECT in a CREATE VIEW."""
     return span.refuse(
         "E231",
         "a view has no rules",

@@ -29,7 +29,7 @@ from waterclock.timelabel.zone import nominal_zone
 
 
 def take_unit(cursor: Cursor) -> ParsedUnit:
-    """Parse a unit: `connection.path` or `connection QUERY 'text'`."""
+    """Parse a unit, which is a source or destination: `connection.path` or `connection QUERY 'text'`."""
     start = cursor.index
     parts, span = cursor.path("a connection and a unit in it, as in shop.public.orders")
     if cursor.accept("QUERY"):
@@ -53,7 +53,7 @@ def take_options(cursor: Cursor) -> ParsedOptions:
         name = ".".join(parts)
         if name in values:
             raise span.refuse("E207", f"option {name} is written twice", fix="remove one")
-        cursor.accept("=")  # accepted: a habit that can have only one meaning
+        cursor.accept("=")  # accepted, because it is common elsewhere and has only one meaning
         values[name] = Secret(cursor.text("a secret's name")) if cursor.accept("SECRET") else cursor.value()
         spans[name] = span
         if not cursor.accept(",") and not cursor.at(")"):
@@ -72,7 +72,7 @@ def take_every(cursor: Cursor) -> Period:
     if cursor.peek().kind == "string":
         text = cursor.take().text
         raise cursor.span_since(start).refuse(
-            "E204", "a period takes no quotes", fix=f"write EVERY {_plain_period(text)}"
+            "E204", "a period takes no quotes", fix=f"write EVERY {_suggest_period(text)}"
         )
     if cursor.peek().kind == "number":
         cursor.take()
@@ -86,7 +86,7 @@ def take_every(cursor: Cursor) -> Period:
     return parse_at(span, lambda: parse_period(span.text))
 
 
-def _plain_period(text: str) -> str:
+def _suggest_period(text: str) -> str:
     try:
         return str(parse_period(text))
     except WaterclockError:
@@ -103,7 +103,7 @@ def take_text(what: str) -> Callable[[Cursor], str]:
 
 
 def take_zone(cursor: Cursor) -> str:
-    """Parse the name of a zone, a string. Raises  E105 for an unknown zone."""
+    """Parse the name of a time zone, a string. Raises E105 for an unknown zone."""
     start = cursor.index
     text = cursor.text("a zone")
     check_zone(text, cursor.span_since(start))
@@ -111,7 +111,7 @@ def take_zone(cursor: Cursor) -> str:
 
 
 def check_zone(text: str, span: Span) -> None:
-    """Raise E105 at `span` for a text that is not the name of a zone."""
+    """Raise E105 at `span` for a text that is not the name of a time zone."""
     parse_at(span, lambda: nominal_zone(text))
 
 
@@ -121,7 +121,7 @@ def take_duration(cursor: Cursor) -> Duration:
 
 
 def take_elapsed_time(cursor: Cursor) -> Duration:
-    """Parse a duration with a fixed length. Raises  E107 for months and longer units."""
+    """Parse a duration with a fixed length. Raises E107 for months and longer units."""
     start = cursor.index
     duration = cursor.duration()
     parse_at(cursor.span_since(start), duration.to_timedelta)
@@ -129,7 +129,7 @@ def take_elapsed_time(cursor: Cursor) -> Duration:
 
 
 def take_by(cursor: Cursor) -> ParsedBatching:
-    """Parse a BY clause, with or without the word BY: `DATA TIME t LOOKBACK d CHANGED`, `ARRIVAL TIME` or `CHANGES`."""
+    """Parse a BY clause: `DATA TIME t LOOKBACK d CHANGED`, `ARRIVAL TIME` or `CHANGES`. The word BY is optional."""
     if cursor.accept("BY"):  # the cursor is before BY in a header, after it in Python
         pass
     if cursor.accept("ARRIVAL"):
@@ -170,7 +170,7 @@ def take_was(cursor: Cursor) -> ParsedWas:
 
 
 def take_await(cursor: Cursor) -> ParsedAwait:
-    """Parse the value of AWAIT: `NEXT`, `QUERY 'text'` or the name of a marker, and `FOR duration`."""
+    """Parse the value of AWAIT: `NEXT`, `QUERY 'text'` or the name of a marker file, and an optional `FOR duration`."""
     start = cursor.index
     if cursor.accept("NEXT"):
         sign, text = Sign.NEXT, ""
@@ -183,7 +183,7 @@ def take_await(cursor: Cursor) -> ParsedAwait:
 
 
 def take_watermark(cursor: Cursor) -> ParsedWatermark:
-    """Parse the value of WATERMARK: a time column, the lateness, and `PER (columns)`."""
+    """Parse the value of WATERMARK: a time column, the lateness, and an optional `PER (columns)`."""
     column = cursor.name("the time column of the rows", fix="write it as in WATERMARK at 10 MINUTES").text
     start = cursor.index
     lateness = cursor.duration()
@@ -192,7 +192,7 @@ def take_watermark(cursor: Cursor) -> ParsedWatermark:
 
 
 def take_deadline(cursor: Cursor) -> ParsedDeadline:
-    """Parse the value of DEADLINE: a duration, and BY WATERMARK."""
+    """Parse the value of DEADLINE: a duration, and an optional BY WATERMARK."""
     after = cursor.duration()
     is_by_watermark = cursor.at("BY") and cursor.clause_at() is None  # BY DATA TIME is a clause of its own
     if is_by_watermark:

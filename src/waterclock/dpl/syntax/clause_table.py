@@ -305,7 +305,7 @@ FIRST_WORDS = _find_first_words(CLAUSES)
 
 
 def clause_words(kind: StatementKind) -> list[str]:
-    """Return the words of the clauses that a statement accepts in this release, with MODE replaced by the modes."""
+    """Return the words of the clauses that a statement accepts in this release, with APPEND, MERGE, ... for MODE."""
     words = [clause.word for clause in CLAUSES if kind in clause.statements - clause.later]
     modes = ["APPEND", "REPLACE", "MERGE", *(["TEMPORAL"] if kind in _MADE else [])] if "MODE" in words else []
     return [word for word in words if word != "MODE"] + modes

@@ -35,9 +35,9 @@ _LATER = {"DEFAULT": "DEFAULT"}
 def take_columns(cursor: Cursor) -> ParsedColumnList:
     """Parse a column list in brackets."""
     cursor.need("(", fix="write columns in brackets, as in (id KEY, *)")
-    said = take_column_entries(cursor)
+    column_list = take_column_entries(cursor)
     cursor.need(")", fix="separate columns by commas: (id KEY, name STRING, *)")
-    return said
+    return column_list
 
 
 def take_column_entries(cursor: Cursor) -> ParsedColumnList:
@@ -50,117 +50,117 @@ def take_column_entries(cursor: Cursor) -> ParsedColumnList:
             if cursor.accept(","):
                 raise cursor.here().refuse("E204", "a column comes after *", fix="move * to the end")
             return ParsedColumnList(tuple(found), is_open=True)
-        found.append(_column(cursor))
+        found.append(_parse_column(cursor))
         if not cursor.accept(","):
             return ParsedColumnList(tuple(found), is_open=False)
 
 
-def _column(cursor: Cursor) -> ParsedColumn:
+def _parse_column(cursor: Cursor) -> ParsedColumn:
     word = cursor.name("a column")
     span = cursor.span(word)
-    said = ParsedColumn(span, Column(word.text, span.place))
-    _refuse_clause(cursor)
+    parsed = ParsedColumn(span, Column(word.text, span.place))
+    _refuse_unclosed_list(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
         column_type = take_type(cursor, is_stored=True)
-        declared = replace(said.declared, type=column_type, else_of_type=take_otherwise(cursor))
-        said = replace(said, declared=declared)
+        declared = replace(parsed.declared, type=column_type, else_of_type=take_otherwise(cursor))
+        parsed = replace(parsed, declared=declared)
     while cursor.peek().kind == "word" and not cursor.is_done:
-        said = _with_rule(cursor, said)
-    if said.made_as is not None and said.retires is None:
-        tells = parse_row_metadata(said.made_as)
+        parsed = _parse_property(cursor, parsed)
+    if parsed.made_as is not None and parsed.retires is None:
+        tells = parse_row_metadata(parsed.made_as)
         if tells is not None:
-            said = replace(said, tells=tells, made_as=None)
-    return said
+            parsed = replace(parsed, tells=tells, made_as=None)
+    return parsed
 
 
-def _with_rule(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
-    """Parse one property of a column, and return the column with it. Raises  E207 if the column has it already."""
-    _refuse_clause(cursor)
+def _parse_property(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
+    """Parse one property of a column, and return the column with it. Raises E207 if the column has it already."""
+    _refuse_unclosed_list(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
         raise planned_feature_error(_LATER[upper], cursor.here())
     if cursor.at("PRIMARY", "KEY"):
-        raise cursor.here().refuse("E209", "PRIMARY KEY is written as KEY", fix=f"write {said.name} KEY")
+        raise cursor.here().refuse("E209", "PRIMARY KEY is written as KEY", fix=f"write {column.name} KEY")
     if upper in {"UNIQUE", "CHECK", "NULL"}:
-        raise cursor.here().refuse("E209", f"{upper} is not supported in a column list", fix=_HABITS[upper])
-    if upper not in _RULES:
-        raise _unknown(cursor)
-    if upper in _HAS and _HAS[upper](said):
+        raise cursor.here().refuse("E209", f"{upper} is not supported in a column list", fix=_FIXES[upper])
+    if upper not in _PROPERTY_PARSERS:
+        raise _unknown_word_error(cursor)
+    if upper in _HAS_PROPERTY and _HAS_PROPERTY[upper](column):
         word = "NOT NULL" if upper == "NOT" else upper
-        raise cursor.here().refuse("E207", f"{word} of {said.name} is written twice", fix="remove one of them")
-    return _RULES[upper](cursor, said)
+        raise cursor.here().refuse("E207", f"{word} of {column.name} is written twice", fix="remove one of them")
+    return _PROPERTY_PARSERS[upper](cursor, column)
 
 
-def _with_key(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_key(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
     stays = take_stays(cursor)
-    key = replace(said.declared, is_key=True, else_of_key=take_otherwise(cursor))
-    return replace(said, stays=stays, declared=key)
+    key = replace(column.declared, is_key=True, else_of_key=take_otherwise(cursor))
+    return replace(column, stays=stays, declared=key)
 
 
-def _with_not_null(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_not_null(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
     cursor.need("NULL")
-    return replace(said, declared=replace(said.declared, is_not_null=True, else_of_null=take_otherwise(cursor)))
+    return replace(column, declared=replace(column.declared, is_not_null=True, else_of_null=take_otherwise(cursor)))
 
 
-def _with_expect(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_expect(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    return replace(said, rules=(*said.rules, _expect(cursor)))
+    return replace(column, rules=(*column.rules, _parse_rule(cursor)))
 
 
-def _with_references(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_references(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
     table, span = cursor.table()
     columns = cursor.names("columns") if cursor.at("(") else ()
     role = cursor.name("a role").text if cursor.accept("ROLE") else None
     at = cursor.name("a column of time").text if cursor.accept("AT") else None
     references = Reference(table, columns, role, at, take_otherwise(cursor))
-    return replace(said, references_span=span, declared=replace(said.declared, references=references))
+    return replace(column, references_span=span, declared=replace(column.declared, references=references))
 
 
-def _with_hidden(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_hidden(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     span = cursor.here()
     cursor.take()
-    if said.hidden_span is not None:
-        raise span.refuse("E319", f"{said.name} has HIDDEN twice", fix="remove one")
-    return replace(said, hidden_span=span, declared=replace(said.declared, is_hidden=True))
+    if column.hidden_span is not None:
+        raise span.refuse("E319", f"{column.name} has HIDDEN twice", fix="remove one")
+    return replace(column, hidden_span=span, declared=replace(column.declared, is_hidden=True))
 
 
-def _with_subject(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_subject(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     start = cursor.index
     cursor.take()
     name = cursor.plain_name("a subject")
-    declared = replace(said.declared, subject=name.text)
-    return replace(said, subject_span=cursor.span_since(start), declared=declared)
+    declared = replace(column.declared, subject=name.text)
+    return replace(column, subject_span=cursor.span_since(start), declared=declared)
 
 
-def _with_tags(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_tags(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    return replace(said, declared=replace(said.declared, tags=cursor.names("tags")))
+    return replace(column, declared=replace(column.declared, tags=cursor.names("tags")))
 
 
-def _with_comment(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_comment(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    return replace(said, declared=replace(said.declared, comment=cursor.text("a comment")))
+    return replace(column, declared=replace(column.declared, comment=cursor.text("a comment")))
 
 
-def _with_value(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_value(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     span = cursor.here()
     cursor.take()
     if not cursor.at("("):
         cursor.raise_unexpected("( after AS", fix="write the expression in brackets: AS (name)")
-    return replace(said, made_as_span=span, made_as=take_bracketed(cursor))
+    return replace(column, made_as_span=span, made_as=take_bracketed(cursor))
 
 
-def _with_retire(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+def _with_retire(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     start = cursor.index
     cursor.take()
     day = cursor.text("the day on which the column ends")
-    return replace(said, retires=ParsedRetire(day, cursor.span_since(start)))
+    return replace(column, retires=ParsedRetire(day, cursor.span_since(start)))
 
 
-_RULES: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
+_PROPERTY_PARSERS: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
     "KEY": _with_key,
     "NOT": _with_not_null,
     "EXPECT": _with_expect,
@@ -174,40 +174,40 @@ _RULES: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
 }
 
 
-_HAS: Mapping[str, Callable[[ParsedColumn], bool]] = {
-    "KEY": lambda said: said.declared.is_key,
-    "NOT": lambda said: said.declared.is_not_null,
-    "REFERENCES": lambda said: said.declared.references is not None,
-    "SUBJECT": lambda said: said.declared.subject is not None,
-    "TAGS": lambda said: bool(said.declared.tags),
-    "COMMENT": lambda said: said.declared.comment is not None,
-    "AS": lambda said: said.made_as is not None,
-    "RETIRE": lambda said: said.retires is not None,
+_HAS_PROPERTY: Mapping[str, Callable[[ParsedColumn], bool]] = {
+    "KEY": lambda column: column.declared.is_key,
+    "NOT": lambda column: column.declared.is_not_null,
+    "REFERENCES": lambda column: column.declared.references is not None,
+    "SUBJECT": lambda column: column.declared.subject is not None,
+    "TAGS": lambda column: bool(column.declared.tags),
+    "COMMENT": lambda column: column.declared.comment is not None,
+    "AS": lambda column: column.made_as is not None,
+    "RETIRE": lambda column: column.retires is not None,
 }
-"""Functions that return whether a column has a property already, by first word; it may have each of these once."""
+"""Maps the first word of each property that a column may have only once to a function that tests for it."""
 
 
-def _refuse_clause(cursor: Cursor) -> None:
+def _refuse_unclosed_list(cursor: Cursor) -> None:
     word = cursor.peek()
     begins_query = cursor.at("AS", "SELECT") or cursor.at("AS", "WITH")
-    if begins_query or (word.kind == "word" and word.upper in _BEHIND_COLUMNS):
+    if begins_query or (word.kind == "word" and word.upper in _AFTER_COLUMN_LIST):
         raise cursor.here().refuse(
             "E204", f"the column list is not closed before {word.text}", fix=f"put ) before {word.text}"
         )
 
 
 # Words that can follow the closing bracket of a column list, and are neither a type nor a rule of a column.
-_BEHIND_COLUMNS = frozenset(
+_AFTER_COLUMN_LIST = frozenset(
     "PARTITIONED REGULAR FROM EVERY SCHEDULE ZONE START BY MERGE APPEND REPLACE TEMPORAL RETAIN".split()
 )
-_HABITS = {
+_FIXES = {
     "UNIQUE": "write KEY, which means not null and unique",
     "CHECK": "write EXPECT (expression)",
     "NULL": "leave it out: a column may be null unless it has NOT NULL",
 }
 
 
-def _unknown(cursor: Cursor) -> WaterclockError:
+def _unknown_word_error(cursor: Cursor) -> WaterclockError:
     word = cursor.peek()
     known = sorted(RULE_WORDS - {"ELSE", "NULL", "PRIMARY", "UNIQUE", "CHECK"})
     return cursor.here().refuse(
@@ -218,7 +218,7 @@ def _unknown(cursor: Cursor) -> WaterclockError:
     )
 
 
-def _expect(cursor: Cursor) -> ParsedRule:
+def _parse_rule(cursor: Cursor) -> ParsedRule:
     if not cursor.at("("):
         cursor.raise_unexpected("( after EXPECT", fix="write a column's rule in brackets: EXPECT (a > 0)")
     expression = take_bracketed(cursor)
@@ -240,7 +240,7 @@ def take_bracketed(cursor: Cursor) -> Expression:
 
 
 def names_listed(words: Sequence[Word]) -> tuple[str, ...] | None:
-    """Return the column names in a bracketed column list with errors, given its words; None for an open list."""
+    """Return the column names in a column list that has errors, from its words; None for a list that contains `*`."""
     names: list[str] = []
     depth = in_type = 0
     for word, following in pairwise(words):

@@ -1,4 +1,4 @@
-"""A cursor over the words of a header, with methods that parse names, strings, numbers and durations."""
+"""A cursor over the words of a statement, with methods that parse names, strings, numbers and durations."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FirstWords = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
 class Cursor:
     """A position in a list of words; its methods consume words from left to right, and raise errors with positions.
 
-    `variables` are the project's values for `:name`. `first_words` are the words with which clauses begin; empty for a
-    text that contains no clauses.
+    `variables` maps each `:name` to its value in the project file. `first_words` are the words with which clauses
+    begin; empty for a text that contains no clauses.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Cursor:
         return word
 
     def at(self, *uppers: str) -> bool:
-        """Return whether the next words equal `uppers`, given in capitals; words in quotes or backticks never do."""
+        """Return whether the next words equal `uppers`, which are in capitals. Quoted words never match."""
         position = self.index
         if position + len(uppers) > len(self.words):
             return False
@@ -81,7 +81,7 @@ class Cursor:
         return False
 
     def clause_at(self, ahead: int = 0) -> tuple[str, int] | None:
-        """Return the word of the clause that begins `ahead` words from here, and how many words it begins with."""
+        """Return the clause that begins `ahead` words from here, by its word, and the number of words that begin it."""
         word = self.peek(ahead)
         if word.kind != "word":
             return None
@@ -91,7 +91,7 @@ class Cursor:
         return None
 
     def begins_clause(self, ahead: int = 0) -> bool:
-        """Return whether a clause begins `ahead` words from here, also a known clause of another tool."""
+        """Return whether a clause begins `ahead` words from here. Known clauses of other tools count too."""
         if self.clause_at(ahead) is not None:
             return True
         upper = self.peek(ahead).upper
@@ -100,7 +100,7 @@ class Cursor:
         return self.peek(ahead).kind == "word" and upper in _CLAUSES_OF_OTHER_TOOLS
 
     def need(self, upper: str, *, fix: str | None = None) -> Word:
-        """Consume the next word, which must be `upper`. Raises  E204 for any other word."""
+        """Consume the next word, which must be `upper`. Raises E204 for any other word."""
         if not self.at(upper):
             self.raise_unexpected(upper, fix=fix or self._missing_word_fix(upper))
         return self.take()
@@ -135,14 +135,14 @@ class Cursor:
         return self.take()
 
     def plain_name(self, what: str) -> Word:
-        """Parse a name that consists of letters, digits and `_`. Raises  E211 for any other."""
+        """Parse a name that consists of letters, digits and `_`. Raises E211 for any other."""
         word = self.name(what)
         if not _NAME.fullmatch(word.text):
             raise self.span(word).refuse(
                 "E211",
                 f"{word.text!r} cannot be {what}",
                 why="names become folders, columns and tables in other systems: letters, digits and _",
-                fix=f"write {_plain(word.text)}",
+                fix=f"write {_to_plain_name(word.text)}",
             )
         return word
 
@@ -239,7 +239,9 @@ class Cursor:
             except (ValueError, OverflowError):  # as 1e, or more digits than Python reads, or than a float has
                 is_finite = False
             if not is_finite:
-                raise span.refuse("E204", f"{_cut(digits)} is not a number", fix="write it in digits, as in 10 or 0.5")
+                raise span.refuse(
+                    "E204", f"{_shorten(digits)} is not a number", fix="write it in digits, as in 10 or 0.5"
+                )
             return -number if is_negative else number
         if word.upper in {"TRUE", "FALSE"}:
             return self.take().upper == "TRUE"
@@ -251,7 +253,7 @@ class Cursor:
         )
 
     def variable(self) -> tuple[Value, Span]:
-        """Parse a `:name`; return its value and its span. Raises  E217 for an unknown name."""
+        """Parse a `:name`; return its value and its span. Raises E217 for an unknown name."""
         start = self.index
         self.need(":")
         name = self.name("a variable after the colon").text
@@ -299,7 +301,7 @@ class Cursor:
         )
 
     def _suggest_unquoted(self) -> str | None:
-        """Return the fix for a string where a name is expected; None if the next word is no string."""
+        """Return the fix if the next word is a string and a name is expected; None for any other word."""
         word = self.peek()
         if word.kind != "string" or not word.text:
             return None
@@ -321,7 +323,7 @@ def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> Water
 
 
 def parse_at(span: Span, read: Callable[[], T]) -> T:
-    """Return the result of `read`; an error that it raises gets the position of `span`, unless it has one."""
+    """Return the result of `read`. If it raises an error without a position, add the position of `span`."""
     try:
         return read()
     except WaterclockError as error:
@@ -336,10 +338,10 @@ def ensure_place(error: WaterclockError, span: Span) -> WaterclockError:
     return error
 
 
-def _plain(text: str) -> str:
+def _to_plain_name(text: str) -> str:
     plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "name"
     return f"_{plain}" if plain[0].isdigit() else plain
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"

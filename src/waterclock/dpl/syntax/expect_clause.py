@@ -10,13 +10,13 @@ from waterclock.dpl.syntax.statements import ParsedRule
 
 def take_rules(cursor: Cursor) -> tuple[ParsedRule, ...]:
     """Parse the rules of EXPECT, separated by commas."""
-    rules = [_rule(cursor)]
+    rules = [_parse_rule(cursor)]
     while cursor.accept(","):
-        rules.append(_rule(cursor))
+        rules.append(_parse_rule(cursor))
     return tuple(rules)
 
 
-def _rule(cursor: Cursor) -> ParsedRule:
+def _parse_rule(cursor: Cursor) -> ParsedRule:
     expression = take_expression(cursor, "a rule", fix="write it as in EXPECT amount > 0")
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
     is_over_table = cursor.accept("OVER", "TABLE")

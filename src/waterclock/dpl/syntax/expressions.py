@@ -1,4 +1,4 @@
-"""Parses SQL expressions in clauses to syntax trees, after finding where they end."""
+"""Finds the end of a SQL expression in a clause, and parses it to a syntax tree."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def take_expression(
     """Parse an expression, up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.
 
     The end is searched for first, because sqlglot's expression parser would also consume a following `NOT NULL` or
-    `OVER BATCH`. `is_end` returns whether a clause, or another part that ends an expression, begins at a number of
-    words from the cursor. `what` and `fix` are for the error if there is no expression.
-    Raises  E220 for text that is no expression, E204 if there is none
+    `OVER BATCH`. `is_end(cursor, n)` returns whether a clause, or another part that ends an expression, begins n words
+    after the cursor. `what` and `fix` are for the error if there is no expression.
+    Raises E220 if the text is not an expression, and E204 if there is no text.
     """
-    length = _length(cursor, is_end)
+    length = _count_words(cursor, is_end)
     if length == 0:
         cursor.raise_unexpected(what, fix=fix)
     words = [cursor.peek(ahead) for ahead in range(length)]
@@ -56,7 +56,7 @@ def take_expression(
 
 
 def expression_of(source: SourceText, tokens: Sequence[Token], span: Span) -> Expression:
-    """Parse tokens as one expression. Raises  E220 if they are not one, E267 if it is nested too deeply."""
+    """Parse tokens as one expression. Raises E220 if they are not an expression, E267 if it is nested too deeply."""
     try:
         trees = parse_sql(source, [_select(), *tokens])
     except ParseError as error:
@@ -82,7 +82,7 @@ def parse_error_span(error: ParseError, source: SourceText, tokens: Sequence[Tok
     return span
 
 
-def _length(cursor: Cursor, is_end: Callable[[Cursor, int], bool]) -> int:
+def _count_words(cursor: Cursor, is_end: Callable[[Cursor, int], bool]) -> int:
     depth = cases = 0
     ahead = 0
     while (word := cursor.peek(ahead)).kind != "end":
@@ -100,7 +100,7 @@ def _length(cursor: Cursor, is_end: Callable[[Cursor, int], bool]) -> int:
                 cases += 1
             elif word.upper == "END" and cases:
                 cases -= 1
-            elif not cases and _ends(cursor, ahead, is_end):
+            elif not cases and _ends_expression(cursor, ahead, is_end):
                 return ahead
         ahead += 1
     if depth > 0:
@@ -108,7 +108,7 @@ def _length(cursor: Cursor, is_end: Callable[[Cursor, int], bool]) -> int:
     return ahead
 
 
-def _ends(cursor: Cursor, ahead: int, is_end: Callable[[Cursor, int], bool]) -> bool:
+def _ends_expression(cursor: Cursor, ahead: int, is_end: Callable[[Cursor, int], bool]) -> bool:
     upper = cursor.peek(ahead).upper
     if upper in {"AS", "ELSE"}:
         return True
@@ -116,14 +116,14 @@ def _ends(cursor: Cursor, ahead: int, is_end: Callable[[Cursor, int], bool]) -> 
         return cursor.peek(ahead + 1).upper in {"BATCH", "TABLE"}
     if upper == "AT" and cursor.peek(ahead + 1).upper == "MOST":
         return True
-    if ahead == 0 or _wants_more(cursor.peek(ahead - 1)):
+    if ahead == 0 or _needs_operand(cursor.peek(ahead - 1)):
         return False
     if upper == "OF" and cursor.peek(ahead + 1).kind in {"word", "name"}:
         return True
     return is_end(cursor, ahead)
 
 
-def _wants_more(word: Word) -> bool:
+def _needs_operand(word: Word) -> bool:
     if word.kind == "symbol":
         return word.text in _WANTS_MORE_SIGNS
     return word.kind == "word" and word.upper in _WANTS_MORE

@@ -83,9 +83,9 @@ _CLAUSES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Foreign:
-    """A construct of other databases in a query: its sqlglot node, a word of it, its name, and the fix.
+    """SQL syntax of other databases: its sqlglot node, a keyword to find its position, its name, and the fix.
 
-    `has` returns whether a node of that type is the construct.
+    `has` returns whether a node of that type really has the syntax.
     """
 
     node: type[exp.Expression]
@@ -129,7 +129,7 @@ def check_foreign_syntax(source: SourceText, tokens: Sequence[Token], tree: Any)
 
 
 def foreign_statement_error(cursor: Cursor) -> WaterclockError | None:
-    """Return the error for a statement of another tool at the cursor; None if it is not a known one."""
+    """Return the error for a known statement of another tool at the cursor; None for any other text."""
     first = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
         return template_error(first)
@@ -149,7 +149,7 @@ def foreign_statement_error(cursor: Cursor) -> WaterclockError | None:
 
 
 def foreign_clause_error(cursor: Cursor) -> WaterclockError | None:
-    """Return the error for a clause of another tool at the cursor; None if it is not a known one."""
+    """Return the error for a known clause of another tool at the cursor; None for any other text."""
     span = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
         return template_error(span)

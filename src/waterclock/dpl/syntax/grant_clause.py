@@ -20,7 +20,7 @@ _LATER = ("EDIT", "APPROVE", "RUN")
 
 
 def take_rights(cursor: Cursor) -> str:
-    """Parse the right of a GRANT. Raises  E208 for a right of a later release."""
+    """Parse the right of a GRANT. Raises E208 for a right of a later release."""
     word = cursor.peek()
     if word.upper in _LATER:
         raise planned_feature_error(f"GRANT {word.upper}", cursor.here(), fix="grant SELECT, or use [roles]")
@@ -42,11 +42,11 @@ def take_grant_columns(cursor: Cursor) -> ParsedGrantColumns:
         if cursor.accept("*"):
             is_open = True
             if cursor.accept("EXCEPT"):
-                excepted = _names_in_brackets(cursor, "the columns after EXCEPT", "a column")
+                excepted = _parse_names(cursor, "the columns after EXCEPT", "a column")
             if cursor.at(","):
                 raise cursor.here().refuse("E204", "a column comes after *", fix="move * to the end")
             break
-        columns.append(_column(cursor))
+        columns.append(_parse_column(cursor))
         if not cursor.accept(","):
             break
     if has_brackets:
@@ -73,7 +73,7 @@ def take_grant_target(cursor: Cursor) -> ParsedGrantTarget:
 def take_grantees(cursor: Cursor) -> tuple[ParsedName, ...]:
     """Parse the roles or users of a GRANT: one name, or several in brackets."""
     if cursor.at("("):
-        return tuple(_names_in_brackets(cursor, "roles or users", "a role or user"))
+        return tuple(_parse_names(cursor, "roles or users", "a role or user"))
     word = cursor.name("a role or user", fix="write roles or users in brackets, as in (analyst)")
     return (ParsedName(word.text, cursor.span(word)),)
 
@@ -85,7 +85,7 @@ def take_row_condition(cursor: Cursor) -> Expression:
     )
 
 
-def _column(cursor: Cursor) -> ParsedGrantColumn:
+def _parse_column(cursor: Cursor) -> ParsedGrantColumn:
     word = cursor.name("a column")
     mask = None
     if cursor.accept("AS"):
@@ -95,7 +95,7 @@ def _column(cursor: Cursor) -> ParsedGrantColumn:
     return ParsedGrantColumn(ParsedName(word.text, cursor.span(word)), mask)
 
 
-def _names_in_brackets(cursor: Cursor, what: str, each: str) -> list[ParsedName]:
+def _parse_names(cursor: Cursor, what: str, each: str) -> list[ParsedName]:
     cursor.need("(", fix=f"write {what} in brackets, as in (a, b)")
     found: list[ParsedName] = []
     while True:

@@ -9,7 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 
 def take_stays(cursor: Cursor) -> ParsedKeyStays | None:
-    """Parse PAST and ORDER BY after KEY, before its ELSE; return None without both. Raises  E207 for a repetition."""
+    """Parse PAST and ORDER BY between KEY and ELSE; return None if there is neither. Raises E207 for a repetition."""
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()
     past: Duration | None = None
@@ -21,22 +21,22 @@ def take_stays(cursor: Cursor) -> ParsedKeyStays | None:
             past = cursor.duration()
         else:
             cursor.accept("ORDER", "BY")
-            order = _order(cursor)
+            order = _parse_order(cursor)
     return ParsedKeyStays(KeyStays(order, past), cursor.span_since(start)) if order or past else None
 
 
-def _order(cursor: Cursor) -> tuple[KeyOrder, ...]:
-    """Parse one column, or several in brackets, because a comma would end the column's entry."""
+def _parse_order(cursor: Cursor) -> tuple[KeyOrder, ...]:
+    """Parse one column, or several in brackets: a comma outside of brackets begins the next column of the list."""
     if not cursor.accept("("):
-        return (_column(cursor),)
-    found = [_column(cursor)]
+        return (_parse_order_column(cursor),)
+    found = [_parse_order_column(cursor)]
     while cursor.accept(","):
-        found.append(_column(cursor))
+        found.append(_parse_order_column(cursor))
     cursor.need(")", fix="separate columns by commas: ORDER BY (at, id DESC)")
     return tuple(found)
 
 
-def _column(cursor: Cursor) -> KeyOrder:
+def _parse_order_column(cursor: Cursor) -> KeyOrder:
     name = cursor.name("a column to order by").text
     is_descending = cursor.accept("DESC")
     if not is_descending:

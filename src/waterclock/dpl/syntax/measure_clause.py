@@ -12,10 +12,10 @@ from waterclock.timelabel.period import parse_period
 
 
 def take_measures(cursor: Cursor) -> tuple[ParsedMeasure, ...]:
-    """Parse the measures of MEASURE; a final OFFLINE applies to all of them. Raises  E102 for an invalid period."""
-    measures = [_measure(cursor)]
+    """Parse the measures of MEASURE; a final OFFLINE applies to all of them. Raises E102 for an invalid period."""
+    measures = [_parse_measure(cursor)]
     while cursor.accept(","):
-        measures.append(_measure(cursor))
+        measures.append(_parse_measure(cursor))
     start = cursor.index
     if not cursor.accept("OFFLINE"):
         return tuple(measures)
@@ -25,7 +25,7 @@ def take_measures(cursor: Cursor) -> tuple[ParsedMeasure, ...]:
     return tuple(replace(measure, offline=period, offline_span=span) for measure in measures)
 
 
-def _measure(cursor: Cursor) -> ParsedMeasure:
+def _parse_measure(cursor: Cursor) -> ParsedMeasure:
     start = cursor.index
     if cursor.at("PROFILE") and cursor.peek(1).text != "(":
         cursor.take()

@@ -19,8 +19,8 @@ _LAST_WINS = {
 }
 
 
-_DELETED = "write it as in DELETE WHEN is_deleted"
-_AN = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
+_DELETE_FIX = "write it as in DELETE WHEN is_deleted"
+_ARTICLES = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
 
 
 def take_mode(cursor: Cursor) -> ParsedMode:
@@ -28,7 +28,7 @@ def take_mode(cursor: Cursor) -> ParsedMode:
     start = cursor.index
     word = cursor.take()
     if word.upper == "APPEND":
-        order = _order(cursor, Mode.APPEND) if cursor.accept("ORDER", "BY") else ()
+        order = _parse_order(cursor, Mode.APPEND) if cursor.accept("ORDER", "BY") else ()
         return ParsedMode(
             Mode.APPEND, order_by=order, per=cursor.names("columns") if order and cursor.accept("PER") else ()
         )
@@ -38,15 +38,15 @@ def take_mode(cursor: Cursor) -> ParsedMode:
             where = take_expression(cursor, "a condition", fix="write it as in REPLACE WHERE country = 'EU'")
         return ParsedMode(Mode.REPLACE, where=where)
     if word.upper == "TEMPORAL":
-        return _temporal(cursor)
+        return _parse_temporal(cursor)
     if word.upper != "MERGE":
         cursor.index = start
         near = did_you_mean(word.upper, ("APPEND", "REPLACE", "MERGE", "TEMPORAL"))
         cursor.raise_unexpected("APPEND, REPLACE, MERGE or TEMPORAL", fix=near or "write one of them")
-    return _merge(cursor)
+    return _parse_merge(cursor)
 
 
-def _merge(cursor: Cursor) -> ParsedMode:
+def _parse_merge(cursor: Cursor) -> ParsedMode:
     if cursor.at("INTO"):
         raise cursor.here().refuse(
             "E209", "MERGE INTO is not supported", fix="write only MERGE ON (id) ORDER BY changed_at"
@@ -55,31 +55,31 @@ def _merge(cursor: Cursor) -> ParsedMode:
     if cursor.at("ON") and not (cursor.at("ON", "RESTATE") or cursor.at("ON", "SCHEMA", "CHANGE")):
         cursor.take()
         keys = cursor.names("keys")
-    order = _order(cursor, Mode.MERGE) if cursor.accept("ORDER", "BY") else ()
+    order = _parse_order(cursor, Mode.MERGE) if cursor.accept("ORDER", "BY") else ()
     delete_when = None
     if cursor.accept("DELETE"):
         cursor.need("WHEN")
-        delete_when = take_expression(cursor, "an expression", fix=_DELETED)
+        delete_when = take_expression(cursor, "an expression", fix=_DELETE_FIX)
     return ParsedMode(Mode.MERGE, keys, order, delete_when)
 
 
-def _temporal(cursor: Cursor) -> ParsedMode:
+def _parse_temporal(cursor: Cursor) -> ParsedMode:
     """Parse the sub-clauses of TEMPORAL, in any order."""
     parts: dict[str, Any] = {}
     spans: dict[str, Span] = {}
-    while (words := _part_at(cursor, 0)) is not None:
+    while (words := _find_subclause(cursor, 0)) is not None:
         start = cursor.index
-        before = next((said for said in parts if said.split()[0] == words.split()[0]), None)
+        before = next((part for part in parts if part.split()[0] == words.split()[0]), None)
         if before is not None:
             what = f"{words} is written twice" if before == words else f"{words} cannot be used with {before}"
             fix = "remove one" if before == words else "remove one of them"
             raise cursor.here().refuse("E207", what, why=f"first at {spans[before].place}", fix=fix)
         for upper in words.split():
             cursor.need(upper, fix=f"say {words}")
-        parts[words] = _PARTS[words](cursor)
+        parts[words] = _SUBCLAUSE_PARSERS[words](cursor)
         spans[words] = cursor.span_since(start)
     nulls = parts.get("NULLS VALUE")
-    said = ParsedTemporal(
+    temporal = ParsedTemporal(
         at=parts.get("AT"),
         track=parts.get("TRACK", ()),
         values=nulls or (),
@@ -88,10 +88,10 @@ def _temporal(cursor: Cursor) -> ParsedMode:
         fills_back="FILL FORWARD" not in parts,
         spans=spans,
     )
-    return ParsedMode(Mode.TEMPORAL, parts.get("ON", ()), parts.get("ORDER BY", ()), parts.get("DELETE WHEN"), said)
+    return ParsedMode(Mode.TEMPORAL, parts.get("ON", ()), parts.get("ORDER BY", ()), parts.get("DELETE WHEN"), temporal)
 
 
-def _part_at(cursor: Cursor, ahead: int) -> str | None:
+def _find_subclause(cursor: Cursor, ahead: int) -> str | None:
     """Return the words of the sub-clause of TEMPORAL that begins `ahead` words after the cursor; None if none does."""
     word, following = cursor.peek(ahead), cursor.peek(ahead + 1).upper
     if word.kind != "word" or (word.upper == "ON" and following in {"RESTATE", "SCHEMA", "VIOLATION"}):
@@ -101,7 +101,7 @@ def _part_at(cursor: Cursor, ahead: int) -> str | None:
 
 
 def _take_delete_when(cursor: Cursor) -> Expression:
-    return take_expression(cursor, "an expression", fix=_DELETED, is_end=_begins_part)
+    return take_expression(cursor, "an expression", fix=_DELETE_FIX, is_end=_begins_subclause)
 
 
 def _take_nulls_missing(cursor: Cursor) -> bool:
@@ -115,36 +115,36 @@ def _take_nulls_missing(cursor: Cursor) -> bool:
     return True
 
 
-def _begins_part(cursor: Cursor, ahead: int) -> bool:
-    return cursor.begins_clause(ahead) or _part_at(cursor, ahead) is not None
+def _begins_subclause(cursor: Cursor, ahead: int) -> bool:
+    return cursor.begins_clause(ahead) or _find_subclause(cursor, ahead) is not None
 
 
-_PARTS: dict[str, Callable[[Cursor], Any]] = {
+_SUBCLAUSE_PARSERS: dict[str, Callable[[Cursor], Any]] = {
     "ON": lambda cursor: cursor.names("keys"),
     "AT": lambda cursor: cursor.name("the time column").text,
-    "ORDER BY": lambda cursor: _order(cursor, Mode.TEMPORAL),
+    "ORDER BY": lambda cursor: _parse_order(cursor, Mode.TEMPORAL),
     "DELETE WHEN": _take_delete_when,
     "TRACK": lambda cursor: cursor.names("attributes"),
     "NULLS MISSING": _take_nulls_missing,
     "NULLS VALUE": lambda cursor: cursor.names("attributes") if cursor.at("(") else (),
     "FILL FORWARD": lambda _: True,
 }
-_BY_FIRST_WORD = {words.split()[0]: words for words in _PARTS}
+_BY_FIRST_WORD = {words.split()[0]: words for words in _SUBCLAUSE_PARSERS}
 
 
-def _order(cursor: Cursor, mode: Mode) -> tuple[str, ...]:
-    found = [_order_column(cursor, mode)]
+def _parse_order(cursor: Cursor, mode: Mode) -> tuple[str, ...]:
+    found = [_parse_order_column(cursor, mode)]
     while cursor.accept(","):
-        found.append(_order_column(cursor, mode))
+        found.append(_parse_order_column(cursor, mode))
     return tuple(found)
 
 
-def _order_column(cursor: Cursor, mode: Mode) -> str:
+def _parse_order_column(cursor: Cursor, mode: Mode) -> str:
     name = cursor.name("a column to order by").text
     if cursor.at("ASC") or cursor.at("DESC"):
         raise cursor.here().refuse(
             "E204",
-            f"the order of {_AN[mode]} {mode.name} has no direction",
+            f"the order of {_ARTICLES[mode]} {mode.name} has no direction",
             why=_LAST_WINS[mode],
             fix=f"write ORDER BY {name}",
         )

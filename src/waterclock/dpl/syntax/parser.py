@@ -49,26 +49,26 @@ _STARTS = (
 )  # fmt: skip
 
 
-_OF_FORM = frozenset({"E204", "E205"})  # after such an error the names in a list are uncertain
+_SYNTAX_CODES = frozenset({"E204", "E205"})  # after such an error, the column names in a list are uncertain
 
 
 def parse_text(source: SourceText, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:
     """Parse all statements of a DPL file; return them and all errors. Parsing continues after each error."""
-    statements, errors = _read_all(statements_of(source), variables)
+    statements, errors = _parse_statements(statements_of(source), variables)
     if errors:
-        repaired, others = _read_all(statements_despite_errors(source), variables)
+        repaired, others = _parse_statements(statements_despite_errors(source), variables)
         if any(error.code == "E201" for error in others):
             return repaired, others
     return statements, errors
 
 
-def _read_all(
+def _parse_statements(
     cut: tuple[list[RawStatement], list[WaterclockError]], variables: Mapping[str, Value]
 ) -> tuple[list[Statement], list[WaterclockError]]:
     raws, errors = cut
     statements: list[Statement] = []
     for raw in raws:
-        reader = _Reader(raw, variables)
+        reader = _StatementParser(raw, variables)
         statement = reader.read()
         errors.extend(reader.errors)
         if statement is not None:
@@ -76,7 +76,7 @@ def _read_all(
     return statements, errors
 
 
-class _Reader:
+class _StatementParser:
     """Parses one statement. An error is added to `errors`, and parsing continues with the next clause."""
 
     def __init__(self, raw: RawStatement, variables: Mapping[str, Value]) -> None:
@@ -96,13 +96,13 @@ class _Reader:
             header = raw.tokens if raw.query_at is None else raw.tokens[: raw.query_at - 1]
             words = words_of(raw.source, header)
             self.cursor = Cursor(raw.source, words, raw.tokens, self.variables, first_words=FIRST_WORDS)
-            kind = self._kind()
-            return self._read(kind)
+            kind = self._parse_kind()
+            return self._parse_parts(kind)
         except WaterclockError as error:
             self.errors.append(error)
             return None
 
-    def _kind(self) -> StatementKind:
+    def _parse_kind(self) -> StatementKind:
         cursor = self.cursor
         for kind, words in _KIND_WORDS:
             if cursor.at(*words):
@@ -116,24 +116,26 @@ class _Reader:
             "E202",
             f"unknown statement {first.text}",
             why=f"a statement begins with {', '.join(_STARTS[:-1])} or {_STARTS[-1]}",
-            fix=did_you_mean(first.upper, [start.split()[0] for start in _STARTS], otherwise=_start_of(first.text)),
+            fix=did_you_mean(
+                first.upper, [start.split()[0] for start in _STARTS], otherwise=_suggest_statement(first.text)
+            ),
         )
 
-    def _read(self, kind: StatementKind) -> Statement:
+    def _parse_parts(self, kind: StatementKind) -> Statement:
         if kind is StatementKind.GRANT:
-            return self._grant()
-        name, span = self._name(kind)
+            return self._parse_grant()
+        name, span = self._parse_name(kind)
         self.name = name
         if kind is StatementKind.FUNCTION:
-            self._function()
+            self._parse_function()
             return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed))
-        self._positional(kind)
+        self._parse_positional(kind)
         while not self.cursor.is_done:
-            self._clause(kind)
-        self._query(kind)
+            self._parse_clause(kind)
+        self._parse_query(kind)
         return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed), listed=self.listed)
 
-    def _grant(self) -> Statement:
+    def _parse_grant(self) -> Statement:
         cursor, kind = self.cursor, StatementKind.GRANT
         name, span = take_rights(cursor), cursor.span(cursor.peek(-1))
         if cursor.at("("):
@@ -149,34 +151,34 @@ class _Reader:
             cursor.raise_unexpected("the end of the statement", fix=f"leave {cursor.here().text} out")
         return Statement(kind, name, span, tuple(self.clauses), failed=frozenset(self.failed))
 
-    def _name(self, kind: StatementKind) -> tuple[str, Span]:
+    def _parse_name(self, kind: StatementKind) -> tuple[str, Span]:
         if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:
             what = "a connection" if kind is StatementKind.CONNECTION else "a function"
             word = self.cursor.plain_name(what)
             return word.text, self.cursor.span(word)
         return self.cursor.table()
 
-    def _positional(self, kind: StatementKind) -> None:
+    def _parse_positional(self, kind: StatementKind) -> None:
         cursor = self.cursor
         if kind is StatementKind.CONNECTION:
             self._take("TYPE", needed=True)
-            self._options()
+            self._parse_options()
             return
         if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
-            self._type()
+            self._parse_table_type()
         if cursor.at("("):
-            self._read_guarded("COLUMNS", lambda: _columns(kind, cursor), cursor.index, brackets=True)
+            self._read_guarded("COLUMNS", lambda: _parse_columns(kind, cursor), cursor.index, brackets=True)
             if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
-                self._type()
+                self._parse_table_type()
         if kind is StatementKind.COLLECT:
             self._take("FROM", needed=True)
         if kind in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
-            self._options()
+            self._parse_options()
         if kind is StatementKind.PUBLISH:
             self._take("TO", needed=True)
-            self._options()
+            self._parse_options()
 
-    def _type(self) -> None:
+    def _parse_table_type(self) -> None:
         start = self.cursor.index
         if self.cursor.at("PARTITIONED", "BY") and self.cursor.peek(2).upper not in {"DATA", "ARRIVAL", "CHANGES"}:
             habit = foreign_clause_error(self.cursor)
@@ -186,9 +188,9 @@ class _Reader:
             return
         for table_type in TableType:
             if self.cursor.accept(table_type.name):
-                said = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
+                is_repeated = any(clause.word == "TYPE OF TABLE" for clause in self.clauses)
                 span = self.cursor.span_since(start)
-                if said:
+                if is_repeated:
                     self.errors.append(span.refuse("E207", "the type of the table is written twice", fix="remove one"))
                 else:
                     self.clauses.append(Clause("TYPE OF TABLE", table_type, span))
@@ -211,20 +213,20 @@ class _Reader:
         near = did_you_mean(found.upper, words) if found.kind == "word" else None
         return cursor.here().refuse("E204", f"expected {word}, found {cursor.here().text}", fix=near)
 
-    def _options(self) -> None:
+    def _parse_options(self) -> None:
         cursor = self.cursor
         start = cursor.index
         if cursor.accept("OPTIONS"):
             self._read_guarded("OPTIONS", lambda: read_clause("OPTIONS", cursor), start, brackets=True)
 
-    def _clause(self, kind: StatementKind) -> None:
+    def _parse_clause(self, kind: StatementKind) -> None:
         cursor = self.cursor
         found = cursor.clause_at()
         if found is None or (cursor.at("MERGE", "INTO") or cursor.at("REPLACE", "TABLE")):
             self.failed.add(UNREAD)
             if cursor.at("CREATE"):
                 raise no_semicolon(cursor.here())
-            self._recover(foreign_clause_error(cursor) or self._unknown(kind), cursor.index)
+            self._recover(foreign_clause_error(cursor) or self._unknown_clause_error(kind), cursor.index)
             return
         clause, length = BY_WORD[found[0]], found[1]
         start = cursor.index
@@ -243,15 +245,15 @@ class _Reader:
         if kind in clause.later:
             return planned_feature_error(clause.word, span)
         if kind not in clause.statements:
-            said = span.text.upper() if clause.word == "MODE" else clause.word
+            shown = span.text.upper() if clause.word == "MODE" else clause.word
             if kind is StatementKind.VIEW and clause.word == "EXPECT":
                 return rule_of_view_error(span)
             return span.refuse(
-                "E206", f"a {kind.value} cannot have {said}", why=f"it takes {', '.join(clause_words(kind))}",
-                fix=clause.elsewhere.get(kind, f"leave {said} out"),
+                "E206", f"a {kind.value} cannot have {shown}", why=f"it takes {', '.join(clause_words(kind))}",
+                fix=clause.elsewhere.get(kind, f"leave {shown} out"),
             )  # fmt: skip
-        if not clause.is_repeatable and any(said.word == clause.word for said in self.clauses):
-            first = next(said for said in self.clauses if said.word == clause.word)
+        if not clause.is_repeatable and any(each.word == clause.word for each in self.clauses):
+            first = next(each for each in self.clauses if each.word == clause.word)
             what = "the mode" if clause.word == "MODE" else clause.word
             return span.refuse("E207", f"{what} is written twice", why=f"first at {first.span.place}", fix="remove one")
         return None
@@ -267,7 +269,7 @@ class _Reader:
                 cursor.index = opening
                 try:
                     skip_brackets(cursor)
-                    if word == "COLUMNS" and error.code not in _OF_FORM:
+                    if word == "COLUMNS" and error.code not in _SYNTAX_CODES:
                         self.listed = names_listed(cursor.words[opening : cursor.index])
                 except WaterclockError:
                     cursor.index = len(cursor.words)
@@ -279,13 +281,13 @@ class _Reader:
         self.clauses.append(Clause(word, value, cursor.span_since(start)))
 
     def _recover(self, error: WaterclockError, start: int) -> None:
-        """Add an error in the clause that began at `start`, and skip to the next clause."""
+        """Record an error of the clause that began at `start`, and skip to the next clause."""
         self.errors.append(error)
         if self.cursor.index == start:
             self.cursor.take()
         skip_clause(self.cursor)
 
-    def _unknown(self, kind: StatementKind) -> WaterclockError:
+    def _unknown_clause_error(self, kind: StatementKind) -> WaterclockError:
         word = self.cursor.peek()
         if word.kind == "symbol" and word.text in _SIGNS_OF_NAMES:
             return self.cursor.here().refuse(
@@ -307,7 +309,7 @@ class _Reader:
         fix = fix or "correct it, or leave it out"
         return self.cursor.here().refuse("E205", f"unknown clause {self.cursor.here().text}", why=why, fix=fix)
 
-    def _query(self, kind: StatementKind) -> None:
+    def _parse_query(self, kind: StatementKind) -> None:
         raw = self.raw
         if raw.query_at is None or "WHEN" in self.failed:
             self.clauses = [clause for clause in self.clauses if clause.word != "WHEN"]
@@ -321,19 +323,19 @@ class _Reader:
                 )
             )
             return
-        if kind is StatementKind.TRANSFORM and (self._when() or has_choice(tokens)):
-            self._choices(tokens)
+        if kind is StatementKind.TRANSFORM and (self._find_when() or has_choice(tokens)):
+            self._parse_choices(tokens)
             return
         refuse_touching(raw.source, tokens)
         self.clauses.append(Clause("AS", ParsedQuery(span, tokens), span))
 
-    def _when(self) -> Clause | None:
+    def _find_when(self) -> Clause | None:
         return next((clause for clause in self.clauses if clause.word == "WHEN"), None)
 
-    def _choices(self, tokens: Sequence[Token]) -> None:
+    def _parse_choices(self, tokens: Sequence[Token]) -> None:
         """Parse `WHEN ... AS query ... ELSE AS query`; the first condition is the last clause of the header."""
-        said = self._when()
-        first = self.clauses.index(said) if said is not None else None
+        when_clause = self._find_when()
+        first = self.clauses.index(when_clause) if when_clause is not None else None
         if first is not None and first + 1 < len(self.clauses):
             behind = self.clauses[first + 1]
             self.failed.add("WHEN")
@@ -344,7 +346,7 @@ class _Reader:
                 )
             )  # fmt: skip
             return
-        condition = said.value if said is not None else None
+        condition = when_clause.value if when_clause is not None else None
         whens, last, errors = take_choices(self.raw.source, tokens, condition, name=self.name)
         self.errors.extend(errors)
         self.failed |= {"WHEN", "AS"} if errors else set()
@@ -353,7 +355,7 @@ class _Reader:
         if last is not None:
             self.clauses.append(Clause("AS", last, last.span))
 
-    def _function(self) -> None:
+    def _parse_function(self) -> None:
         cursor = self.cursor
         parameters: list[tuple[str, str]] = []
         cursor.need("(", fix="write parameters in brackets, as in (cents INT), or () without parameters")
@@ -373,11 +375,11 @@ class _Reader:
         span = Span(cursor.source, start.start, last.end)
         body = expression_of(cursor.source, cursor.tokens[start.token : last.token + 1], span)
         cursor.index = len(cursor.words)
-        said = ParsedFunction(tuple(parameters), returns, body)
-        self.clauses.append(Clause("RETURN", said, span_between(cursor.span(start), span)))
+        parsed = ParsedFunction(tuple(parameters), returns, body)
+        self.clauses.append(Clause("RETURN", parsed, span_between(cursor.span(start), span)))
 
 
-def _start_of(word: str) -> str:
+def _suggest_statement(word: str) -> str:
     """Return the fix for a statement that begins with an unknown word."""
     near = find_similar_beginning(word)
     meant = f"did you mean {near}? " if near else ""
@@ -415,10 +417,10 @@ _POSITIONAL = {
 }
 
 
-def _columns(kind: StatementKind, cursor: Cursor) -> ParsedColumnList:
-    """Parse a column list. Raises  E208 for a column with AS but no RETIRE, except in a PUBLISH."""
-    said: ParsedColumnList = read_clause("COLUMNS", cursor)
-    for column in said.columns if kind is not StatementKind.PUBLISH else ():
+def _parse_columns(kind: StatementKind, cursor: Cursor) -> ParsedColumnList:
+    """Parse a column list. Raises E208 for a column with AS and without RETIRE, which only a PUBLISH may have."""
+    declared: ParsedColumnList = read_clause("COLUMNS", cursor)
+    for column in declared.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:
             raise planned_feature_error("AS (expression) without RETIRE", column.made_as_span or column.span)
-    return said
+    return declared

@@ -1,10 +1,10 @@
-"""Rewrites tokens that sqlglot's parser does not support, and corrects its syntax tree: steps after |>, window().
+"""Rewrites pipe steps (`|>`) and window() for sqlglot's parser, and corrects the syntax tree that it returns.
 
 - `|> SET` and `|> DROP`, which sqlglot does not parse, are rewritten as the `|> SELECT` that they abbreviate.
-- `|> SELECT` is rewritten as an `|> EXTEND` of a marker and the columns; in the tree only the columns are kept. For a
-  `|> SELECT`, sqlglot copies all steps before it, so that the cost would grow with the square of their number.
-- `|> AS t` becomes a FROM without a table in sqlglot's tree, which is corrected.
-- `window` is a keyword everywhere for sqlglot, but also a function in Spark.
+- `|> SELECT` is rewritten as an `|> EXTEND` of a marker and the columns; in the tree, only the columns remain. For a
+  `|> SELECT`, sqlglot would copy all steps before it, at a cost that grows with the square of their number.
+- `|> AS t` becomes a FROM without a table in sqlglot's tree. The table is added.
+- `window` is always a keyword for sqlglot, and also a function in Spark. Calls of it are rewritten.
 
 Only the parser gets the rewritten tokens. Spark runs the user's text.
 """
@@ -19,9 +19,9 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 PIPED = "__tmp"
-"""The prefix of the names that sqlglot gives to the input of a step after |>; `|> AS t` is an alias of such a name."""
+"""The prefix of the names that sqlglot generates for the input of a step after |>. `|> AS t` is an alias of one."""
 _SELECTED = f"{PIPED}_select"
-"""The marker: the first column of an EXTEND that was a SELECT."""
+"""The marker column: the first column of each EXTEND that was rewritten from a SELECT."""
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _BEGINS_A_QUERY = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
@@ -40,20 +40,20 @@ _BEHIND_A_STEP = frozenset(
 
 
 def tokens_for_parser(tokens: Sequence[Token]) -> list[Token]:
-    """Return tokens rewritten for sqlglot's parser; new tokens have the position of the word that they replace."""
+    """Return tokens rewritten for sqlglot's parser. New tokens have the position of the word that they replace."""
     if not any(token.token_type in _REWRITTEN for token in tokens):
         return list(tokens)
-    return _steps(_queries_before_steps(tokens))
+    return _rewrite_steps(_queries_before_steps(tokens))
 
 
-def _steps(tokens: Sequence[Token]) -> list[Token]:
+def _rewrite_steps(tokens: Sequence[Token]) -> list[Token]:
     found: list[Token] = []
     index = 0
     while index < len(tokens):
         token = tokens[index]
         if token.token_type is TokenType.WINDOW and not _begins_window_clause(tokens, index):
-            found.append(_like(token, TokenType.VAR, token.text))
-        elif token.token_type is TokenType.PIPE_GT and (step := _step(tokens, index)) is not None:
+            found.append(_token_at(token, TokenType.VAR, token.text))
+        elif token.token_type is TokenType.PIPE_GT and (step := _rewrite_step(tokens, index)) is not None:
             end, rewritten = step
             found.extend(rewritten)
             index = end
@@ -65,10 +65,10 @@ def _steps(tokens: Sequence[Token]) -> list[Token]:
 
 
 def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
-    """Correct the columns of `|> SELECT` and the sources of `|> AS t` in a syntax tree of rewritten tokens; return it.
+    """Correct the columns of `|> SELECT` and the sources of `|> AS t` in a tree that was parsed from rewritten tokens.
 
-    Each `|> AS t` reads a source with a unique name and the alias `t`. So `t` is not a table that another part of the
-    query could read, just as in Spark.
+    Each `|> AS t` gets a source with a unique name and the alias `t`. So no other part of the query can read `t` as a
+    table, as in Spark. Return the tree, which is changed in place.
     """
     if tree is None or not any(token.token_type is TokenType.PIPE_GT for token in tokens):
         return tree
@@ -92,8 +92,8 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
             for source in part.find_all(exp.From):
                 alias = source.this
                 if isinstance(alias, exp.TableAlias) and (name := latest.get(alias.name.lower())) is not None:
-                    said = exp.TableAlias(this=exp.to_identifier(alias.name))
-                    source.set("this", exp.Table(this=exp.to_identifier(name), alias=said))
+                    new_alias = exp.TableAlias(this=exp.to_identifier(alias.name))
+                    source.set("this", exp.Table(this=exp.to_identifier(name), alias=new_alias))
             if isinstance(part, exp.CTE) and part.args["alias"].this.meta.get("start") in aliases:
                 count += 1
                 latest[part.alias.lower()] = f"{PIPED}_as{count}"
@@ -102,7 +102,7 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
 
 
 def is_piped(node: Any) -> bool:
-    """Return whether a source in FROM is the input of a step after |>, as sqlglot represents it."""
+    """Return whether a node in FROM is one that sqlglot generated as the input of a step after |>."""
     if isinstance(node, exp.Subquery):
         return node.alias.startswith(PIPED)
     return isinstance(node, exp.Table) and node.name.startswith(PIPED) and "start" not in node.this.meta
@@ -132,27 +132,27 @@ def _queries_before_steps(tokens: Sequence[Token]) -> list[Token]:
             if start is not None and tokens[start].token_type is TokenType.SELECT:
                 first = tokens[start]
                 inserted.setdefault(start, []).extend(
-                    [_like(first, TokenType.FROM, "FROM"), _like(first, TokenType.L_PAREN, "(")]
+                    [_token_at(first, TokenType.FROM, "FROM"), _token_at(first, TokenType.L_PAREN, "(")]
                 )
                 inserted[index] = [
-                    _like(first, TokenType.R_PAREN, ")"),
-                    _like(first, TokenType.ALIAS, "AS"),
-                    _like(first, TokenType.VAR, f"{PIPED}_query"),
+                    _token_at(first, TokenType.R_PAREN, ")"),
+                    _token_at(first, TokenType.ALIAS, "AS"),
+                    _token_at(first, TokenType.VAR, f"{PIPED}_query"),
                 ]
     return [each for index, token in enumerate(tokens) for each in (*inserted.get(index, ()), token)]
 
 
 def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether WINDOW begins the clause `WINDOW name AS ...`, and is no column and no call of window()."""
+    """Return whether WINDOW begins a clause `WINDOW name AS ...`, and is not a column or a call of window()."""
     following = [token.token_type for token in tokens[index + 1 : index + 3]]
     return len(following) == 2 and following[0] is not TokenType.L_PAREN and following[1] is TokenType.ALIAS
 
 
-def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None:
+def _rewrite_step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None:
     """Return the end of a `|> SET`, `|> DROP` or `|> SELECT`, and its tokens rewritten as |> EXTEND.
 
-    Return None for any other step, for an incomplete one, which the parser then reports, and for a SELECT with more
-    than columns.
+    Return None for any other step, for an incomplete one, which the parser reports, and for a SELECT with DISTINCT or
+    further clauses.
     """
     word = tokens[index + 1] if index + 1 < len(tokens) else None
     if word is None or word.token_type in _NO_WORDS or word.text.upper() not in {"SET", "DROP", "SELECT"}:
@@ -160,36 +160,36 @@ def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None
     end = _end_of_step(tokens, index + 2)
     if end < len(tokens) and tokens[end].token_type not in _ENDS_A_STEP:
         return None
-    selects = _selects(word, tokens[index + 2 : end])
+    selects = _build_selects(word, tokens[index + 2 : end])
     return (end, [token for select in selects for token in (tokens[index], *select)]) if selects else None
 
 
-def _selects(word: Token, tokens: Sequence[Token]) -> list[list[Token]]:
-    """Return the tokens of the steps that replace a SET, DROP or SELECT; empty if `tokens` are not valid for it."""
-    what, parts = word.text.upper(), list(_parts(tokens))
+def _build_selects(word: Token, tokens: Sequence[Token]) -> list[list[Token]]:
+    """Return the tokens of the steps that replace a SET, DROP or SELECT; empty if its `tokens` are not valid."""
+    what, parts = word.text.upper(), list(_split_at_commas(tokens))
     if not all(parts):
         return []
     if what == "SET":
         if any(len(part) < 3 or part[1].token_type is not TokenType.EQ for part in parts):
             return []
-        named = ([*_steps(part[2:]), _like(word, TokenType.ALIAS, "AS"), part[0]] for part in parts)
-        return [_select_star(word, "REPLACE", each) for each in named]
+        named = ([*_rewrite_steps(part[2:]), _token_at(word, TokenType.ALIAS, "AS"), part[0]] for part in parts)
+        return [_build_select_star(word, "REPLACE", each) for each in named]
     if what == "DROP":
-        return [_select_star(word, "EXCEPT", tokens)]
-    return [_select(word, _steps(tokens))] if _are_columns(parts) else []
+        return [_build_select_star(word, "EXCEPT", tokens)]
+    return [_build_select(word, _rewrite_steps(tokens))] if _are_columns(parts) else []
 
 
-def _select_star(word: Token, how: str, inner: Sequence[Token]) -> list[Token]:
+def _build_select_star(word: Token, how: str, inner: Sequence[Token]) -> list[Token]:
     """Return the tokens of a step that selects `* EXCEPT (...)` or `* REPLACE (...)`."""
     kind = TokenType.EXCEPT if how == "EXCEPT" else TokenType.REPLACE
-    star = [_like(word, TokenType.STAR, "*"), _like(word, kind, how), _like(word, TokenType.L_PAREN, "(")]
-    return _select(word, [*star, *inner, _like(word, TokenType.R_PAREN, ")")])
+    star = [_token_at(word, TokenType.STAR, "*"), _token_at(word, kind, how), _token_at(word, TokenType.L_PAREN, "(")]
+    return _build_select(word, [*star, *inner, _token_at(word, TokenType.R_PAREN, ")")])
 
 
-def _select(word: Token, columns: Sequence[Token]) -> list[Token]:
-    """Return the tokens of an EXTEND that `complete_pipes` converts to a SELECT of these columns."""
-    marker = [_like(word, TokenType.VAR, text) for text in ("EXTEND", _SELECTED)]
-    return [*marker, _like(word, TokenType.COMMA, ","), *columns]
+def _build_select(word: Token, columns: Sequence[Token]) -> list[Token]:
+    """Return the tokens of an EXTEND with the marker; `complete_pipes` converts it to a SELECT of these columns."""
+    marker = [_token_at(word, TokenType.VAR, text) for text in ("EXTEND", _SELECTED)]
+    return [*marker, _token_at(word, TokenType.COMMA, ","), *columns]
 
 
 def _are_columns(parts: Sequence[Sequence[Token]]) -> bool:
@@ -218,7 +218,7 @@ def _end_of_step(tokens: Sequence[Token], begin: int) -> int:
     return len(tokens)
 
 
-def _parts(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+def _split_at_commas(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Yield the tokens between commas outside of brackets; one empty list if there are no tokens."""
     depth, part = 0, list[Token]()
     for token in tokens:
@@ -231,5 +231,5 @@ def _parts(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     yield part
 
 
-def _like(token: Token, kind: TokenType, text: str) -> Token:
+def _token_at(token: Token, kind: TokenType, text: str) -> Token:
     return Token(kind, text, token.line, token.col, token.start, token.end, [])

@@ -10,7 +10,7 @@ def planned_feature_error(name: str, span: Span, *, fix: str | None = None) -> W
     """Build the error for a word or feature of a later release."""
     return span.refuse(
         "E208",
-        f"{name}: not yet",
+        f"not available yet: {name}",
         why="it is planned for a later release",
         fix=fix or "leave it out for now",
     )

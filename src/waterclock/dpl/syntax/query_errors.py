@@ -1,4 +1,4 @@
-"""Converts parse errors of queries to errors with a fix, such as a misspelt keyword or a missing comma."""
+"""Converts sqlglot's parse errors of queries to errors with a fix, for example for a misspelt keyword."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def query_syntax_error(error: ParseError, source: SourceText, tokens: Sequence[T
 
 
 def _syntax_error(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
-    """Return the error E210 for a parse error of sqlglot, with a fix if the tokens before it suggest one."""
+    """Return E210 for a parse error of sqlglot, with a fix if the tokens before the error suggest one."""
     at = parse_error_span(error, source, tokens, span)
     detail = (error.errors[0].get("description") if error.errors else None) or "it cannot be read"
     index = next((n for n, token in enumerate(tokens) if token.start == at.start and at.start > span.start), None)
@@ -83,20 +83,20 @@ def _is_step(tokens: Sequence[Token], index: int | None) -> bool:
 def _explain_error(
     source: SourceText, tokens: Sequence[Token], at: Span, reason: str, *, is_step: bool
 ) -> tuple[str, str]:
-    """Return the reason why a query cannot be parsed at the span `at`, and the fix."""
+    """Return the `why` and the `fix` for a query that cannot be parsed at the span `at`."""
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
     if first.token_type in _STATEMENTS and first.start == at.start:
         fix = "write only the query, starting with SELECT: the statement names the table"
         return f"a query begins with {', '.join(_BEGINNINGS[:-1])} or {_BEGINNINGS[-1]}", fix
     if is_step:
-        return f"the steps after |> are {', '.join(_STEPS)}", _fix_of_step(at.text)
+        return f"the steps after |> are {', '.join(_STEPS)}", _suggest_step(at.text)
     return reason, fix_of_syntax(source, tokens, at, reason)
 
 
 def check_steps(source: SourceText, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
-    """Yield E210 for each step after |> that sqlglot accepts and Spark does not.
+    """Yield E210 for each step after |> that sqlglot accepts and Spark refuses.
 
-    These are |> DISTINCT, steps without content, and a WHERE, GROUP BY or HAVING within another step.
+    These are |> DISTINCT, steps without content, and a WHERE, GROUP BY, HAVING or QUALIFY within another step.
     """
     for pipe, token in enumerate(tokens):
         if token.token_type is not TokenType.PIPE_GT:
@@ -106,7 +106,7 @@ def check_steps(source: SourceText, tokens: Sequence[Token]) -> Iterator[Watercl
         span = source.span(step[0].start, step[0].end + 1) if step else source.span(token.start, token.end + 1)
         if word == "DISTINCT":
             why = f"the steps after |> are {', '.join(_STEPS)}"
-            yield span.refuse("E210", f"the query cannot be read at {span.text}", why=why, fix=_fix_of_step(word))
+            yield span.refuse("E210", f"the query cannot be read at {span.text}", why=why, fix=_suggest_step(word))
         elif not step or (len(step) == 1 and word in {"SELECT", "EXTEND", "AS", "AGGREGATE"}):
             fix = f"write what follows {span.text}, or leave the step out"
             yield span.refuse("E210", f"nothing follows {span.text}", fix=fix)
@@ -121,7 +121,7 @@ def check_steps(source: SourceText, tokens: Sequence[Token]) -> Iterator[Watercl
 
 
 def _tokens_of_step(tokens: Sequence[Token], begin: int) -> Iterator[Token]:
-    """Yield the tokens of a step outside of brackets, up to a UNION, EXCEPT or INTERSECT."""
+    """Yield the tokens of a step outside of brackets, up to and including a UNION, EXCEPT or INTERSECT."""
     depth = 0
     for token in tokens[begin:]:
         depth -= token.token_type in _CLOSING
@@ -134,7 +134,7 @@ def _tokens_of_step(tokens: Sequence[Token], begin: int) -> Iterator[Token]:
         depth += token.token_type in _OPENING
 
 
-def _fix_of_step(word: str) -> str:
+def _suggest_step(word: str) -> str:
     upper = word.upper()
     known = _FIXES_OF_STEPS.get(upper)
     return known or did_you_mean(upper, _STEPS, otherwise=f"write one of them instead of {word}") or ""
@@ -146,7 +146,7 @@ def misspelt_word_error(span: Span, word: str) -> WaterclockError:
 
 
 def find_similar_beginning(text: str) -> str | None:
-    """Return the word that begins queries (SELECT, WITH, FROM, VALUES) and that `text` misspells, or None."""
+    """Return the first word of queries (SELECT, WITH, FROM or VALUES) of which `text` is a misspelling, or None."""
     return _find_similar_word(text, _BEGINNINGS)
 
 
@@ -164,13 +164,13 @@ def _misspelt_beginning(tokens: Sequence[Token], index: int | None) -> tuple[Tok
 
 
 def _find_similar_word(text: str, words: Sequence[str]) -> str | None:
-    """Return the word that `text` misspells, or None. A text longer than a word is a name, such as `orders`."""
+    """Return the word of which `text` is a misspelling, or None. Longer texts, as `orders` for ORDER, are names."""
     longer = [word for word in words if len(word) >= len(text)]
     return next(iter(get_close_matches(text.upper(), longer, n=1, cutoff=_NEARLY)), None)
 
 
 def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
-    """Return the token at `index`, or the one before it, if it misspells a keyword, and the keyword; else None."""
+    """Return the token at `index`, or the one before, if it is a misspelt keyword, with the keyword; else None."""
     if index is None:
         return None
     for token in (tokens[index], *tokens[max(index - 1, 0) : index]):
@@ -191,9 +191,9 @@ def _open_bracket(tokens: Sequence[Token], index: int | None) -> Token | None:
 
 
 def _comma_before(tokens: Sequence[Token], index: int | None) -> Token | None:
-    """Return the token before which a comma may be missing: the second of two adjacent values, a name or a call.
+    """Return the token before which a comma may be missing; None if two values are not adjacent at `index`.
 
-    In `a b c` it is c, because b is parsed as an alias of a; in `a count(*)` it is count.
+    In `a b c` it is c, because b is parsed as an alias of a. In `a count(*)` it is count.
     """
     if index is None or index < 2:
         return None

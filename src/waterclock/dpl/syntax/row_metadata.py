@@ -1,4 +1,4 @@
-"""Parses names of row metadata in column lists: a row's origin (`_source.file`) or its change (`_change.op`)."""
+"""Parses metadata fields of rows in column lists: the origin of a row (`_source.file`) or its change (`_change.op`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from waterclock.flow.origins import LATER, SOURCE, TYPES
 
 
 def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:
-    """Return the metadata that `_source.…` or `_change.…` requests; None for any other expression.
+    """Return the metadata field that `_source.…` or `_change.…` names; None for any other expression.
 
-    Raises  E208 for `_source.…` of a later release, E297 for an unknown `_source.…`, E328 for an unknown `_change.…`
+    Raises E297 for an unknown `_source.…`, E208 for one of a later release, and E328 for an unknown `_change.…`.
     """
     tree = expression.tree
     parts = [part.name for part in tree.parts] if isinstance(tree, exp.Column) else []
@@ -23,7 +23,7 @@ def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:
         return None
     what = parts[1].lower()
     if parts[0].lower() == CHANGE:
-        return _of_change(what, expression)
+        return _parse_change_field(what, expression)
     if what in LATER:
         raise planned_feature_error(f"{SOURCE}.{what}", expression.span)
     if what not in TYPES:
@@ -36,7 +36,7 @@ def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:
     return ParsedRowMetadata(what, expression.span)
 
 
-def _of_change(what: str, expression: Expression) -> ParsedRowMetadata:
+def _parse_change_field(what: str, expression: Expression) -> ParsedRowMetadata:
     if what not in OF_CHANGES:
         raise expression.span.refuse(
             "E328",

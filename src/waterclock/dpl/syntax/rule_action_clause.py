@@ -11,14 +11,14 @@ from waterclock.flow.enums import Action
 from waterclock.flow.rule_actions import ROW_ACTIONS, RuleAction, RuleActions, is_weaker
 
 _ACTIONS = {action.name: action for action in Action}
-_ELSEWHERE = {
+_ACTIONS_OF_OTHER_TOOLS = {
     **dict.fromkeys(("ABORT", "ERROR", "STOP", "RAISE", "REJECT", "THROW", "ROLLBACK"), Action.FAIL),
     **dict.fromkeys(("IGNORE", "LOG", "ALERT", "NOTIFY", "KEEP", "ALLOW", "PASS", "NOTHING"), Action.WARN),
     **dict.fromkeys(("BLOCK", "PAUSE", "WAIT", "REVIEW"), Action.HOLD),
     **dict.fromkeys(("ISOLATE", "DIVERT", "REDIRECT", "SEPARATE"), Action.QUARANTINE),
     **dict.fromkeys(("SKIP", "DELETE", "REMOVE", "DISCARD", "EXCLUDE", "FILTER"), Action.DROP),
 }  # names of the actions in other tools
-_DOES = {
+_EFFECTS = {
     Action.FAIL: "fails the batch",
     Action.WARN: "keeps the rows and reports them",
     Action.HOLD: "keeps the batch back until a user releases it",
@@ -28,12 +28,15 @@ _DOES = {
 
 
 def take_otherwise(cursor: Cursor) -> RuleActions:
-    """Parse the ELSE actions after a rule; empty if there are none. Raises  E209, E270, E271, E273."""
+    """Parse the ELSE actions after a rule; empty if there are none.
+
+    Raises E204 for an unknown action, E209 for INTO, E270 and E271 for a wrong order, E273 for an invalid limit.
+    """
     found: list[RuleAction] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
         start = cursor.index
         cursor.take()
-        rung = _rung(cursor)
+        rung = _parse_action(cursor)
         if found:
             _check_order(found[-1], rung, cursor.span_since(start))
         found.append(rung)
@@ -47,7 +50,7 @@ def take_otherwise(cursor: Cursor) -> RuleActions:
     return tuple(found)
 
 
-def _rung(cursor: Cursor) -> RuleAction:
+def _parse_action(cursor: Cursor) -> RuleAction:
     word = cursor.peek()
     if word.upper not in _ACTIONS:
         raise cursor.here().refuse(
@@ -65,7 +68,7 @@ def _rung(cursor: Cursor) -> RuleAction:
         )
     if not cursor.accept("AT", "MOST"):
         return RuleAction(action)
-    most, span = _number(cursor)
+    most, span = _parse_limit(cursor)
     if cursor.peek().text == "%":
         raise cursor.here().refuse("E273", "a share is written with PERCENT", fix=f"write {span.text} PERCENT")
     is_percent = cursor.accept("PERCENT")
@@ -91,13 +94,13 @@ def _rung(cursor: Cursor) -> RuleAction:
 
 def _suggest_action(upper: str) -> str:
     """Return the fix for an unknown or missing word after ELSE."""
-    action = _ELSEWHERE.get(upper)
+    action = _ACTIONS_OF_OTHER_TOOLS.get(upper)
     if action is None:
         return "write one of them, as in ELSE WARN, or leave ELSE out: the batch fails then"
-    return f"write ELSE {action.name}, which {_DOES[action]}"
+    return f"write ELSE {action.name}, which {_EFFECTS[action]}"
 
 
-def _number(cursor: Cursor) -> tuple[Decimal, Span]:
+def _parse_limit(cursor: Cursor) -> tuple[Decimal, Span]:
     start = cursor.index
     if cursor.at(":"):
         value, span = cursor.variable()
@@ -132,7 +135,7 @@ def _check_order(before: RuleAction, rung: RuleAction, span: Span) -> None:
         raise span.refuse(
             "E270",
             f"{span.text} is never reached",
-            why=f"{before.action.name} before it has the limit {_limit(before)}",
+            why=f"{before.action.name} before it has the limit {_format_limit(before)}",
             fix=f"write a higher limit, or none: ELSE {rung.action.name}",
         )
     if rung.action in ROW_ACTIONS:
@@ -140,7 +143,7 @@ def _check_order(before: RuleAction, rung: RuleAction, span: Span) -> None:
             "E271",
             f"{rung.action.name} comes after {before.action.name}",
             why="rows are quarantined while they are written, before their number is known",
-            fix=f"write it first: ELSE {rung.action.name} AT MOST {_limit(before)} ELSE HOLD",
+            fix=f"write it first: ELSE {rung.action.name} AT MOST {_format_limit(before)} ELSE HOLD",
         )
     if is_weaker(rung.action, before.action):
         raise span.refuse(
@@ -151,5 +154,5 @@ def _check_order(before: RuleAction, rung: RuleAction, span: Span) -> None:
         )
 
 
-def _limit(rung: RuleAction) -> str:
+def _format_limit(rung: RuleAction) -> str:
     return f"{rung.most}{' PERCENT' if rung.is_percent else ''}"

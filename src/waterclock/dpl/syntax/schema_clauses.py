@@ -11,25 +11,25 @@ from waterclock.flow.schema_changes import OnSchemaChange
 
 
 def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
-    """Parse the action of ON SCHEMA CHANGE. Raises  E290 for an unknown one."""
-    said = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
-    if said is None:
-        raise _misspelt(cursor, "ON SCHEMA CHANGE", [each.value for each in OnSchemaChange])
-    return said
+    """Parse the action of ON SCHEMA CHANGE. Raises E290 for an unknown action."""
+    action = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
+    if action is None:
+        raise _unknown_word_error(cursor, "ON SCHEMA CHANGE", [each.value for each in OnSchemaChange])
+    return action
 
 
 def take_compatible(cursor: Cursor) -> Compatibility:
-    """Parse the value of COMPATIBLE: a direction, and TRANSITIVE. Raises  E290 for unknown words."""
+    """Parse the value of COMPATIBLE: a direction, and an optional TRANSITIVE. Raises E290 for unknown words."""
     mode = next((each for each in Compatible if cursor.accept(each.value)), None)
     if mode is None:
-        raise _misspelt(cursor, "COMPATIBLE", [each.value for each in Compatible])
+        raise _unknown_word_error(cursor, "COMPATIBLE", [each.value for each in Compatible])
     is_transitive = cursor.accept("TRANSITIVE")
     if not is_transitive and cursor.peek().upper.startswith("TRANS"):
-        raise _misspelt(cursor, f"COMPATIBLE {mode.value}", ["TRANSITIVE"])
+        raise _unknown_word_error(cursor, f"COMPATIBLE {mode.value}", ["TRANSITIVE"])
     return Compatibility(mode, is_transitive)
 
 
-def _misspelt(cursor: Cursor, clause: str, known: Sequence[str]) -> WaterclockError:
+def _unknown_word_error(cursor: Cursor, clause: str, known: Sequence[str]) -> WaterclockError:
     listed = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
     found = "the end of the statement" if cursor.is_done else cursor.here().text
     return cursor.here().refuse(

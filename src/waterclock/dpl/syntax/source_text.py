@@ -31,7 +31,7 @@ class SourceText:
     original: str | None = None
 
     def without_comments(self, text: str) -> SourceText:
-        """Return this source with `text`, which is its text with comments replaced by blanks at equal offsets."""
+        """Return this source with `text` as its text; in `text`, comments are replaced by as many blanks."""
         return self if text == self.text else replace(self, text=text, original=self.original or self.text)
 
     @cached_property
@@ -70,14 +70,14 @@ class SourceText:
         return {}
 
     def _redact_line(self, first: int, last: int) -> str:
-        """Return a line with its credentials hidden, cached because many errors may show the same line."""
+        """Return a line with its credentials hidden. It is cached, because many errors may show the same line."""
         line = self._shown_lines.get(first)
         if line is None:
             line = self._shown_lines[first] = hide_credentials((self.original or self.text)[first:last])
         return line
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the line that contains `start` with its number, and carets below `start:end` within that line.
+        """Return the numbered line that contains `start`, with carets below the part of `start:end` in that line.
 
         Credentials in the line are hidden, because excerpts appear in terminals, logs and pages.
         """
@@ -135,7 +135,7 @@ def span_between(one: Span, other: Span) -> Span:
 
 
 def find_name(name: str, span: Span) -> Span:
-    """Return the span of a name within a span, or else after its start; the span itself if it is not found."""
+    """Return the span of the first occurrence of a name in `span`, or else after it; `span` if it is not found."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     at = word.search(span.source.text, span.start, span.end) or word.search(span.source.text, span.start)
     return span.source.span(at.start(), at.end()) if at else span

@@ -1,8 +1,8 @@
-"""Compares sqlglot's tokens of a text with the tokens that Spark's lexer would find.
+"""Finds SQL text that Spark's lexer would split into other tokens than sqlglot's.
 
-Checks use sqlglot's tokens, and Spark runs the text. If the two lexers differ, a text could have one meaning for the
-checks and another for Spark. So comments are removed from texts, and a text with `differences` is refused.
-Source of the rules: `SqlBaseLexer.g4` of Spark 4.2.0; tests compare with that lexer.
+Waterclock checks sqlglot's tokens, but Spark runs the text. If the lexers differ, Spark could run something other than
+the checked text. So comments are removed from texts, and a text with `differences` is refused.
+The rules follow `SqlBaseLexer.g4` of Spark 4.2.0; tests compare them with that lexer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PREFIXED = frozenset({TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYT
 
 
 class TokenDifference(NamedTuple):
-    """A part of a text that Spark splits into other tokens than sqlglot: its offsets, and the reason in words."""
+    """The offsets of a text that Spark splits into other tokens than sqlglot, and the reason in words."""
 
     start: int
     end: int
@@ -58,10 +58,10 @@ def without_comments(text: str, tokens: Sequence[Token]) -> str:
 
 
 def differences(text: str, tokens: Sequence[Token]) -> Iterator[TokenDifference]:
-    """Yield the parts of a text without comments that Spark splits into other tokens than sqlglot.
+    """Yield the parts of a text that Spark splits into other tokens than sqlglot. Comments must have been removed.
 
-    Strings and quoted names must be the same for both, no token may start or end within a word, and no comment may
-    begin. A hint may contain only names, numbers, brackets and commas. Adjacent strings are reported elsewhere (E218).
+    Strings and quoted names must end at the same place for both, and no token may start or end within a word. A hint
+    may contain only names, numbers, brackets and commas. Adjacent strings are reported elsewhere (E218).
     """
     starts = {token.start: token for token in tokens}
     edges = {edge for token in tokens for edge in (token.start, token.end + 1)}
@@ -96,7 +96,7 @@ def _difference(found: re.Match[str], starts: dict[int, Token], edges: set[int])
 
 
 def _ends_at(end: int, start: int, starts: dict[int, Token]) -> bool:
-    """Return whether one token, or adjacent strings, cover exactly this range."""
+    """Return whether one token, or several adjacent strings, cover exactly the offsets from `start` to `end`."""
     token = starts.get(start)
     while token is not None and token.end + 1 < end and token.token_type is TokenType.STRING:
         token = starts.get(token.end + 1)
@@ -104,7 +104,7 @@ def _ends_at(end: int, start: int, starts: dict[int, Token]) -> bool:
 
 
 def _is_prefixed(start: int, end: int, starts: dict[int, Token]) -> bool:
-    """Return whether a word, or the string after it, is part of a literal such as X'0AFF', one token for sqlglot."""
+    """Return whether the range is part of a literal such as X'0AFF': one token of sqlglot, but two lexemes here."""
     for at in (start, start - 1):
         token = starts.get(at)
         if token is not None and token.token_type in _PREFIXED:

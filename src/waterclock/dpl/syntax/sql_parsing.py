@@ -1,8 +1,8 @@
 """Parses SQL with sqlglot, with limits that protect its recursive parser.
 
-Nesting is limited before parsing, by the tokens: brackets, CASE, types in angle brackets, and consecutive operators. So
-syntax trees are never nested more deeply. Numbers must be valid for both Spark and Python. Python exceptions that
-sqlglot raises for some invalid texts are converted to a ParseError.
+The tokens are checked before parsing: brackets, CASE, types in angle brackets and consecutive operators may be nested
+100 levels deep, and numbers must be valid for both Spark and Python. Other exceptions that sqlglot raises for some
+invalid texts are converted to a ParseError.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _NUMBER = re.compile(r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]
 
 
 class ParserBroke(ParseError):
-    """Raised if sqlglot's parser raises an exception other than ParseError, which is the cause."""
+    """Raised if sqlglot's parser raises an exception other than ParseError; that exception is its cause."""
 
 
 def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
-    """Parse tokens of a source to syntax trees, whose nodes have offsets in the source.
+    """Parse tokens to syntax trees, whose nodes have offsets in `source`.
 
-    Raises  E220 for an invalid number, E267 for deep nesting; sqlglot's ParseError
+    Raises E220 for an invalid number, E267 for deep nesting, and sqlglot's ParseError for other errors.
     """
     check_nesting(source, tokens)
     for token in tokens:
         if token.token_type is TokenType.NUMBER and not _NUMBER.fullmatch(token.text):
-            said = token.text if len(token.text) <= 40 else f"{token.text[:40]}…"
+            shown = token.text if len(token.text) <= 40 else f"{token.text[:40]}…"
             span = source.span(token.start, token.end + 1)
-            raise span.refuse("E220", f"{said} is not a number", fix="write it in digits, as in 10, 0.5 or 1e6")
+            raise span.refuse("E220", f"{shown} is not a number", fix="write it in digits, as in 10, 0.5 or 1e6")
     try:
         return parse_tokens(source, tokens)
     except ParseError:
@@ -57,10 +57,9 @@ def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
 
 
 def check_nesting(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Raise an error at the first token that is nested more than `MOST_NESTED` levels deep.
+    """Raise E267 at the first token that is nested more than `MOST_NESTED` levels deep.
 
-    Each operator in a row without an operand between them, such as NOT NOT, counts as a level.
-    Raises  E267
+    Consecutive operators without an operand between them, such as NOT NOT, count as one level each.
     """
     depth = angles = row = 0
     before: TokenType | None = None

@@ -1,4 +1,4 @@
-"""The classes of parsed statements and clauses, before names are resolved; the same for DPL and Python."""
+"""The classes of parsed statements and clauses of DPL and of Python, before names are resolved."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed statement: its name and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
+    """A parsed statement with its name and clauses. Positional parts (FROM, COLUMNS, AS, ...) are clauses too.
 
-    - `function`: a Python function instead of a query or a SQL expression.
-    - `failed`: the words of the clauses that could not be parsed; `UNREAD` represents a clause with unknown words.
-    - `listed`: the names in a closed column list that has errors; None if they are unknown.
+    - `function`: the Python function that replaces the query or SQL expression.
+    - `failed`: the words of the clauses that could not be parsed; `UNREAD` represents a clause that was not recognized.
+    - `listed`: the column names of a column list that could not be parsed; None if they are unknown.
     """
 
     kind: StatementKind
@@ -59,7 +59,7 @@ class Statement:
     listed: tuple[str, ...] | None = None
 
     def has_failed(self, word: str) -> bool:
-        """Return whether a clause could not be parsed, or may be the one with unknown words; its error is reported."""
+        """Return whether a clause could not be parsed, or may be the one that was not recognized; both are reported."""
         return word in self.failed or UNREAD in self.failed
 
     def clause(self, word: str) -> Clause | None:
@@ -123,7 +123,7 @@ class ParsedRule:
 
 @dataclass(frozen=True, slots=True)
 class ParsedMeasure:
-    """A parsed measure; PROFILE has neither expression nor name. `offline`: the period of OFFLINE, None without it."""
+    """A parsed measure; PROFILE has neither expression nor name. `offline` is the period of OFFLINE, or None."""
 
     expression: Expression | None
     name: str | None
@@ -134,7 +134,10 @@ class ParsedMeasure:
 
 @dataclass(frozen=True, slots=True)
 class ParsedColumn:
-    """A parsed column of a column list. `declared` has the properties that need no resolving."""
+    """A parsed column of a column list. `declared` contains the properties whose parsed value is final.
+
+    `made_as` is the expression in AS, `tells` its row metadata, and `stays` the PAST and ORDER BY of its KEY.
+    """
 
     span: Span
     declared: Column
@@ -164,7 +167,7 @@ class ParsedKeyStays:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRowMetadata:
-    """The row metadata that a column contains: `file` for `_source.file`, `_change.op` for `_change.op`."""
+    """The metadata field that a column contains. `what` is `file` for `_source.file`, `_change.op` for `_change.op`."""
 
     what: str
     span: Span
@@ -196,7 +199,7 @@ class ParsedName:
 
 @dataclass(frozen=True, slots=True)
 class ParsedGrantColumn:
-    """A column of a GRANT; `mask` is the expression in its AS, None if the column is granted as it is."""
+    """A column of a GRANT; `mask` is the expression in its AS, None if its values are granted unmasked."""
 
     name: ParsedName
     mask: Expression | None = None
@@ -204,7 +207,7 @@ class ParsedGrantColumn:
 
 @dataclass(frozen=True, slots=True)
 class ParsedGrantColumns:
-    """The columns of a GRANT; an open list ends with `*`, which does not contain the columns in `excepted`."""
+    """The columns of a GRANT. `is_open`: the list ends with `*`, which means all columns except those in `excepted`."""
 
     columns: tuple[ParsedGrantColumn, ...]
     is_open: bool
@@ -239,7 +242,7 @@ class ParsedOptions:
 
 @dataclass(frozen=True, slots=True)
 class ParsedForEach:
-    """A parsed FOR EACH, with the table for whose rows requests are sent."""
+    """A parsed FOR EACH: the table for whose rows the collect sends requests."""
 
     table: str
     span: Span
@@ -247,7 +250,7 @@ class ParsedForEach:
 
 @dataclass(frozen=True, slots=True)
 class ParsedWas:
-    """A parsed WAS, with the former name of a table."""
+    """A parsed WAS: the former name of a renamed table."""
 
     table: str
     span: Span
@@ -255,7 +258,7 @@ class ParsedWas:
 
 @dataclass(frozen=True, slots=True)
 class ParsedAwait:
-    """A parsed AWAIT: its kind, the marker's name or the query, and the longest wait (None: forever)."""
+    """A parsed AWAIT: its kind, the marker's name or the query, and the longest wait (None: no limit)."""
 
     sign: Sign
     text: str
@@ -300,10 +303,10 @@ class ParsedBatching:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTemporal:
-    """The parsed sub-clauses of TEMPORAL except keys, order and deletes.
+    """The parsed sub-clauses of TEMPORAL, except its keys, ORDER BY and DELETE WHEN.
 
-    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING. `spans` maps the words of each
-    sub-clause to its span.
+    `are_all_values`: NULLS VALUE without names. `are_all_missing`: NULLS MISSING. `fills_back`: without FILL FORWARD.
+    `spans` maps the words of each sub-clause to its span.
     """
 
     at: str | None = None
@@ -341,7 +344,7 @@ class ParsedQuery:
 
 @dataclass(frozen=True, slots=True)
 class ParsedWhen:
-    """A parsed WHEN condition AS query; the query of the ELSE is the clause AS of the statement."""
+    """A parsed `WHEN condition AS query`. The query of the ELSE is the statement's clause AS."""
 
     condition: Expression
     query: ParsedQuery

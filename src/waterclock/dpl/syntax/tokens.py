@@ -33,7 +33,7 @@ _LEXEME = re.compile(
       | (?P<comment>/\*) | (?P<open>['"`]) | (?P<end>;)""",
     re.VERBOSE | re.DOTALL,
 )
-_SWALLOWED = re.compile(r";[ \t]*(?:--[^\n]*)?\n")
+_SEMICOLON_AT_LINE_END = re.compile(r";[ \t]*(?:--[^\n]*)?\n")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _BAD_HEX = re.compile(r"(?<!\w)[xX]'[^']*'")
 _OPEN_NAMES = {"'": "quote", '"': "quote", "`": "backtick", "/*": "comment"}
@@ -52,7 +52,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RawStatement:
-    """The tokens of one statement; `query_at` is the index of its query's first token, None without a query."""
+    """The tokens of one statement; `query_at` is the index of its query's first token, None if it has no query."""
 
     source: SourceText
     tokens: Sequence[Token]
@@ -72,10 +72,10 @@ def dialect() -> Dialect:
 
 
 def statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Split a file into statements; return them and all errors. Splitting continues after the next semicolon.
+    """Split a file into statements; return them and all errors. After an error, splitting continues at the next `;`.
 
-    In the sources of the statements, comments are replaced by blanks. So every text cut from them, which Spark may run,
-    consists of the tokens that are checked. E279 is reported for text that Spark would still split differently.
+    In the text of the statements, comments are replaced by blanks. So each text that Spark may run consists only of
+    checked tokens. E279 is reported for text that Spark would still split into other tokens.
     """
     try:
         return _split(source, dialect().tokenize(source.text))
@@ -86,12 +86,12 @@ def statements_of(source: SourceText) -> tuple[list[RawStatement], list[Waterclo
 def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
     """Split a file in which a quote or a comment may be unclosed; return its statements and all errors.
 
-    A quote that contains a semicolon at the end of a line is reported as unclosed. The tokenizer would extend it to the
-    next quote, wherever that is.
+    A quoted text with a semicolon at the end of a line is reported as unclosed. Otherwise the tokenizer would extend it
+    to the next quote, which may belong to another statement.
     """
     found: list[RawStatement] = []
     errors: list[WaterclockError] = []
-    for start, end, broken in _chunks(source.text):
+    for start, end, broken in _find_statements(source.text):
         if broken is not None:
             opening = "/*" if source.text.startswith("/*", broken) else source.text[broken]
             errors.append(
@@ -106,7 +106,7 @@ def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], l
             padding = re.sub(r"[^\n]", " ", source.text[:start])
             cut, unended = _split(source, dialect().tokenize(padding + source.text[start:end]))
         except TokenError:
-            errors.append(_unreadable(source, start, end))
+            errors.append(_unreadable_error(source, start, end))
         else:
             found.extend(cut)
             errors.extend(unended)
@@ -114,21 +114,21 @@ def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], l
 
 
 def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
-    """Return the words of a header's tokens; ORDER BY is two words. Raises  E218 for adjacent strings: `'it''s'`."""
+    """Convert tokens of a header to words; ORDER BY becomes two words. Raises E218 for adjacent strings: `'it''s'`."""
     words: list[Word] = []
     for index, token in enumerate(tokens, first):
-        word = _word(token, index)
+        word = _to_word(token, index)
         if word.kind == "string" and words and words[-1].kind == "string" and words[-1].end == word.start:
             raise _touching_strings_error(source, words[-1].start, word.end)
         if word.kind == "word" and " " in word.upper:
-            words.extend(_parts(source, token, index))
+            words.extend(_split_words(source, token, index))
         else:
             words.append(word)
     return words
 
 
 def refuse_touching(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Raise E218 for two strings without a space between them: Spark joins them, other databases read a quote."""
+    """Raise E218 for adjacent strings, as in 'it''s': Spark joins them, other databases read an escaped quote."""
     before: Token | None = None
     for token in tokens:
         if before is not None and token.token_type in _STRINGS and before.end + 1 == token.start:
@@ -146,7 +146,7 @@ def _touching_strings_error(source: SourceText, start: int, end: int) -> Watercl
 
 
 def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Split tokens at semicolons, and where a semicolon is missing before a statement, which is reported."""
+    """Split tokens at semicolons. Also split, with an error, before a statement that has no semicolon before it."""
     source = source.without_comments(without_comments(source.text, tokens))
     found: list[RawStatement] = []
     errors = [
@@ -166,10 +166,10 @@ def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStateme
             errors.append(no_semicolon(source.span(token.start, token.end + 1)))
         if is_end or is_unended:
             if index > start:
-                found.append(_statement(source, tokens[start:index]))
+                found.append(_build_statement(source, tokens[start:index]))
             start = index + is_end
     if start < len(tokens):
-        found.append(_statement(source, tokens[start:]))
+        found.append(_build_statement(source, tokens[start:]))
     return found, errors
 
 
@@ -179,7 +179,7 @@ def no_semicolon(here: Span) -> WaterclockError:
 
 
 def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a statement certainly begins at `index`: with words that occur only at the start of statements."""
+    """Return whether a statement certainly begins at `index`: its words occur only at the start of statements."""
     first = tokens[index].text.upper()
     if first not in _FIRST_WORDS or tokens[index].token_type in _STRINGS or tokens[index - 1].token_type in _JOINING:
         return False
@@ -195,7 +195,7 @@ def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
     )
 
 
-def _statement(source: SourceText, tokens: Sequence[Token]) -> RawStatement:
+def _build_statement(source: SourceText, tokens: Sequence[Token]) -> RawStatement:
     depth = 0
     for index in range(len(tokens) - 1):
         kind = tokens[index].token_type
@@ -208,7 +208,7 @@ def _statement(source: SourceText, tokens: Sequence[Token]) -> RawStatement:
     return RawStatement(source, tokens, None)
 
 
-def _word(token: Token, index: int) -> Word:
+def _to_word(token: Token, index: int) -> Word:
     kind, text = token.token_type, token.text
     if kind in _STRINGS:
         name = "string"
@@ -225,13 +225,13 @@ def _word(token: Token, index: int) -> Word:
     return Word(name, text, text.upper() if name == "word" else text, token.start, token.end + 1, index)
 
 
-def _parts(source: SourceText, token: Token, index: int) -> Iterator[Word]:
+def _split_words(source: SourceText, token: Token, index: int) -> Iterator[Word]:
     for match in re.finditer(r"\w+", source.text[token.start : token.end + 1]):
         text = match.group()
         yield Word("word", text, text.upper(), token.start + match.start(), token.start + match.end(), index)
 
 
-def _unreadable(source: SourceText, start: int, end: int) -> WaterclockError:
+def _unreadable_error(source: SourceText, start: int, end: int) -> WaterclockError:
     match = next((m for m in _BAD_HEX.finditer(source.text, start, end) if not _is_hex(m.group())), None)
     if match:
         return source.span(match.start(), match.end()).refuse(
@@ -245,8 +245,8 @@ def _is_hex(literal: str) -> bool:
     return all(digit in "0123456789abcdefABCDEF" for digit in literal[2:-1])
 
 
-def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
-    """Yield start, end, and the offset of an unclosed quote or comment (or None) of each statement in a text."""
+def _find_statements(text: str) -> Iterator[tuple[int, int, int | None]]:
+    """Yield the start and end of each statement in a text, and the offset of its unclosed quote or comment, or None."""
     start = position = 0
     while position < len(text):
         match = _LEXEME.search(text, position)
@@ -257,7 +257,7 @@ def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
             yield start, match.start(), None
             start = position = match.end()
             continue
-        if match["skip"] and not _SWALLOWED.search(match["skip"]):
+        if match["skip"] and not _SEMICOLON_AT_LINE_END.search(match["skip"]):
             position = match.end()
             continue
         if match["comment"]:
@@ -285,13 +285,13 @@ def _comment_end(text: str, start: int) -> int | None:
 
 
 def parse_tokens(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
-    """Parse tokens to syntax trees, whose nodes have offsets in the source. Raises  sqlglot's ParseError."""
+    """Parse tokens to syntax trees, whose nodes have offsets in `source`. Raises sqlglot's ParseError."""
     trees = dialect().parser().parse(tokens_for_parser(tokens), source.text)
     return [complete_pipes(tree, tokens) for tree in trees]
 
 
 def parse_query_text(text: str) -> Any:
-    """Return the syntax tree of a query's text. Raises  sqlglot's ParseError and TokenError."""
+    """Return the syntax tree of a query's text. Raises sqlglot's ParseError and TokenError."""
     tokens = dialect().tokenize(text)
     tree = next(iter(parse_tokens(SourceText("", text), tokens)), None)
     if tree is None:

@@ -1,4 +1,4 @@
-"""Parses Spark SQL types of columns, of parameters and results of functions, and of casts in queries."""
+"""Parses names of Spark SQL types in columns, function parameters and results, and casts of queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FOREIGN = {
     "FLOAT8": "DOUBLE", "NUMBER": "DECIMAL(38,0)", "BLOB": "BINARY", "BYTEA": "BINARY", "SERIAL": "INT",
     "NVARCHAR": "STRING", "STR": "STRING", "OBJECT": "STRING", "BIGSERIAL": "BIGINT", "CLOB": "STRING",
 }  # fmt: skip
-_SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "HIDDEN", "TAGS", "COMMENT")
+_PROPERTY_WORDS = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "HIDDEN", "TAGS", "COMMENT")
 _INTERVAL_WORDS = frozenset("YEAR MONTH DAY HOUR MINUTE SECOND TO".split())
 _WITH_LENGTH = frozenset({"CHAR", "CHARACTER", "VARCHAR"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
@@ -35,7 +35,7 @@ _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
 def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
-    """Parse a Spark SQL type; return its text. Raises  E219 for an unknown one, or an unstorable one if `is_stored`."""
+    """Parse a Spark SQL type; return its text. `is_stored`: also refuse types that tables cannot store. Raises E219."""
     start = cursor.index
     word = cursor.name("a type")
     span = cursor.span(word)
@@ -45,7 +45,7 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     if upper not in _TYPES | _PASSED:
         foreign = f"write {_FOREIGN[upper]}, its name in Spark SQL" if upper in _FOREIGN else None
         otherwise = "write a type of Spark SQL, as in STRING, BIGINT, DOUBLE or TIMESTAMP"
-        near = did_you_mean(upper, [*_TYPES, *_SAID], otherwise=otherwise)
+        near = did_you_mean(upper, [*_TYPES, *_PROPERTY_WORDS], otherwise=otherwise)
         raise span.refuse("E219", f"unknown type {word.text}", fix=foreign or near)
     if upper == "INTERVAL":
         while cursor.peek().upper in _INTERVAL_WORDS:
@@ -55,9 +55,9 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     elif cursor.at("("):
         skip_brackets(cursor)
         _check_length(cursor.span_since(start), upper)
-        _refuse_digits(cursor.span_since(start), upper)
+        _check_decimal(cursor.span_since(start), upper)
     elif cursor.at("<"):
-        _inner_types(cursor, upper, is_stored=is_stored)
+        _parse_inner_types(cursor, upper, is_stored=is_stored)
     elif upper in _WITH_LENGTH:
         raise span.refuse("E219", f"{word.text} needs a length", fix=f"write {word.text}(10), or STRING")
     if is_stored and cursor.at("COLLATE"):
@@ -68,23 +68,23 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
 
 
 def _check_length(span: Span, upper: str) -> None:
-    """Raise E219 for a type whose length or digits Spark does not accept."""
+    """Raise E219 for a type with a number in brackets that Spark does not accept, such as INT(4) or CHAR(0)."""
     text = " ".join(span.text.split())
-    said = _DIGITS.search(span.text)
+    digits = _DIGITS.search(span.text)
     if upper in {*_WITH_LENGTH, "DECIMAL", "DEC", "NUMERIC"}:
-        if said is None or (upper in _WITH_LENGTH and (said[2] or not int(said[1][:9]))):
+        if digits is None or (upper in _WITH_LENGTH and (digits[2] or not int(digits[1][:9]))):
             example = f"{upper}(10)" if upper in _WITH_LENGTH else f"{upper}(10,2)"
             raise span.refuse("E219", f"{text} is not a valid type", fix=f"write it as in {example}")
     elif not upper.startswith("TIME"):  # the digits of a second, which later versions of Spark accept
         raise span.refuse("E219", f"{upper} takes no length", fix=f"write {upper}")
 
 
-def _refuse_digits(span: Span, upper: str) -> None:
+def _check_decimal(span: Span, upper: str) -> None:
     """Raise E219 for a DECIMAL with too many digits, or with more decimals than digits."""
-    said = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
-    if said is None:
+    match = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
+    if match is None:
         return
-    digits, behind = (int((text or "0")[:9]) for text in said.groups())  # 9 digits suffice to be out of range
+    digits, behind = (int((text or "0")[:9]) for text in match.groups())  # 9 digits suffice to be out of range
     if not 1 <= digits <= MOST_DIGITS or behind > digits:
         raise span.refuse(
             "E219",
@@ -99,7 +99,7 @@ _DIGITS = re.compile(r"\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\)$")
 _EXAMPLES = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<a: INT, b: STRING>"}
 
 
-def _inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
+def _parse_inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
     cursor.need("<")
     while True:
         if upper == "STRUCT":
@@ -115,7 +115,7 @@ def _inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
 
 
 def skip_brackets(cursor: Cursor) -> None:
-    """Move the cursor from an opening bracket past the closing one. Raises  E204 if there is none."""
+    """Move the cursor from an opening bracket past the closing one. Raises E204 if there is none."""
     opening = cursor.here()
     depth = 0
     while not cursor.is_done:
@@ -140,7 +140,7 @@ def unknown_cast_types(source: SourceText, tokens: Sequence[Token]) -> Iterator[
         try:
             take_type(Cursor(source, words_of(source, inner), inner, {}, first_words={}))
         except WaterclockError as error:
-            if error.code == "E219":  # others are errors of the query's syntax
+            if error.code == "E219":  # other errors are reported as errors of the query's syntax
                 yield error
 
 

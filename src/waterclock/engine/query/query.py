@@ -226,7 +226,7 @@ def _collect_answer(frame: DataFrame, limit: int) -> AnsweredQuery:
 def require_table(flow: Flow, name: str) -> Table:
     """Return a table that can be read. Raises E511 for an unknown one, E706 for a destination."""
     if name not in flow.tables:
-        raise WaterclockError("E511", f"no table {name}", fix=did_you_mean(name, flow.tables))
+        raise WaterclockError("E511", f"there is no table {name}", fix=did_you_mean(name, flow.tables))
     if flow.tables[name].kind is Kind.PUBLISH:
         raise WaterclockError(
             "E706",

@@ -175,7 +175,7 @@ class _Join:
         lower = {name.lower() for name in rows.columns}
         clashes = [new for new in attributes.values() if new.lower() in lower]
         if clashes:
-            raise WaterclockError("E308", f"{', '.join(clashes)} is there already", fix="give the reference a ROLE")
+            raise WaterclockError("E308", f"duplicate columns: {', '.join(clashes)}", fix="give the reference a ROLE")
         held = [f"{_KEY}_of_parent{index}" for index, _ in enumerate(self.columns)]
         keys = [sql.col(f"`{name}`").alias(key) for name, key in zip(join.parent_columns, held, strict=True)]
         there = parent.select(*keys, *(sql.col(f"`{name}`").alias(new) for name, new in attributes.items()))

@@ -20,31 +20,31 @@ _ALL = sa.select(access_tokens).order_by(access_tokens.c.created_at, access_toke
 def list_tokens(database: LedgerDatabase) -> tuple[AccessToken, ...]:
     """Return all tokens, oldest first, also those that have ended."""
     with database.read() as connection:
-        return tuple(map(_token, connection.execute(_ALL)))
+        return tuple(map(_build_token, connection.execute(_ALL)))
 
 
 def find_token(database: LedgerDatabase, digest: str) -> AccessToken | None:
-    """Return the token of a digest that is valid now, or None."""
+    """Return the token with this digest if it is valid now, else None."""
     with database.read() as connection:
         row = connection.execute(_BY_DIGEST, {"which": digest}).first()
-    found = None if row is None else _token(row)
+    found = None if row is None else _build_token(row)
     return found if found is not None and found.is_valid_at(database.clock()) else None
 
 
 def list_accesses(
     database: LedgerDatabase, *, since: datetime | None, who: str | None, most: int
 ) -> tuple[Access, ...]:
-    """Return at most `most` recorded accesses, newest first, since an instant and of one person, if given."""
-    asked = sa.select(accesses).order_by(accesses.c.at.desc(), accesses.c.id.desc()).limit(most)
+    """Return at most `most` recorded accesses, newest first. `since` and `who` restrict them, if given."""
+    query = sa.select(accesses).order_by(accesses.c.at.desc(), accesses.c.id.desc()).limit(most)
     if since is not None:
-        asked = asked.where(accesses.c.at >= since)
+        query = query.where(accesses.c.at >= since)
     if who is not None:
-        asked = asked.where(accesses.c.who == who)
+        query = query.where(accesses.c.who == who)
     with database.read() as connection:
-        return tuple(map(_access, connection.execute(asked)))
+        return tuple(map(_build_access, connection.execute(query)))
 
 
-def _token(row: AnyRow) -> AccessToken:
+def _build_token(row: AnyRow) -> AccessToken:
     scope: list[str] = json.loads(row.rights)
     streams = tuple(each.removeprefix(SEND_TO) for each in scope if each.startswith(SEND_TO))
     rights = frozenset(Right.SEND if each.startswith(SEND_TO) else Right(each) for each in scope)
@@ -54,7 +54,7 @@ def _token(row: AnyRow) -> AccessToken:
     )  # fmt: skip
 
 
-def _access(row: AnyRow) -> Access:
+def _build_access(row: AnyRow) -> Access:
     return Access(
         row.who, row.sign_in, row.action, tuple(json.loads(row.tables)), row.query, row.address, row.agent,
         row.refusal, row.times, row.at,

@@ -32,11 +32,11 @@ from waterclock.ledger.store.schema import (
     revisions,
 )
 
-LOOKED_BEFORE = timedelta(days=1)  # how far back a first check reads
+LOOKED_BEFORE = timedelta(days=1)  # the period that a first check covers
 _OVERLAP = timedelta(hours=1)  # tolerance: clock times of claims may be in another order than their sequence numbers
 _ALERTS = sa.select(alerts).order_by(alerts.c.number)
 _UNSENT = sa.select(messages).where(messages.c.sent_at.is_(None)).order_by(messages.c.number)
-_LOOK = sa.select(alerts_look)
+_LAST_CHECK = sa.select(alerts_look)
 _RECORDED = (
     sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
     .join(
@@ -76,17 +76,17 @@ def list_outgoing_messages(database: LedgerDatabase) -> tuple[Outgoing, ...]:
 
 
 def find_warned_batches(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarningsSince:
-    """Return the batches with warnings about their rows, recorded since the last check and up to a sequence.
+    """Return the batches with warnings about their rows, recorded since the last check and up to the sequence `up_to`.
 
     The result also has the newest batch of their tables and of the tables in `also`. Cost: one query of the claims that
     ended since the last check, and one for each of these tables.
     """
     with database.read() as connection:
-        seen = connection.execute(_LOOK).first()
-        at = database.clock() - LOOKED_BEFORE if seen is None else seen.at
-        since = 0 if seen is None else seen.sequence
-        said = {"at_": at - _OVERLAP, "after": since, "up_to": up_to}
-        recorded = tuple(map(_build_warned, connection.execute(_RECORDED, said)))
+        last_check = connection.execute(_LAST_CHECK).first()
+        at = database.clock() - LOOKED_BEFORE if last_check is None else last_check.at
+        since = 0 if last_check is None else last_check.sequence
+        values = {"at_": at - _OVERLAP, "after": since, "up_to": up_to}
+        recorded = tuple(map(_build_warned, connection.execute(_RECORDED, values)))
         names = dict.fromkeys((*(warned.table for warned in recorded), *also))
         newest = [connection.execute(_NEWEST, {"of": name}).first() for name in names]
         return WarningsSince(

@@ -44,13 +44,13 @@ _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _LABELS: sa.BindParameter[Any] = sa.bindparam("labels", expanding=True)
 _MODES = sa.select(tables.c.name, tables.c.mode)
 _COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high).where(coverage.c.table_name.in_(_NAMES))
-# A claim is closed by the transaction that records its revisions. Rows of claims are few and short, those of revisions
-# are not.
+# A claim is closed by the transaction that records its revisions. The query reads claims, since they have fewer and
+# shorter rows than revisions.
 _CHANGED = (
     sa.select(claim_labels.c.table_name, claim_labels.c.label)
     .join(claims, claims.c.number == claim_labels.c.claim)
     .where(IS_DONE, claims.c.closed_at > sa.bindparam("since"), claims.c.table_name.in_(_NAMES))
-)  # not distinct: SQLite would scan all labels, which are in that order
+)  # not DISTINCT, for which SQLite would scan all labels in their order
 _IS_PARTIAL = sa.cast(revisions_table.c.source, sa.Text).like(f'%"{MISSING}":%')
 _REVISIONS = (
     sa.select(
@@ -77,7 +77,7 @@ _READ = (
     .where(inputs.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
 )  # fmt: skip
-# rebuilds of a table with another cadence, after which its older labels are no batches any more
+# rebuilds that changed a table's cadence: its labels from before are no longer batches
 _RECUTS = sa.select(events.c.table_name, events.c.at, events.c.data).where(
     events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind.in_(BEGUN_ANEW),
     events.c.at > sa.bindparam("since"),
@@ -89,36 +89,36 @@ _RETIRED = (
     .where(~sa.exists().where(batches.c.table_name == sa.bindparam("of"), batches.c.label == revisions_table.c.label))
 )
 _CHUNK = 500
-_BEFORE = {ReadKind.PLAIN, ReadKind.PAST, ReadKind.HISTORY, ReadKind.PREVIOUS}
+_KINDS_BEFORE_END = {ReadKind.PLAIN, ReadKind.PAST, ReadKind.HISTORY, ReadKind.PREVIOUS}
 
 Bounds = Mapping[str, datetime]
-_Made = Mapping[str, Mapping[datetime, tuple[RevisionFact, ...]]]
-_Read = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
+_Revisions = Mapping[str, Mapping[datetime, tuple[RevisionFact, ...]]]
+_InputRows = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
 
 
 def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime) -> History:
     """Return how tables, and all of their inputs, have changed since an instant by the ledger's clock.
 
     `asked` maps each table to an instant: only labels before it are included. Cost: one query of the claims done since
-    `since`; three queries for each table that they changed, one for each changed span, and the inputs of the batches
-    that depend on these.
+    `since`, three queries for each table that they changed, and one for each changed span. The inputs of the batches
+    that depend on these are read too.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}
-        wanted = _above(flow, asked)
+        wanted = _collect_upstream_bounds(flow, asked)
         while True:
             made = _read_revisions(connection, wanted, since)
-            read = _rows_read(connection, flow, wanted, made)
-            others = {row.table_name for row in _flat(read)}.intersection(modes) - wanted.keys()
-            if not others:  # otherwise older code read tables that today's flow does not read
-                return History(since, _tables(connection, modes, wanted, made, read))
-            wanted |= _above(flow, dict.fromkeys(others, FOREVER))
+            read = _read_dependent_inputs(connection, flow, wanted, made)
+            others = {row.table_name for row in _flatten_rows(read)}.intersection(modes) - wanted.keys()
+            if not others:  # older code may have read tables that the current flow does not read
+                return History(since, _build_table_histories(connection, modes, wanted, made, read))
+            wanted |= _collect_upstream_bounds(flow, dict.fromkeys(others, FOREVER))
 
 
-def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
+def _collect_upstream_bounds(flow: Flow, asked: Bounds) -> dict[str, datetime]:
     """Map the tables in `asked` and all their upstream tables to the instants before which their labels are included.
 
-    A batch reads data before its end, except by LATEST; a snapshot covers windows before its own.
+    A batch reads data from before its end, except by LATEST. A snapshot covers windows before its own.
     """
     found: dict[str, datetime] = {}
     to_do = list(asked.items())
@@ -129,11 +129,11 @@ def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
         if found.get(name, BEGINNING) < bound:
             found[name] = bound
             reads = () if table is None else table.reads
-            to_do += [(read.table, bound if read.kind in _BEFORE else FOREVER) for read in reads]
+            to_do += [(read.table, bound if read.kind in _KINDS_BEFORE_END else FOREVER) for read in reads]
     return found
 
 
-def _read_revisions(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Made:
+def _read_revisions(connection: sa.Connection, bounds: Bounds, since: datetime) -> _Revisions:
     changed: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in connection.execute(_CHANGED, {"names": sorted(bounds), "since": since}):
         if label < bounds[name]:
@@ -149,7 +149,7 @@ def _read_revisions(connection: sa.Connection, bounds: Bounds, since: datetime) 
 def _read_retired_labels(
     connection: sa.Connection, recut: AnyRow, bound: datetime, since: datetime
 ) -> Mapping[datetime, tuple[RevisionFact, ...]]:
-    """Map each label that a table had before its cadence changed to its revisions, followed by an empty one."""
+    """Map the labels that a table had before its cadence changed to their revisions, and a last one without rows."""
     values = {"of": recut.table_name, "claim_": recut.data["claim"]}
     labels = sorted(label for label in connection.execute(_RETIRED, values).scalars() if label < bound)
     known = _read_label_revisions(connection, recut.table_name, labels, since)
@@ -168,32 +168,35 @@ def _read_label_revisions(
         now = {row.label: row for row in connection.execute(_CURRENT, values)}
         for row in connection.execute(_REVISIONS, values):
             of_label = found[row.label]
-            of_label.append(_one(row, now.get(row.label), of_label[-1].at if of_label else BEGINNING))
+            of_label.append(_build_revision(row, now.get(row.label), of_label[-1].at if of_label else BEGINNING))
     return {label: _drop_replaced(of_label, since) for label, of_label in found.items()}
 
 
-def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
+def _build_revision(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
     """Build a revision from its database row.
 
-    `now` is the row of its batch. If the revision is current, its weight is taken from there, since a rebuild may have
-    changed it. `before` is the time of the preceding revision: this one's is never earlier, even if clocks disagree.
+    `now` is the row of its batch. If the revision is current, its weight is taken from `now`, since a rebuild may have
+    changed it. `before` is the time of the preceding revision. The time of this one is never earlier, even if clocks
+    disagree.
     """
     if now is not None and now.current_claim == row.claim:
-        weighs = (now.hash_high, now.hash_low)
+        slice_weight = (now.hash_high, now.hash_low)
     else:
         ends_keys = row.mode == Mode.TEMPORAL and row.stands_from is not None
-        weighs = weight(row.label, row.digest, row.rows, row.claim, ends_keys=ends_keys)
+        slice_weight = weight(row.label, row.digest, row.rows, row.claim, ends_keys=ends_keys)
     missing = parse_missing_inputs(row.source.get(MISSING, ())) if row.source else ()
-    return RevisionFact(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs, missing)
+    return RevisionFact(
+        row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, slice_weight, missing
+    )
 
 
 def _drop_replaced(of_label: list[RevisionFact], since: datetime) -> tuple[RevisionFact, ...]:
-    """Return the revisions of a label without those that were replaced by `since`."""
+    """Return the revisions of a label without those that a newer one had replaced at the instant `since`."""
     older = sum(made.at <= since for made in of_label)
     return tuple(of_label[max(0, older - 1) :])
 
 
-def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Made) -> _Read:
+def _read_dependent_inputs(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Revisions) -> _InputRows:
     """Return the inputs of changed batches and of all their dependents, by table, label and claim."""
     seeds: dict[Key, Span] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end)
@@ -205,8 +208,8 @@ def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Mad
         for name, of_table in made.items()
         for label, of_label in of_table.items()
     }
-    doubted = find_dependent_batches(connection, flow, seeds, within=bounds) if seeds else {}
-    return {name: _read_batch_rows(connection, name, labels, made.get(name, {})) for name, labels in doubted.items()}
+    affected = find_dependent_batches(connection, flow, seeds, within=bounds) if seeds else {}
+    return {name: _read_batch_rows(connection, name, labels, made.get(name, {})) for name, labels in affected.items()}
 
 
 def _read_batch_rows(
@@ -228,11 +231,13 @@ def _read_batch_rows(
     return found
 
 
-def _tables(
-    connection: sa.Connection, modes: Mapping[str, str], names: Collection[str], made: _Made, read: _Read
+def _build_table_histories(
+    connection: sa.Connection, modes: Mapping[str, str], names: Collection[str], made: _Revisions, read: _InputRows
 ) -> Mapping[str, TableHistory]:
     now = contents_of(
-        connection, modes, {(row.table_name, row.low, row.high) for row in _flat(read) if row.table_name in modes}
+        connection,
+        modes,
+        {(row.table_name, row.low, row.high) for row in _flatten_rows(read) if row.table_name in modes},
     )
     covered: defaultdict[str, list[Span]] = defaultdict(list)
     for name, low, high in connection.execute(_COVERAGE, {"names": sorted(names)}):
@@ -257,7 +262,7 @@ def _tables(
     }
 
 
-def _flat(read: _Read) -> Iterator[AnyRow]:
+def _flatten_rows(read: _InputRows) -> Iterator[AnyRow]:
     return (
         row
         for of_table in read.values()

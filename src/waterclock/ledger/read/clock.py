@@ -11,19 +11,19 @@ from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import ledger
 
 _LAST_RECORDED = sa.select(ledger.c.last_recorded)
-_LEAST = timedelta(seconds=1)
+_TOLERANCE = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ClockBack:
-    """A ledger's clock that shows an earlier time than its newest record. `place` names the machine of the clock."""
+    """The clock of a ledger and its newest record, which is later. `place` names the machine of the clock."""
 
     shows: datetime
     last_recorded: datetime
     place: str
 
     def words(self) -> str:
-        """Return what happened, what it means for new batches, and the fix."""
+        """Return a message: what happened, the consequence for new batches, and the fix."""
         return (
             f"the clock was set back: it shows {self.shows:%Y-%m-%d %H:%M:%S}Z, but the last batch was "
             f"recorded at {self.last_recorded:%Y-%m-%d %H:%M:%S}Z; until the clock passes that time, new "
@@ -39,5 +39,5 @@ def measure_clock_lag(database: LedgerDatabase) -> ClockBack | None:
 
 
 def compare_clock(database: LedgerDatabase, now: datetime, last: datetime | None) -> ClockBack | None:
-    """Return a `ClockBack` if `now` is a second or more before the newest record, which was at `last`; else None."""
-    return None if last is None or last - now < _LEAST else ClockBack(now, last, database.clock_place)
+    """Return a `ClockBack` if `now` is a second or more before `last`, the time of the newest record; else None."""
+    return None if last is None or last - now < _TOLERANCE else ClockBack(now, last, database.clock_place)

@@ -53,7 +53,7 @@ _CLOSED_IN = sa.select(closings.c.label).where(
 )
 _OF_LABELS = _OF_TABLE.where(closings.c.label.in_(sa.bindparam("labels", expanding=True)))
 _CHUNK = 500
-Found = Mapping[str, Mapping[datetime, Closing]]
+ClosingsByTable = Mapping[str, Mapping[datetime, Closing]]
 
 
 def closings_of(
@@ -63,13 +63,13 @@ def closings_of(
     doubted: Mapping[str, Collection[datetime]],
     reads: Mapping[str, Collection[AnyRow]],
     since: Mapping[str, datetime],
-) -> Found:
+) -> ClosingsByTable:
     """Map each table with CLOSE WHEN to the closings by label that the planner needs.
 
     These are the closings of undone windows, of `doubted` ones (their inputs may have changed) and of the last window
     before each gap in `covered`. For a table in `since`, all closings from that tick on are added. `reads` has the
-    inputs of doubted windows: one without a stored closing was closed at the end of its input. Cost: two queries for
-    each of these tables, one more for each in `since` and for each gap after a skipped window.
+    inputs of doubted windows: a window without a stored closing was closed at the end of its input. Cost: two queries
+    for each of these tables, one more for each in `since` and for each gap after a skipped window.
     """
     found: defaultdict[str, dict[datetime, Closing]] = defaultdict(dict)
     for name in (name for name in covered if name in flow.tables and flow.tables[name].closes is not None):
@@ -97,13 +97,13 @@ def find_first_closing_ticks(
     """Map each table that has a speed table (`spd_<table>`) to the tick from which on all its closings are needed.
 
     The next state of the speed table needs the closings since its newest state. `again` maps tables to labels that may
-    be made again: such a state needs the closings from its own tick on.
+    be made again. A state that is made again needs the closings from its own tick on.
     """
     found: dict[str, datetime] = {}
     for name, table in flow.tables.items():
         if table.open_of is not None and table.open_of in covered:
             made = list(covered.get(name, ()))
-            labels = (label for asked in again for label in asked.get(name, ()))
+            labels = (label for of_table in again for label in of_table.get(name, ()))
             found[table.open_of] = min([made[-1][1], *labels]) if made else BEGINNING
     return found
 
@@ -117,7 +117,7 @@ def ticks_from(database: LedgerDatabase, table: str, low: datetime) -> dict[date
 def closings_in(
     database: LedgerDatabase, table: str, labels: Collection[datetime] | None = None
 ) -> dict[datetime, Closing]:
-    """Map the given labels, or all that were ever checked, to the closings of their windows."""
+    """Map labels to the closings of their windows: the given labels, or all whose windows were ever checked."""
     with database.read() as connection:
         rows = (
             connection.execute(_OF_TABLE, {"of": table})
@@ -139,7 +139,7 @@ def _build_closing(row: AnyRow) -> Closing:
 
 
 def read_closed_since(database: LedgerDatabase, table: str, at: datetime, high: datetime) -> ClosedSince:
-    """Return which windows before `high` were closed by the tick `at`, and which later.
+    """Return which windows before `high` were closed as of the tick `at`, and which closed later.
 
     Cost: a scan of the table's covered spans, three short queries, and one for each span before `high` that is not
     done.

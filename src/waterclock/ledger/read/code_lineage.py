@@ -1,4 +1,4 @@
-"""Reads the recorded lineage of Python transforms, by the code of their tables."""
+"""Reads the recorded column lineage of Python transforms, which is stored by table and code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALL = sa.select(code_lineage.c.table_name, code_lineage.c.code, code_lineage.c.
 
 
 def code_lineages(database: LedgerDatabase, flow: Flow) -> dict[str, CodeLineage]:
-    """Map each table with recorded column lineage of its current code to that lineage.
+    """Map each table to the recorded column lineage of its current code, if there is any.
 
     Cost: one query, some microseconds a table and code.
     """

@@ -30,8 +30,8 @@ _MADE = (
 def codes(database: LedgerDatabase, name: str, most: int = 1000) -> list[CodeVersion]:
     """Return the last `most` declared code versions of a table, newest first, then others that its batches still have.
 
-    The batches of a code that was declared again count for its newest declaration.
-    Cost: a pass over the table's batches, in the database
+    If a code was declared several times, its batches are counted at its newest declaration. Cost: the database scans
+    the table's batches.
     """
     with database.read() as connection:
         declared = connection.execute(_DECLARED, {"of": name, "most": most}).all()

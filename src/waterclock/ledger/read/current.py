@@ -67,7 +67,7 @@ _LABELS_SINCE = sa.select(revisions.c.label).where(
 )
 _COMMITTED_SINCE = _COMMITTED.where(revisions.c.label.in_(_LABELS_SINCE))
 _COVERED = sa.select(coverage.c.low, coverage.c.high).where(coverage.c.table_name == sa.bindparam("of"))
-_TAKEN = sa.select(items.c.item).where(items.c.table_name == sa.bindparam("of"))
+_COLLECTED = sa.select(items.c.item).where(items.c.table_name == sa.bindparam("of"))
 _OWNED = sa.select(items.c.label, items.c.data).where(
     items.c.table_name == sa.bindparam("of"), items.c.label.in_(sa.bindparam("labels", expanding=True))
 )
@@ -78,28 +78,28 @@ _LAST_OWNED = (
     .order_by(items.c.item.desc())
     .limit(1)
 )
-_TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
+_COLLECTED_AMONG = _COLLECTED.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
 
 
 def table(database: LedgerDatabase, name: str) -> TableRecord:
-    """Return the ledger's record of a table. Raises  E412 for a table that no applied flow has declared."""
+    """Return the ledger's record of a table. Raises E412 for a table that no applied flow has declared."""
     with database.read() as connection:
-        return _record(_row(connection, name))
+        return _build_table_record(_read_table_row(connection, name))
 
 
 def find_table(database: LedgerDatabase, name: str) -> TableRecord | None:
-    """Return the ledger's record of a table; None where no applied flow has declared it."""
+    """Return the ledger's record of a table; None if no applied flow has declared it."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
-        return None if row is None else _record(row)
+        return None if row is None else _build_table_record(row)
 
 
 def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozenset[int]:
-    """Return the given numbers that no claim of this ledger has."""
+    """Return those of `numbers` that are no claim of this ledger."""
     with database.read() as connection:
-        asked, found = sorted(numbers), set[int]()
-        for first in range(0, len(asked), _MOST_NUMBERS):
-            values = {"numbers": asked[first : first + _MOST_NUMBERS]}
+        wanted, found = sorted(numbers), set[int]()
+        for first in range(0, len(wanted), _MOST_NUMBERS):
+            values = {"numbers": wanted[first : first + _MOST_NUMBERS]}
             found.update(connection.execute(_CLAIMED, values).scalars())
         return frozenset(numbers) - found
 
@@ -107,7 +107,7 @@ def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozen
 def list_tables(database: LedgerDatabase) -> list[TableRecord]:
     """Return the records of all tables in the ledger, by name."""
     with database.read() as connection:
-        return [_record(row) for row in connection.execute(_TABLES)]
+        return [_build_table_record(row) for row in connection.execute(_TABLES)]
 
 
 def read_covered_windows(database: LedgerDatabase, name: str) -> IntervalSet:
@@ -143,21 +143,21 @@ def newest(database: LedgerDatabase, name: str) -> Slice | None:
 
 
 def last_recorded(database: LedgerDatabase, name: str) -> Slice | None:
-    """Return the current slice that was made last; None before the first batch. Cost: a check of each label."""
+    """Return the current slice with the newest claim; None before the first batch. Cost: a check of each label."""
     with database.read() as connection:
         row = connection.execute(_LAST_RECORDED, {"of": name}).first()
         return None if row is None else slice_of(row)
 
 
 def inputs(database: LedgerDatabase, name: str, label: datetime) -> tuple[Input, ...]:
-    """Return the inputs of a batch's current revision, in the order of its reads; empty where it was never done."""
+    """Return the inputs of a batch's current revision, in the order of its reads; empty if it was never done."""
     with database.read() as connection:
         number = connection.execute(_CLAIM, {"of": name, "at": label}).scalar()
         return () if number is None else read_inputs(connection, number).get(label, ())
 
 
 def version_at(database: LedgerDatabase, name: str, label: datetime) -> int | None:
-    """Return the stored version of a REPLACE or MERGE table's state at `label`; None where none is stored."""
+    """Return the stored version of a REPLACE or MERGE table's state at `label`; None if none is stored."""
     with database.read() as connection:
         return connection.execute(_VERSION, {"of": name, "at": label}).scalar()
 
@@ -175,7 +175,7 @@ def list_committed_slices(database: LedgerDatabase, name: str) -> list[Committed
 
 
 def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Committed]:
-    """Return the slices that commits after a version added, and those they replaced. Cost: a check of each revision."""
+    """Return the slices that commits after the version `after` added or replaced. Cost: a check of each revision."""
     with database.read() as connection:
         rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
     before = {row.label: row for row in rows if row.version <= after}
@@ -183,56 +183,56 @@ def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Comm
 
 
 def content(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> str:
-    """Return the short text that identifies the content of a table's interval. Raises  E412 for an unknown table."""
+    """Return the short text that identifies the content of a table's interval. Raises E412 for an unknown table."""
     return contents(database, [(name, low, high)])[name, low, high]
 
 
 def contents(
     database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Map each interval `(table, low, high)` to its content, all at one moment. Raises  E412 for an unknown table."""
+    """Map each interval `(table, low, high)` to its content, all at one moment. Raises E412 for an unknown table."""
     with database.read() as connection:
-        modes = {name: row.mode for name, row in _rows(connection, {name for name, _, _ in wanted}).items()}
+        modes = {name: row.mode for name, row in _read_table_rows(connection, {name for name, _, _ in wanted}).items()}
         return contents_of(connection, modes, wanted)
 
 
 def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
     """Return a pin for each reference `(table, low, high)`: its Delta version and content, all at one moment.
 
-    Cost: a slice of an APPEND table is read once if many references include it, otherwise once for each of them.
-
-    Raises  E412 for a table that no applied flow has declared
+    Cost: a slice of an APPEND table is read once if many references include it, otherwise once for each of them. Raises
+    E412 for a table that no applied flow has declared.
     """
     with database.read() as connection:
-        rows = _rows(connection, {name for name, _, _ in wanted})
+        rows = _read_table_rows(connection, {name for name, _, _ in wanted})
         modes = {name: row.mode for name, row in rows.items() if row.mode != Mode.APPEND}
         states = contents_of(connection, modes, [each for each in wanted if each[0] in modes])
         held = slices_of(connection, [each for each in wanted if each[0] not in modes])
         made = states_of(connection, [(rows[name], high) for name, low, high in wanted if name in modes and low < high])
         return [
-            _pin(rows[each[0]], each, states.get(each), made.get((each[0], each[2])), held.get(each)) for each in wanted
+            _build_pin(rows[each[0]], each, states.get(each), made.get((each[0], each[2])), held.get(each))
+            for each in wanted
         ]
 
 
 def list_collected_items(database: LedgerDatabase, name: str, names: Iterable[str] | None = None) -> set[str]:
-    """Return the names of all source items, such as files, that a table has collected, or of those among `names`."""
+    """Return the names of the source items, such as files, that a table has collected: all, or those in `names`."""
     with database.read() as connection:
         if names is None:
-            return set(connection.execute(_TAKEN, {"of": name}).scalars())
+            return set(connection.execute(_COLLECTED, {"of": name}).scalars())
         found: set[str] = set()
-        asked = list(names)
-        for start in range(0, len(asked), 500):
-            values = {"of": name, "names": asked[start : start + 500]}
-            found.update(connection.execute(_TAKEN_OF, values).scalars())
+        wanted = list(names)
+        for start in range(0, len(wanted), 500):
+            values = {"of": name, "names": wanted[start : start + 500]}
+            found.update(connection.execute(_COLLECTED_AMONG, values).scalars())
         return found
 
 
 def owned_items(
     database: LedgerDatabase, name: str, labels: Iterable[datetime], span: tuple[str, str]
 ) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], tuple[datetime, Mapping[str, Any]] | None]:
-    """Return the data of source items by the label that collected them, and the last item of a range of names.
+    """Return the data of the source items that `labels` own, by label, and the last item in a range of names.
 
-    `span` is that range, `[low, high)`; its last item is returned as a label and its data, or None.
+    `span` is the range `[low, high)`. The last item in it is returned as its label and data, or None.
     """
     found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
     with database.read() as connection:
@@ -243,30 +243,30 @@ def owned_items(
     return by_label, None if last is None else (last.label, last.data)
 
 
-def _row(connection: sa.Connection, name: str) -> AnyRow:
+def _read_table_row(connection: sa.Connection, name: str) -> AnyRow:
     row = connection.execute(_TABLE, {"of": name}).first()
     if row is None:
         raise refusals.unknown_table(name, connection.execute(_NAMES).scalars())
     return row
 
 
-def _rows(connection: sa.Connection, names: Iterable[str]) -> dict[str, AnyRow]:
-    asked = sorted(names)
-    found = {row.name: row for row in connection.execute(_NAMED, {"names": asked})}
-    for name in asked:
+def _read_table_rows(connection: sa.Connection, names: Iterable[str]) -> dict[str, AnyRow]:
+    wanted = sorted(names)
+    found = {row.name: row for row in connection.execute(_NAMED, {"names": wanted})}
+    for name in wanted:
         if name not in found:
             raise refusals.unknown_table(name, connection.execute(_NAMES).scalars())
     return found
 
 
-def _pin(
+def _build_pin(
     row: AnyRow,
     wanted: tuple[str, datetime, datetime],
     content: str | None,
     made: Slice | None,
     held: SlicesContent | None,
 ) -> Pin:
-    """Build the pin of one reference: to the slices in `held` for an APPEND table, else to the state in `made`."""
+    """Build the pin of a reference: to the slices in `held` for an APPEND table, else to the state in `made`."""
     name, low, high = wanted
     if held is not None:
         return Pin(name, low, high, row.location, int(row.head_version), held.content, held.slices, row.changes)
@@ -276,7 +276,7 @@ def _pin(
 
 @dataclass(frozen=True, slots=True)
 class SlicesContent:
-    """The current slices of an APPEND table's interval, by label, and their content."""
+    """The current slices of an APPEND table's interval, by label, and the interval's content."""
 
     slices: tuple[Slice, ...]
     content: str
@@ -294,8 +294,8 @@ def slices_of(
         hulls += [(name, {each}) for each in intervals] if len(intervals) <= FEW else [(name, intervals)]
     found: dict[tuple[str, datetime, datetime], SlicesContent] = {}
     for start in range(0, len(hulls), MOST_AT_ONCE):
-        asked = hulls[start : start + MOST_AT_ONCE]
-        for (name, hull), rows in zip(asked, _read_hulls(connection, asked), strict=True):
+        chunk = hulls[start : start + MOST_AT_ONCE]
+        for (name, hull), rows in zip(chunk, _read_hulls(connection, chunk), strict=True):
             slices, sums = tuple(map(slice_of, rows)), running_contents(rows)
             labels = [piece.label for piece in slices]
             for low, high in hull:
@@ -307,19 +307,19 @@ def slices_of(
 def _read_hulls(
     connection: sa.Connection, hulls: Sequence[tuple[str, Collection[tuple[datetime, datetime]]]]
 ) -> list[list[AnyRow]]:
-    """Return the current slices of each group of intervals, from its first to its last instant, by label."""
+    """Return the current slices of each group of intervals, from its earliest to its latest instant, by label."""
     values: dict[str, Any] = {}
     for at, (name, hull) in enumerate(hulls):
         ends = {f"low_{at}": min(low for low, _ in hull), f"high_{at}": max(high for _, high in hull)}
         values |= {f"of_{at}": name, **ends}
     rows: list[list[AnyRow]] = [[] for _ in hulls]
-    for row in connection.execute(_slices_of(len(hulls)), values):
+    for row in connection.execute(_select_hull_slices(len(hulls)), values):
         rows[row.hull].append(row)
     return [sorted(of_hull, key=lambda row: row.label) for of_hull in rows]
 
 
 @cache
-def _slices_of(hulls: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
+def _select_hull_slices(hulls: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
     return sa.union_all(
         *(
             sa.select(*PIECES, sa.literal_column(str(at)).label("hull")).where(
@@ -333,7 +333,7 @@ def _slices_of(hulls: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
     )
 
 
-def _record(row: AnyRow) -> TableRecord:
+def _build_table_record(row: AnyRow) -> TableRecord:
     return TableRecord(
         name=row.name,
         kind=row.kind,

@@ -43,16 +43,15 @@ def find_dependent_batches(
     *,
     within: Mapping[str, datetime] | None = None,
     most: int | None = None,
-    besides: int = 0,
+    uncounted: int = 0,
 ) -> Mapping[str, set[datetime]]:
     """Map each table to the labels of the seeds and of all done batches that depend on them, directly or indirectly.
 
     `seeds` maps batches to the spans that they cover. `within` limits the result to its tables, and to labels before an
     instant of each. The search goes from table to table by merged spans, not from batch to batch. Tables that read each
     other in a cycle (through PREVIOUS) are included in full from the oldest span on: an upper bound, found in one step
-    instead of one per window.
-
-    Raises  E525 as soon as more than `most` + `besides` batches depend on the seeds
+    instead of one per window. Raises E525 as soon as more than `most` + `uncounted` dependents are found. `uncounted`
+    is the number of batches that the caller does not count towards the limit.
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)
@@ -61,7 +60,7 @@ def find_dependent_batches(
     for (name, label), span in seeds.items():
         found[name].add(label)
         spans[name].append(span)
-    left = inf if most is None else most + besides
+    left = inf if most is None else most + uncounted
     while spans:
         reached: dict[str, list[Span]] = defaultdict(list)
         for name, of_table in spans.items():
@@ -81,24 +80,24 @@ class _Readers:
 
     def __init__(self, connection: sa.Connection, flow: Flow) -> None:
         self.connection = connection
-        self._below = readers_of(flow)
+        self._readers_of = readers_of(flow)
         self._known: defaultdict[str, list[tuple[Span, list[AnyRow]]]] = defaultdict(list)
 
     def of(self, name: str, low: datetime, high: datetime) -> Iterable[AnyRow]:
-        """Return the inputs of current revisions that read a table within a span, and some that read it outside."""
+        """Return the inputs of current revisions that read a table within a span. Some of them may be outside it."""
         for span, rows in self._known[name]:
             if span[0] <= low and high <= span[1]:
                 return rows
-        self._ask(name, low, high)
+        self._query_readers(name, low, high)
         return self._known[name][-1][1]
 
-    def _ask(self, name: str, low: datetime, high: datetime) -> None:
-        met = [span for span, _ in self._known[name] if span[0] < high and low < span[1]]
-        if met:  # the span grows from table to table: double it each time, to avoid a query for each
-            low, high = min(low, *(span[0] for span in met)), max(high, *(span[1] for span in met))
-            wider = high - low
-            low, high = low - min(wider, low - BEGINNING), high + min(wider, FOREVER - high)
-        names = self._all_below(name)
+    def _query_readers(self, name: str, low: datetime, high: datetime) -> None:
+        overlapping = [span for span, _ in self._known[name] if span[0] < high and low < span[1]]
+        if overlapping:  # the span grows from table to table: double it each time, to avoid a query for each
+            low, high = min(low, *(span[0] for span in overlapping)), max(high, *(span[1] for span in overlapping))
+            length = high - low
+            low, high = low - min(length, low - BEGINNING), high + min(length, FOREVER - high)
+        names = self._list_downstream(name)
         rows: dict[str, list[AnyRow]] = {each: [] for each in names}
         for start in range(0, len(names), _CHUNK):
             for row in self.connection.execute(
@@ -108,10 +107,10 @@ class _Readers:
         for each, of_table in rows.items():
             self._known[each].append(((low, high), of_table))
 
-    def _all_below(self, name: str) -> list[str]:
+    def _list_downstream(self, name: str) -> list[str]:
         found, reached = {name}, [name]
         while reached:
-            new = set(self._below.get(reached.pop(), ())) - found
+            new = set(self._readers_of.get(reached.pop(), ())) - found
             found |= new
             reached += new
         return sorted(found)
@@ -125,11 +124,11 @@ def _find_direct_readers(
     within: Mapping[str, datetime] | None,
 ) -> Iterable[AnyRow]:
     merged = IntervalSet.from_intervals(spans)
-    asked = list(merged)
-    oldest, newest = asked[0][0], asked[-1][1]
-    if len(asked) > _FEW:  # each query scans all long reads of data newer than its interval
-        asked = [(oldest, newest)]
-    for low, high in asked:
+    intervals = list(merged)
+    oldest, newest = intervals[0][0], intervals[-1][1]
+    if len(intervals) > _FEW:  # each query scans all long reads of data newer than its interval
+        intervals = [(oldest, newest)]
+    for low, high in intervals:
         for row in readers.of(name, low, high):
             if (within is None or row[1] < within.get(row[0], BEGINNING)) and merged.overlaps(row.low, row.high):
                 yield row

@@ -34,7 +34,7 @@ def durations(
 ) -> dict[datetime, timedelta]:
     """Map each label in `[low, high)` to the total time of the claims that made it in these tables, or made it again.
 
-    The time of a claim is divided equally among its labels. Cost: some 3 µs a label and claim, in the database
+    The time of a claim is divided equally among its labels. Cost: some 3 µs a label and claim, in the database.
     """
     with database.read() as connection:
         rows = connection.execute(_BY_LABEL, {"names": sorted(names), "low": low, "high": high})

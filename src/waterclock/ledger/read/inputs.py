@@ -73,7 +73,7 @@ def input_of(row: AnyRow) -> Input:
 def extend_to_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:
     """Restrict a query of `inputs` to the reads that overlap an interval, without a scan of newer reads.
 
-    `build_overlap_values` makes the parameters of the result. The index is sorted by the ends of reads: a short read
+    `build_overlap_values` returns the parameters of the result. The index is sorted by the ends of reads. A short read
     that overlaps the interval ends soon after it, so the scan stops there. The few long reads have their own index.
     """
     short = query.where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
@@ -81,13 +81,16 @@ def extend_to_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.Co
 
 
 def any_readers() -> sa.ColumnElement[bool]:
-    """Build the condition that any revision, current or not, read an interval (`build_overlap_values`)."""
+    """Build the condition that any revision, current or not, has read an interval.
+
+    `build_overlap_values` returns its parameters.
+    """
     short = sa.exists().where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
     return sa.or_(short, sa.exists().where(*_OVERLAPS, IS_LONG))
 
 
 def build_overlap_values(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
-    """Return the values of a statement built by `extend_to_readers`, for an interval of some tables."""
+    """Return the parameters of `extend_to_readers` and `any_readers`, for an interval of some tables."""
     longest = timedelta(microseconds=LONG)
     reach = high + longest if high < FOREVER - longest else FOREVER
     return {"names": tables, "low": low, "high": high, "reach": reach}

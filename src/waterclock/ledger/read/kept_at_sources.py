@@ -1,4 +1,4 @@
-"""Reads events about the sources of tables: their replication slots, and windows that wait for a source."""
+"""Reads events about the sources of tables: what a source retains for them, and windows that wait for a source."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, events
 
 KEPT = "kept at a source"
-"""The kind of event that records what a source retains for a table from now on."""
+"""The kind of event that records an object, such as a replication slot, that a source retains for a table."""
 LET_GO = "let go at a source"
-"""The kind of event that records that a source no longer retains anything under a name."""
+"""The kind of event that records that a source no longer retains the object of this name."""
 SEEN = "seen at a source"
-"""The kind of event that records the state of a source's retained log when a run checked it."""
+"""The kind of event that records the state of the change log that a source retains, as a run found it."""
 
 WAITS = "waits for its source"
-"""The kind of event that records the oldest due window that a table's source has not reached, or that none waits."""
+"""The kind of event that records the oldest due window that waits for its source, or that none waits any more."""
 
-_TOLD = sa.select(events.c.kind, events.c.table_name, events.c.data).where(events.c.kind.in_([KEPT, LET_GO]))
-_OF = _TOLD.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
-_ALL = _TOLD.order_by(events.c.id)
+_RETENTION_EVENTS = sa.select(events.c.kind, events.c.table_name, events.c.data).where(
+    events.c.kind.in_([KEPT, LET_GO])
+)
+_OF = _RETENTION_EVENTS.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
+_ALL = _RETENTION_EVENTS.order_by(events.c.id)
 _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
-_OF_SOME = _TOLD.where(events.c.table_name.in_(_NAMES), events.c.label.is_(None)).order_by(events.c.id)
+_OF_SOME = _RETENTION_EVENTS.where(events.c.table_name.in_(_NAMES), events.c.label.is_(None)).order_by(events.c.id)
 _NEWEST_SEEN = (
     sa.select(sa.func.max(events.c.id))
     .where(events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind == sa.bindparam("kind_"))
@@ -37,7 +39,7 @@ _SEEN = sa.select(events.c.table_name, events.c.at, events.c.data).where(events.
 
 @dataclass(frozen=True, slots=True)
 class SourceEvent:
-    """The last event about a table's source: its time and its data."""
+    """The time and data of the last event of one kind about a table's source."""
 
     at: datetime
     data: Mapping[str, Any]
@@ -47,10 +49,10 @@ def list_retained_objects(database: LedgerDatabase, name: str | None = None) -> 
     """Map the name of each object that a source retains, such as a replication slot, to its `table` and recorded data.
 
     `name` restricts the result to one table. Cost: the events of the table that belong to no batch; without `name`, all
-    events
+    events.
     """
     with database.read() as connection:
-        return _collect_kept_entries(
+        return _collect_retained_objects(
             connection.execute(_ALL if name is None else _OF, {} if name is None else {"of": name})
         )
 
@@ -58,16 +60,16 @@ def list_retained_objects(database: LedgerDatabase, name: str | None = None) -> 
 def read_kept_for_tables(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
     """Return the same as `list_retained_objects` for some tables. Cost: one query of their events without a label."""
     with database.read() as connection:
-        return _collect_kept_entries(connection.execute(_OF_SOME, {"names": sorted(names)}))
+        return _collect_retained_objects(connection.execute(_OF_SOME, {"names": sorted(names)}))
 
 
 def read_retained_states(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
-    """Map each table to the last recorded state of the log that its source retains. Cost: one query."""
+    """Map each table to the last recorded state of the change log that its source retains. Cost: one query."""
     return _read_newest_states(database, names, SEEN)
 
 
 def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
-    """Map each table to its last event about waiting for its source: the waiting `label`, or no data if none waits."""
+    """Map each table to its last event about waiting for its source. Its data has the waiting `label`, if one waits."""
     return _read_newest_states(database, names, WAITS)
 
 
@@ -77,7 +79,7 @@ def _read_newest_states(database: LedgerDatabase, names: Collection[str], kind: 
         return {row.table_name: SourceEvent(row.at, row.data or {}) for row in rows}
 
 
-def _collect_kept_entries(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:
+def _collect_retained_objects(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row.kind == KEPT:

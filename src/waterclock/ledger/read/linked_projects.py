@@ -67,7 +67,7 @@ class Declarations:
 
 
 def read_elsewhere(database: LedgerDatabase, table: str, upstream: str) -> list[LinkedInput]:
-    """Return what each done label of `table` has read of `upstream`, a table of another project.
+    """Return the intervals of `upstream`, a table of another project, that the done labels of `table` have read.
 
     Cost: some microseconds a label.
     """
@@ -79,6 +79,6 @@ def read_elsewhere(database: LedgerDatabase, table: str, upstream: str) -> list[
 def read_declarations(database: LedgerDatabase) -> Declarations:
     """Return the last declarations of a project, including those of tables that it no longer declares."""
     with database.read() as connection:
-        said = {row.table_name: str(row.data.get("statement", "")) for row in connection.execute(_STATEMENTS)}
-        found = (LinkedDeclaration(*row, said.get(row.name, "")) for row in connection.execute(_TABLES))
+        statements = {row.table_name: str(row.data.get("statement", "")) for row in connection.execute(_STATEMENTS)}
+        found = (LinkedDeclaration(*row, statements.get(row.name, "")) for row in connection.execute(_TABLES))
         return Declarations(connection.execute(_PROJECT).scalar(), {each.name: each for each in found})

@@ -1,4 +1,4 @@
-"""Reads the measures of batches: of earlier ones for rules that compare with them, and of the newest."""
+"""Reads the measures of batches: of earlier ones, for rules that compare a batch with them, and of the newest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BEFORE = _NEWEST.where(
 
 @dataclass(frozen=True, slots=True)
 class EarlierBatch:
-    """The number of rows of a batch that readers see, and its measures by name."""
+    """The number of visible rows of a batch, and its measures by name."""
 
     rows: int
     measured: Mapping[str, MeasuredValue]
@@ -40,24 +40,24 @@ class EarlierBatch:
 def read_earlier_measures(
     database: LedgerDatabase, table: str, before: datetime, *, low: datetime, most: int
 ) -> dict[datetime, EarlierBatch]:
-    """Return the newest labels in `[low, before)` that readers see, newest first, with the measures of each.
+    """Return the newest visible labels in `[low, before)`, newest first, with the measures of each.
 
-    Labels whose rows were lost and given up are left out.
-    Cost: one statement, of at most `most` rows
+    Labels that a user skipped because their rows were damaged are left out. Cost: one statement, of at most `most`
+    rows.
     """
     with database.read() as connection:
         rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})
-        return {row.label: EarlierBatch(row.rows, read_measured_values(_all(row))) for row in rows}
+        return {row.label: EarlierBatch(row.rows, read_measured_values(_merge_measures(row))) for row in rows}
 
 
 def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[MeasuredBatch, ...]:
-    """Return the newest `most` labels that readers see, oldest first, with their measures. Cost: one statement."""
+    """Return the newest `most` visible labels, oldest first, with their measures. Cost: one statement."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST, {"of": table, "most": most}).all()
-        return tuple(MeasuredBatch(row.label, row.rows, _all(row)) for row in reversed(rows))
+        return tuple(MeasuredBatch(row.label, row.rows, _merge_measures(row)) for row in reversed(rows))
 
 
-def _all(row: AnyRow) -> Mapping[str, Any]:
+def _merge_measures(row: AnyRow) -> Mapping[str, Any]:
     """Return the measures of a revision together with those of its offline measurement."""
     measures: Mapping[str, Any] = row.measures
     return {**measures, OFFLINE: row.found} if row.found else measures

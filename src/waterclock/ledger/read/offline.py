@@ -1,4 +1,4 @@
-"""Reads the results of offline measures: the last measurement of each table, its measured labels and periods."""
+"""Reads results of offline measurements: the last run of each table, its measured labels, and its periods."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from waterclock.flow.measures import OFFLINE, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
 
-_LOOKS = sa.select(offline_looks)
+_LAST_RUNS = sa.select(offline_looks)
 _OF = offline_measures.c.table_name == sa.bindparam("of")
-_KEPT = sa.select(
+_MEASURED_LABELS = sa.select(
     offline_measures.c.label,
     offline_measures.c.claim,
     offline_measures.c.code,
@@ -38,14 +38,14 @@ def read_offline_runs(database: LedgerDatabase) -> dict[str, OfflineRun]:
             row.table_name: OfflineRun(
                 row.code, row.looked_at, row.at, row.labels, row.seconds, row.error, row.taken_until
             )
-            for row in connection.execute(_LOOKS)
+            for row in connection.execute(_LAST_RUNS)
         }
 
 
 def list_measured_labels(database: LedgerDatabase, table: str) -> dict[datetime, KeptLabel]:
     """Map each label that was measured offline to the claim and the code that were measured. Cost: one statement."""
     with database.read() as connection:
-        rows = connection.execute(_KEPT, {"of": table})
+        rows = connection.execute(_MEASURED_LABELS, {"of": table})
         return {row.label: KeptLabel(row.claim, row.code, bool(row.has_states)) for row in rows}
 
 
@@ -60,7 +60,7 @@ def states(database: LedgerDatabase, table: str, low: datetime, high: datetime) 
 
 
 def newest_spans(database: LedgerDatabase, table: str, most: int) -> tuple[SpanMeasures, ...]:
-    """Return the results of the newest `most` spans of a table, newest first."""
+    """Return the results for the newest `most` periods of a table, newest first."""
     with database.read() as connection:
         rows = connection.execute(_SPANS, {"of": table, "most": most})
         return tuple(

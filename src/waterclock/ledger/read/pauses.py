@@ -20,7 +20,7 @@ _PAUSES = (
 
 
 def pauses(database: LedgerDatabase, table: str) -> tuple[PauseEvent, ...]:
-    """Return when a table was paused and resumed, oldest first. Cost: a check of the events without a label."""
+    """Return when a table, or all tables, were paused and resumed, oldest first. Cost: a scan of some events."""
     with database.read() as connection:
         return tuple(
             PauseEvent(row.at, row.kind, row.table_name is None, row.who, str((row.data or {}).get("why", "")))

@@ -36,7 +36,7 @@ _READS = (
     .order_by(inputs.c.position)
 )
 _NOW = batches.alias("now")
-# a revision without a digest equals itself alone
+# a revision without a digest equals only itself
 _DIFFERS = sa.and_(
     _NOW.c.current_claim != revisions.c.claim,
     sa.or_(_NOW.c.digest.is_(None), revisions.c.digest.is_(None), _NOW.c.digest != revisions.c.digest),
@@ -102,53 +102,59 @@ def upstream(
 ) -> list[Link]:
     """Return every slice that went into a batch, directly or through others, nearest first, as it was when read.
 
-    `claim` selects a revision; the default is the current one. `depth` 1 returns only direct inputs.
-    Raises  E412 for a batch without that revision
+    `claim` selects a revision; the default is the current one. `depth` 1 returns only direct inputs. Raises E412 for a
+    batch that does not have the revision.
     """
     with database.read() as connection:
         first = connection.execute(_CURRENT, {"of": table, "at": label}).scalar() if claim is None else claim
         if first is None:
             raise refusals.unknown_batch(table, label)
         found: dict[tuple[str, datetime, int], Link] = {}
-        edge: list[tuple[datetime, int]] = [(label, first)]
-        away = 0
-        while edge and (depth is None or away < depth):
-            away += 1
-            rows = [(row, bool(row.is_replaced)) for at, number in edge for row in _read_by(connection, at, number)]
-            edge = [(link.label, link.claim) for link in _new(found, rows, away)]
+        frontier: list[tuple[datetime, int]] = [(label, first)]
+        distance = 0
+        while frontier and (depth is None or distance < depth):
+            distance += 1
+            rows = [
+                (row, bool(row.is_replaced))
+                for at, number in frontier
+                for row in _read_input_slices(connection, at, number)
+            ]
+            frontier = [(link.label, link.claim) for link in _add_links(found, rows, distance)]
     return list(found.values())
 
 
 def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
-    """Return every batch made from a batch, directly or through others, nearest first. Raises  E412 if never done."""
+    """Return every batch made from a batch, directly or through others, nearest first. Raises E412 if never done."""
     with database.read() as connection:
         found: dict[tuple[str, datetime, int], Link] = {}
         first = connection.execute(_SPAN, {"of": table, "at": label}).first()
         if first is None or first.current_claim is None:
             raise refusals.unknown_batch(table, label)
-        edge = [(table, label, False)]
-        away = 0
-        while edge and (depth is None or away < depth):
-            away += 1
-            rows = _readers_of(connection, {(name, at): is_replaced for name, at, is_replaced in edge})
-            edge = [(link.table, link.label, link.is_replaced) for link in _new(found, rows, away)]
+        frontier = [(table, label, False)]
+        distance = 0
+        while frontier and (depth is None or distance < depth):
+            distance += 1
+            rows = _read_readers(connection, {(name, at): is_replaced for name, at, is_replaced in frontier})
+            frontier = [(link.table, link.label, link.is_replaced) for link in _add_links(found, rows, distance)]
     return list(found.values())
 
 
-def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], away: int) -> list[Link]:
-    """Add links for new batches to `found`, and mark known ones that depend on replaced rows. Return both."""
+def _add_links(
+    found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], distance: int
+) -> list[Link]:
+    """Add links for new batches to `found`, and mark known ones that depend on replaced rows. Return all of these."""
     new: dict[tuple[str, datetime, int], Link] = {}
     for row, is_replaced in rows:
         key = (row.table_name, row.label, row.claim)
         known = found.get(key)
         if known is None:
-            found[key] = new[key] = Link(away, *key, row.rows, row.code, is_replaced)
+            found[key] = new[key] = Link(distance, *key, row.rows, row.code, is_replaced)
         elif is_replaced and not known.is_replaced:
             found[key] = new[key] = replace(known, is_replaced=True)
     return list(new.values())
 
 
-def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator[AnyRow]:
+def _read_input_slices(connection: sa.Connection, label: datetime, claim: int) -> Iterator[AnyRow]:
     for read in connection.execute(_READS, {"number_": claim, "at": label}).all():
         values = {"of": read.table_name, "low": read.low, "claimed": read.claimed_sequence}
         if read.low >= read.high:
@@ -159,20 +165,20 @@ def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator
             yield from connection.execute(_FOLDED if read.mode in FOLDS else _SUMMED, values | {"high": read.high})
 
 
-def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:
+def _read_readers(connection: sa.Connection, frontier: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:
     """Yield the readers of batches, each with whether it depends on rows that were replaced since.
 
-    `edge` maps each batch to whether it depends on such rows itself. Cost: two statements for tables with the same
-    labels, and one for each period that they cover, independent of the number of tables.
+    `frontier` maps the batches to whether each depends on replaced rows itself. Cost: two statements for tables with
+    the same labels, and one for each period that they cover, independent of the number of tables.
     """
     spans: dict[_Batch, AnyRow] = {}
     made: defaultdict[_Batch, list[AnyRow]] = defaultdict(list)
-    for which in _together(edge):
+    for which in _group_query_parameters(frontier):
         spans |= {(row.table_name, row.label): row for row in connection.execute(_SPANS, which)}
         for row in connection.execute(_REVISIONS, which):
             made[row.table_name, row.label].append(row)
     of_span: defaultdict[tuple[datetime, datetime], list[str]] = defaultdict(list)
-    for name, label in edge:
+    for name, label in frontier:
         row = spans[name, label]
         of_span[row.stands_from or label, row.end].append(name)
     readers: defaultdict[tuple[str, datetime, datetime], list[AnyRow]] = defaultdict(list)
@@ -180,17 +186,17 @@ def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Itera
         for start in range(0, len(names), _CHUNK):
             for reader in connection.execute(_READERS, build_overlap_values(names[start : start + _CHUNK], low, high)):
                 readers[reader.of_table, low, high].append(reader)
-    for (name, label), is_replaced in edge.items():
+    for (name, label), is_replaced in frontier.items():
         row = spans[name, label]
         for reader in readers[name, row.stands_from or label, row.end]:
             seen = next((it for it in made[name, label] if it.recorded_sequence < reader.claimed_sequence), None)
             yield reader, is_replaced or (seen is not None and bool(seen.is_replaced))
 
 
-def _together(edge: Iterable[_Batch]) -> Iterator[dict[str, list[Any]]]:
-    """Yield the parameters of combined queries: names of tables that have the same labels, and these labels."""
+def _group_query_parameters(frontier: Iterable[_Batch]) -> Iterator[dict[str, list[Any]]]:
+    """Yield the parameters of combined queries: names of tables with the same labels, and these labels."""
     labels: defaultdict[str, set[datetime]] = defaultdict(set)
-    for name, label in edge:
+    for name, label in frontier:
         labels[name].add(label)
     alike: defaultdict[frozenset[datetime], list[str]] = defaultdict(list)
     for name, of_table in labels.items():

@@ -21,11 +21,11 @@ _HELD_AT = _HELD.where(batches.c.label == sa.bindparam("at"))
 _HELD_BEFORE = sa.select(claim_labels.c.label, claim_labels.c.prior_claim).where(
     claim_labels.c.claim == sa.bindparam("number_"), claim_labels.c.prior_status == BatchStatus.HELD.value
 )
-_ASIDE = sa.select(batches.c.label, batches.c.aside, batches.c.code).where(
+_QUARANTINED = sa.select(batches.c.label, batches.c.aside, batches.c.code).where(
     batches.c.table_name == sa.bindparam("of"), sa.text("batches.aside IS NOT NULL")
 )
 
-_SLICES_ASIDE = (
+_QUARANTINE_SLICES = (
     sa.select(*PIECES)
     .where(
         batches.c.table_name == sa.bindparam("of"),
@@ -44,26 +44,26 @@ def list_held_labels(database: LedgerDatabase, table: str) -> dict[datetime, int
 
 
 def find_held_claim(database: LedgerDatabase, table: str, label: datetime) -> int | None:
-    """Return the claim that sealed the held slice of a label; None where the label is not held."""
+    """Return the claim that sealed the held slice of a label; None if the label is not held."""
     with database.read() as connection:
         row = connection.execute(_HELD_AT, {"of": table, "at": label}).first()
         return None if row is None else int(row.claim)
 
 
 def list_earlier_holds(database: LedgerDatabase, number: int) -> dict[datetime, int]:
-    """Return the labels of a claim that were held before it, each with the claim that sealed its held slice."""
+    """Return the labels of a claim that were held when it began, each with the claim that sealed its held slice."""
     with database.read() as connection:
         return {row.label: row.prior_claim for row in connection.execute(_HELD_BEFORE, {"number_": number})}
 
 
 def list_quarantined_labels(database: LedgerDatabase, table: str) -> dict[datetime, tuple[int, str]]:
-    """Map each label with quarantined rows to their number and the code that made them, oldest first."""
+    """Map each label with quarantined rows, oldest first, to their number and the code of the batch."""
     with database.read() as connection:
-        rows = connection.execute(_ASIDE, {"of": table}).all()
+        rows = connection.execute(_QUARANTINED, {"of": table}).all()
         return {row.label: (row.aside, row.code) for row in sorted(rows, key=lambda row: row.label)}
 
 
 def list_quarantine_slices(database: LedgerDatabase, table: str) -> list[Slice]:
     """Return the current slices with quarantined rows, by label. Cost: nothing for other slices."""
     with database.read() as connection:
-        return [slice_of(row) for row in connection.execute(_SLICES_ASIDE, {"of": table})]
+        return [slice_of(row) for row in connection.execute(_QUARANTINE_SLICES, {"of": table})]

@@ -1,6 +1,6 @@
 """Reads the outcomes of attempts and runs, in the order of the ledger's events.
 
-No extra records are kept: the events, claims, inputs and revisions contain the data at any later time. Events are
+They are not stored separately: events, claims, inputs and revisions have their data at any later time. Events are
 numbered in the order of their write transactions, so no event with a smaller number appears after one that was read.
 """
 
@@ -27,7 +27,7 @@ from waterclock.ledger.store.schema import (
 )
 
 _KINDS = tuple(what.value for what in LineageEventKind if what is not LineageEventKind.LEFT)
-_IS_TOLD = sa.and_(events.c.id > sa.bindparam("after"), events.c.kind.in_(_KINDS))
+_IS_LINEAGE_EVENT = sa.and_(events.c.id > sa.bindparam("after"), events.c.kind.in_(_KINDS))
 _AFTER = (
     sa.select(
         events,
@@ -45,7 +45,7 @@ _AFTER = (
         .outerjoin(revisions, made_by_claim(revisions, events, events.c.claim))
         .outerjoin(tables, tables.c.name == events.c.table_name)
     )
-    .where(_IS_TOLD)
+    .where(_IS_LINEAGE_EVENT)
     .order_by(events.c.id)
     .limit(sa.bindparam("most"))
 )
@@ -61,7 +61,7 @@ _LABELS = (
     .where(claim_labels.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(claim_labels.c.claim, claim_labels.c.label)
 )
-_COUNT = sa.select(sa.func.count()).select_from(events).where(_IS_TOLD)
+_COUNT = sa.select(sa.func.count()).select_from(events).where(_IS_LINEAGE_EVENT)
 _SENT = sa.select(lineage_sent)
 _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
@@ -69,19 +69,21 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 def read_lineage_events(database: LedgerDatabase, after: int, most: int) -> LineageEventPage:
     """Return the outcomes in the `most` events after the number `after`.
 
-    Labels that a claim did not make follow those that it made.
+    The labels of a claim that it did not make follow those that it made.
     """
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})
-        reads = _inputs_of(connection, numbers)
-        left = _find_unmade_labels(connection, sorted({row.claim for row in rows if row.kind == LineageEventKind.DONE}))
-    found = tuple(each for row in rows for each in _build_events(row, reads, left))
+        reads = _read_claim_inputs(connection, numbers)
+        unmade = _find_unmade_labels(
+            connection, sorted({row.claim for row in rows if row.kind == LineageEventKind.DONE})
+        )
+    found = tuple(each for row in rows for each in _build_events(row, reads, unmade))
     return LineageEventPage(found, rows[-1].id if rows else after, len(rows) < most)
 
 
 def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
-    """Return the state of sending to OpenLineage: the last event sent, its errors and the number of unsent events.
+    """Return the progress of sending to OpenLineage: the last event sent, errors, and the number of unsent events.
 
     Cost: a count of the unsent events.
     """
@@ -96,7 +98,7 @@ def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
 
 
 def _build_events(
-    row: AnyRow, reads: _Inputs, left: Mapping[int, tuple[datetime, Sequence[datetime]]]
+    row: AnyRow, reads: _Inputs, unmade: Mapping[int, tuple[datetime, Sequence[datetime]]]
 ) -> Iterator[LineageEvent]:
     what = LineageEventKind(row.kind)
     made = None
@@ -119,7 +121,7 @@ def _build_events(
         inputs=() if row.claim is None else tuple(reads.get((row.claim, row.label), ())),
         made=made,
     )
-    last, labels = left.get(row.claim, (None, ())) if what is LineageEventKind.DONE else (None, ())
+    last, labels = unmade.get(row.claim, (None, ())) if what is LineageEventKind.DONE else (None, ())
     if row.label == last:
         for label in labels:
             yield LineageEvent(
@@ -136,7 +138,7 @@ def _build_events(
             )
 
 
-def _inputs_of(connection: sa.Connection, numbers: Sequence[int]) -> _Inputs:
+def _read_claim_inputs(connection: sa.Connection, numbers: Sequence[int]) -> _Inputs:
     found: dict[tuple[int, datetime], list[Input]] = {}
     for row in connection.execute(_INPUTS, {"numbers": numbers}) if numbers else ():
         fields = (row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
@@ -149,10 +151,10 @@ def _find_unmade_labels(
 ) -> dict[int, tuple[datetime, list[datetime]]]:
     """Map each claim that made only some of its labels to the last one made, and those not made."""
     last: dict[int, datetime] = {}
-    left: dict[int, list[datetime]] = {}
+    unmade: dict[int, list[datetime]] = {}
     for row in connection.execute(_LABELS, {"numbers": numbers}) if numbers else ():
         if row.made is None:
-            left.setdefault(row.claim, []).append(row.label)
+            unmade.setdefault(row.claim, []).append(row.label)
         else:
             last[row.claim] = row.label
-    return {number: (last[number], labels) for number, labels in left.items() if number in last}
+    return {number: (last[number], labels) for number, labels in unmade.items() if number in last}

@@ -90,25 +90,25 @@ _NO_END = (1 << 63) - 1
 def newest_runs(database: LedgerDatabase, most: int = 20) -> list[RunRecord]:
     """Return the newest runs, newest first."""
     with database.read() as connection:
-        return [_run(row) for row in connection.execute(_NEWEST, {"most": most})]
+        return [_build_run(row) for row in connection.execute(_NEWEST, {"most": most})]
 
 
 def find_run(database: LedgerDatabase, name: str) -> RunRecord | None:
-    """Return a run by its name; None if there is none."""
+    """Return the run of this name, or None."""
     with database.read() as connection:
         row = connection.execute(_RUN, {"which": name}).first()
-        return None if row is None else _run(row)
+        return None if row is None else _build_run(row)
 
 
 def spark_page(database: LedgerDatabase, name: str) -> str | None:
-    """Return the address of a run's Spark UI, None where it has none. Cost: grows with the number of runs."""
+    """Return the address of a run's Spark UI; None if it has none. Cost: grows with the number of runs."""
     with database.read() as connection:
         row = connection.execute(_PAGE, {"which": name}).first()
         return None if row is None else str(row.data["address"])
 
 
 def claims_of_run(database: LedgerDatabase, run: RunRecord, most: int) -> list[RunClaim]:
-    """Return the newest claims of a run, oldest first.
+    """Return the newest claims of a run, at most `most`, oldest first.
 
     Cost: claims have no index by run. Their numbers rise as events do, so those between its first and last event are
     read until `most` claims of the run are found. The first event is searched among the events of all runs.
@@ -145,7 +145,7 @@ def claims_of_run(database: LedgerDatabase, run: RunRecord, most: int) -> list[R
 
 
 def _first_claim(connection: sa.Connection, since: int) -> int:
-    """Return the number of the first claim after an event, or one beyond all claims where there is none."""
+    """Return the number of the first claim after an event, or a number above all claims if none follows."""
     number = connection.execute(_FIRST_CLAIM, {"since": since}).scalar()
     return _NO_END if number is None else int(number)
 
@@ -154,5 +154,5 @@ def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
     return (numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK))
 
 
-def _run(row: AnyRow) -> RunRecord:
+def _build_run(row: AnyRow) -> RunRecord:
     return RunRecord(row.run, row.who, row.command, row.now, row.started_at, row.ended_at, row.outcome)

@@ -26,22 +26,22 @@ _NEWEST_OF_TABLE = _OF_TABLE.where(
 
 
 def schemas_of(database: LedgerDatabase, table: str) -> tuple[SchemaVersion, ...]:
-    """Return all versions of a table's columns and of its source's, the newest of each first."""
+    """Return all versions of a table's columns and of its source's columns, for each the newest first."""
     with database.read() as connection:
         return schemas_within(connection, table)
 
 
 def schemas_within(connection: sa.Connection, table: str) -> tuple[SchemaVersion, ...]:
     """Return the same as `schemas_of`, within a transaction."""
-    return tuple(_version(row) for row in connection.execute(_OF_TABLE, {"of": table}))
+    return tuple(_build_schema_version(row) for row in connection.execute(_OF_TABLE, {"of": table}))
 
 
 def newest_schemas(database: LedgerDatabase, table: str, most: int) -> tuple[SchemaVersion, ...]:
-    """Return the newest `most` versions of a table's columns and of its source's, the newest of each first."""
+    """Return the newest `most` versions of a table's columns and of its source's, for each the newest first."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST_OF_TABLE, {"of": table, "most": most})
-        return tuple(_version(row) for row in rows)
+        return tuple(_build_schema_version(row) for row in rows)
 
 
-def _version(row: sa.Row[Any]) -> SchemaVersion:
+def _build_schema_version(row: sa.Row[Any]) -> SchemaVersion:
     return SchemaVersion(Side(row.side), row.version, row.label, row.claim, row.columns, row.at)

@@ -18,7 +18,7 @@ Difference = tuple[str, str, str]
 SIGNATURE = ("kind", "type", "mode", "cadence", "zone", "keys")
 
 _TABLES = sa.select(tables)
-# a mere request is no batch: no claim was made for it, and no user has decided its state
+# a label that is only requested is no batch: it has no claim, and no user has decided its state
 _HAS_DECIDED = sa.select(
     sa.exists().where(batches.c.table_name == sa.bindparam("of"), batches.c.status.is_not(None)),
 )
@@ -43,7 +43,7 @@ def refused_tables(database: LedgerDatabase, flow: Flow) -> dict[str, Waterclock
 
 
 def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyRow]) -> dict[str, WaterclockError]:
-    """Return the errors of `refused_tables`; `rows` maps the names of tables to their rows in the ledger."""
+    """Return the errors of `refused_tables`. `rows` maps the names of tables to their database rows."""
     found = {}
     for name, table in flow.tables.items():
         row = rows.get(name)
@@ -53,7 +53,7 @@ def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyR
 
 
 def has_batches(connection: sa.Connection, table: str) -> bool:
-    """Return whether a table has any batch other than mere requests. Batches before its last reset do not count."""
+    """Return whether a table has any batch since its last reset. A label that is only requested does not count."""
     if connection.execute(_HAS_DECIDED, {"of": table}).scalar():
         return True
     newest = connection.execute(_NEWEST_CLAIM, {"of": table}).scalar()
@@ -63,8 +63,8 @@ def has_batches(connection: sa.Connection, table: str) -> bool:
 
 def signature_differences(row: AnyRow, table: Table) -> list[Difference]:
     """Return the differences between a declaration and the ledger that only `rebuild` or `reset` may resolve."""
-    says: Mapping[str, str] = signature_of(table)
-    return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]
+    declared: Mapping[str, str] = signature_of(table)
+    return [(what, getattr(row, what), declared[what]) for what in SIGNATURE if getattr(row, what) != declared[what]]
 
 
 def signature_of(table: Table) -> dict[str, str]:

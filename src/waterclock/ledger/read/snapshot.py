@@ -101,7 +101,7 @@ _REQUESTED = sa.select(
         else_=RECOMPUTE,
     ).label("requested"),
 ).where(IS_REQUESTED)
-_MEANT = sa.select(
+_HYPOTHETICAL_REQUESTS = sa.select(
     batches.c.table_name, batches.c.label, batches.c.end, batches.c.stands_from,
     sa.bindparam("verb", type_=sa.Text).label("requested"),
 ).where(
@@ -158,14 +158,14 @@ def snapshot(
     tables: Collection[str] | None = None,
     asking: Asking = NOBODY,
     most: int | None = None,
-    besides: int = 0,
+    uncounted: int = 0,
 ) -> LedgerSnapshot:
     """Return the facts that the planner needs about the flow's tables, or those in `tables`; unknown ones are left out.
 
-    `asking` maps (verb, table) to labels that a user considers to restate; they count as requested.
-    Raises  E525 where more than `most` + `besides` batches depend on such that may change
-    Cost: ten queries, and one read of the inputs of each batch that may be stale; none of them grows with history. Done
-    batches are read only for the named tables.
+    `asking` maps (verb, table) to labels that a user considers to restate; they count as requested. Raises E525 if more
+    than `most` + `uncounted` batches depend on batches that may change. `uncounted` is the number of dependents that
+    exist without these requests. Cost: ten queries, and one read of the inputs of each batch that may be stale; none of
+    them grows with history. Done batches are read only for the named tables.
     """
     wanted = set(flow.tables if tables is None else tables)
     with database.read() as connection:
@@ -178,20 +178,24 @@ def snapshot(
         claimed = _read_by_table(connection, _CLAIMS)
         partial = _read_by_table(connection, _PARTIAL)
         requested = _read_requested_rows(connection, asking)
-        doubted = _find_uncertain_batches(
-            connection, flow, (*_flat(requested), *_flat(claimed), *_flat(partial)), most, besides
+        uncertain = _find_uncertain_batches(
+            connection,
+            flow,
+            (*_flatten_rows(requested), *_flatten_rows(claimed), *_flatten_rows(partial)),
+            most,
+            uncounted,
         )
-        reads = _read_inputs(connection, doubted, wanted)
+        reads = _read_inputs(connection, uncertain, wanted)
         facts = _input_facts(connection, found, reads)
         released = {name: {it.label for it in rows if it.requested == RELEASE} for name, rows in requested.items()}
         covered = {name: _merge_covered_windows(read["coverage"].get(name)) for name in found if name in wanted}
-        asked = {name: labels for (_, name), labels in asking.items()}
-        wanted_again = {name: [row.label for row in rows] for name, rows in requested.items()}
-        since = find_first_closing_ticks(flow, covered, doubted, asked, wanted_again)
+        hypothetical = {name: labels for (_, name), labels in asking.items()}
+        requested_labels = {name: [row.label for row in rows] for name, rows in requested.items()}
+        since = find_first_closing_ticks(flow, covered, uncertain, hypothetical, requested_labels)
         reads_of_held = _read_held_inputs(connection, read["troubles"])
         facts_of_held = _input_facts(connection, found, reads_of_held)
-        latest = _latest(reads, reads_of_held)
-        closings = closings_of(connection, flow, covered, doubted, reads, since)
+        latest = _map_latest_ticks(reads, reads_of_held)
+        closings = closings_of(connection, flow, covered, uncertain, reads, since)
         refused = refused_among(connection, flow, found)
     return LedgerSnapshot(
         tables={
@@ -199,11 +203,11 @@ def snapshot(
                 start=row.start,
                 covered=covered[name],
                 troubles={
-                    it.label: _trouble(it, facts_of_held.get(name, {}).get(it.label, ()))
+                    it.label: _build_failed_batch(it, facts_of_held.get(name, {}).get(it.label, ()))
                     for it in read["troubles"].get(name, ())
                     if it.label not in released.get(name, ())
                 },
-                open_claims=_open_claims(claimed.get(name, ())),
+                open_claims=_group_open_claims(claimed.get(name, ())),
                 requested={
                     it.label: it.requested for it in requested.get(name, ()) if it.requested not in {FOLLOW, BACKFILL}
                 },
@@ -231,13 +235,13 @@ def snapshot(
 
 
 def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
-    """Return the batches requested in the ledger or in `asking`, by table. The stronger of two requests counts."""
+    """Return the batches requested in the ledger or in `asking`, by table. The stronger of two verbs counts."""
     rows = defaultdict(list, _read_by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
         rows[name] = [row for row in rows[name] if row.label in stronger or row.label not in labels]
-        for asked in _chunks(sorted(set(labels) - stronger)):
-            rows[name] += connection.execute(_MEANT, {"of": name, "labels": asked, "verb": verb})
+        for chunk in _chunks(sorted(set(labels) - stronger)):
+            rows[name] += connection.execute(_HYPOTHETICAL_REQUESTS, {"of": name, "labels": chunk, "verb": verb})
     return rows
 
 
@@ -254,7 +258,7 @@ def _read_by_table(
 
 
 def _rebuild_pause(row: AnyRow, database: LedgerDatabase) -> Pause | None:
-    """Return a running `rebuild --all` as a pause, since nothing may be claimed while it runs."""
+    """Return the running `rebuild --all` as a pause, since no runner may claim anything until it ends, or None."""
     found = read_rebuilding(row.rebuilding)
     return found.pause() if found is not None and found.is_blocking(database.clock()) else None
 
@@ -263,7 +267,7 @@ def _merge_covered_windows(rows: Collection[AnyRow] | None) -> IntervalSet:
     return IntervalSet.from_intervals((row.low, row.high) for row in rows) if rows else IntervalSet()
 
 
-def _trouble(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
+def _build_failed_batch(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
     """Build a failed or held batch from its row. `read` has the inputs of a held batch."""
     return FailedBatch(
         status=BatchStatus(row.status),
@@ -276,13 +280,13 @@ def _trouble(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
     )
 
 
-def _open_claims(rows: Collection[AnyRow]) -> tuple[OpenClaim, ...]:
+def _group_open_claims(rows: Collection[AnyRow]) -> tuple[OpenClaim, ...]:
     of_claim: defaultdict[int, list[AnyRow]] = defaultdict(list)
     for row in rows:
         of_claim[row.number].append(row)
     return tuple(
-        OpenClaim(number, tuple(sorted(row.label for row in held)), held[0].runner, held[0].lease_until)
-        for number, held in sorted(of_claim.items())
+        OpenClaim(number, tuple(sorted(row.label for row in of_one)), of_one[0].runner, of_one[0].lease_until)
+        for number, of_one in sorted(of_claim.items())
     )
 
 
@@ -291,25 +295,25 @@ def _map_period_starts(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
 
 
 def _find_uncertain_batches(
-    connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, besides: int
+    connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, uncounted: int
 ) -> Mapping[str, set[datetime]]:
-    """Find the batches whose rows may change (suspect, partial, requested, made again) and all that depend on them."""
+    """Map tables to the labels that may change (suspect, partial, requested, made again) and to all dependent ones."""
     rows = [*connection.execute(_SUSPECT), *(row for row in remade if row.end is not None)]
     seeds: dict[Key, tuple[datetime, datetime]] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows
     }
-    return find_dependent_batches(connection, flow, seeds, most=most, besides=besides) if seeds else {}
+    return find_dependent_batches(connection, flow, seeds, most=most, uncounted=uncounted) if seeds else {}
 
 
-def _flat(rows: Rows) -> Collection[AnyRow]:
+def _flatten_rows(rows: Rows) -> Collection[AnyRow]:
     return [row for of_table in rows.values() for row in of_table]
 
 
 def _read_inputs(
-    connection: sa.Connection, doubted: Mapping[str, set[datetime]], wanted: Collection[str]
+    connection: sa.Connection, uncertain: Mapping[str, set[datetime]], wanted: Collection[str]
 ) -> Mapping[str, list[AnyRow]]:
     alike: defaultdict[frozenset[datetime], list[str]] = defaultdict(list)  # names of tables by common labels
-    for name, labels in doubted.items():
+    for name, labels in uncertain.items():
         if name in wanted:
             alike[frozenset(labels)].append(name)
     found: defaultdict[str, list[AnyRow]] = defaultdict(list)
@@ -350,12 +354,13 @@ def _read_held_inputs(connection: sa.Connection, troubles: Rows) -> Mapping[str,
     return found
 
 
-def _latest(
+def _map_latest_ticks(
     reads: Mapping[str, list[AnyRow]], reads_of_held: Mapping[str, list[AnyRow]]
 ) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
     """Map each table, its labels and their input tables to the ticks that LATEST picked.
 
-    A done batch has the ticks of its current revision, any other batch those of its held attempt, which a release uses.
+    A done batch has the ticks of its current revision. Any other batch has those of its held attempt, since a release
+    commits that attempt.
     """
     picked: defaultdict[str, defaultdict[datetime, dict[str, datetime]]] = defaultdict(lambda: defaultdict(dict))
     for of_table in (reads_of_held, reads):

@@ -1,4 +1,4 @@
-"""Reads the source notes of batches, such as log positions: how far each batch read its source."""
+"""Reads the source notes of batches, such as log positions, which record how far each batch read its source."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def list_source_notes(
     """Return the source notes of a table's revisions of labels in `[low, high)`, current or not, newest claims first.
 
     Each has its label; within a claim, newer labels come first. The first `past` notes are left out, and all from
-    before the table's last reset, after which its source is read as if for the first time. Cost: the revisions of the
-    interval are sorted by their claims, and the notes of `most` of them are read
+    before the table's last reset, after which its source is read from the beginning. Cost: the revisions of the
+    interval are sorted by their claims, and the notes of `most` of them are read.
     """
     values: dict[str, Any] = {"of": name, "low": low, "high": high, "most": most, "past": past}
     with database.read() as connection:

@@ -14,8 +14,8 @@ from waterclock.flow.enums import Mode
 from waterclock.ledger.read.content import MOST_AT_ONCE
 from waterclock.ledger.store.schema import AnyRow, batches, versions
 
-Question = Callable[[str], sa.Select[*tuple[Any, ...]]]
-# fewer columns than a row has, since drivers spend time on each
+QueryBuilder = Callable[[str], sa.Select[*tuple[Any, ...]]]
+# not all columns of `batches`, since drivers spend time on each
 PIECES = tuple(
     batches.c[name]
     for name in ("table_name", "label", "end", "current_claim", "version", "rows", "bytes", "digest", "slice_path",
@@ -35,7 +35,7 @@ def states_of(
     """
     asked = [(row.name, at) for row, at in wanted]
     modes = {row.name: row.mode for row, _ in wanted}
-    found = _first(connection, asked, _select_newest)
+    found = _read_first_rows(connection, asked, _select_newest)
     gaps = [
         (name, at)
         for name, at in dict.fromkeys(asked)
@@ -44,40 +44,41 @@ def states_of(
     for name, at in gaps:
         if modes[name] == Mode.REPLACE:
             found.pop((name, at), None)
-    found |= _first(connection, gaps, _select_covering_batch)
+    found |= _read_first_rows(connection, gaps, _select_covering_batch)
     heads = {row.name: row.head_version for row, _ in wanted if row.mode == Mode.APPEND}
     return {
-        key: slice_of(found[key], heads.get(key[0], _version_of(found[key]))) if key in found else None for key in asked
+        key: slice_of(found[key], heads.get(key[0], _stored_version(found[key]))) if key in found else None
+        for key in asked
     }
 
 
-def _version_of(row: AnyRow) -> int:
+def _stored_version(row: AnyRow) -> int:
     return NO_VERSION if row.held_by is None else int(row.held_by)
 
 
-def _first(
-    connection: sa.Connection, asked: Iterable[tuple[str, datetime]], of: Question
+def _read_first_rows(
+    connection: sa.Connection, asked: Iterable[tuple[str, datetime]], of: QueryBuilder
 ) -> dict[tuple[str, datetime], AnyRow]:
     """Map each table and instant to the first row of the query that `of` builds, if any, several per statement."""
     found: dict[tuple[str, datetime], AnyRow] = {}
     left = list(dict.fromkeys(asked))
     for start in range(0, len(left), MOST_AT_ONCE):
-        some = left[start : start + MOST_AT_ONCE]
+        chunk = left[start : start + MOST_AT_ONCE]
         values: dict[str, Any] = {}
-        for place, (name, at) in enumerate(some):
+        for place, (name, at) in enumerate(chunk):
             values |= {f"of_{place}": name, f"at_{place}": at}
-        for row in connection.execute(_each_first(of, len(some)), values):
-            found[some[row.place]] = row
+        for row in connection.execute(_select_first_rows(of, len(chunk)), values):
+            found[chunk[row.place]] = row
     return found
 
 
 @cache
-def _each_first(of: Question, count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
+def _select_first_rows(of: QueryBuilder, count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
     rows = [of(str(place)).limit(1).subquery() for place in range(count)]
     return sa.union_all(*(sa.select(sa.literal_column(str(at)).label("place"), row) for at, row in enumerate(rows)))
 
 
-def _current_of(place: str) -> sa.Select[*tuple[Any, ...]]:
+def _select_current_slices(place: str) -> sa.Select[*tuple[Any, ...]]:
     """Build the query for the current slices of a table, each with the stored version of its state."""
     held_by = sa.select(versions.c.version).where(_IS_HELD, versions.c.dropped_by.is_(None)).limit(1).scalar_subquery()
     return sa.select(*PIECES, held_by.label("held_by")).where(
@@ -87,16 +88,18 @@ def _current_of(place: str) -> sa.Select[*tuple[Any, ...]]:
 
 def _select_newest(place: str) -> sa.Select[*tuple[Any, ...]]:
     at: sa.BindParameter[datetime] = sa.bindparam(f"at_{place}")
-    return _current_of(place).where(batches.c.label < at).order_by(batches.c.label.desc())
+    return _select_current_slices(place).where(batches.c.label < at).order_by(batches.c.label.desc())
 
 
 def _select_covering_batch(place: str) -> sa.Select[*tuple[Any, ...]]:
     at: sa.BindParameter[datetime] = sa.bindparam(f"at_{place}")
-    return _current_of(place).where(batches.c.label >= at, batches.c.stands_from < at).order_by(batches.c.label)
+    return (
+        _select_current_slices(place).where(batches.c.label >= at, batches.c.stands_from < at).order_by(batches.c.label)
+    )
 
 
 def slice_of(row: AnyRow, version: int | None = None) -> Slice:
-    """Build a slice from a row with the columns `PIECES`. `version` replaces the version of the slice's own commit."""
+    """Build a slice from a row with the columns `PIECES`. `version` replaces the version that committed the slice."""
     return Slice(
         table=row.table_name,
         label=row.label,

@@ -1,4 +1,4 @@
-"""Reads the state of batches and of each attempt at them: the grid, the audit of one batch, the status tables."""
+"""Reads the states of batches and of all attempts to make them: the grid, the audit of a batch, the status tables."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _MEASURES = (
 _WARNED = _MEASURES.where(HAS_WARNINGS)
 _IS_DONE = batches.c.status == BatchStatus.DONE.value
 _IS_OTHER = batches.c.status.is_distinct_from(BatchStatus.DONE.value)  # mere requests have no status
-_LISTED = sa.cast(sa.type_coerce(batches.c.label, sa.BigInteger), sa.Text)
+_LABEL_TEXT = sa.cast(sa.type_coerce(batches.c.label, sa.BigInteger), sa.Text)
 _DONE = (  # one row per table, since drivers spend time on each row
     sa.select(
         batches.c.table_name,
-        sa.func.aggregate_strings(sa.case((_IS_DONE, _LISTED)), ",").label("done"),
+        sa.func.aggregate_strings(sa.case((_IS_DONE, _LABEL_TEXT)), ",").label("done"),
         sa.func.coalesce(sa.func.max(sa.case((_IS_OTHER, 1))), 0).label("has_others"),
     )
     .where(*_SELECTED)
@@ -132,8 +132,8 @@ _ORDER = {
 _PAGE = 1000
 # A column, one of =, <, <=, >, >=, and values: = matches any of the values, the others compare with a single one.
 Condition = tuple[str, str, Sequence[str | int]]
-_NAMES_SAID = frozenset({"table", "input", "code"})  # columns whose values may be stored under former names
-_READ = frozenset({"TIMESTAMP", "BOOLEAN"})  # types that the views return as text or number
+_NAME_COLUMNS = frozenset({"table", "input", "code"})  # columns whose values may be stored under former names
+_CONVERTED_TYPES = frozenset({"TIMESTAMP", "BOOLEAN"})  # types that the views return as text or number
 
 
 def grid(
@@ -142,7 +142,7 @@ def grid(
     """Return the stored batches of the tables with a label in `[low, high)`, by table and label."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
-        return [_cell(row) for row in connection.execute(_GRID, values)]
+        return [_build_cell(row) for row in connection.execute(_GRID, values)]
 
 
 def newest(
@@ -151,7 +151,7 @@ def newest(
     """Return the newest stored batches of a table with a label in `[low, high)`, oldest first."""
     with database.read() as connection:
         values = {"names": [name], "low": low, "high": high, "most": most}
-        return [_cell(row) for row in reversed(connection.execute(_NEWEST, values).all())]
+        return [_build_cell(row) for row in reversed(connection.execute(_NEWEST, values).all())]
 
 
 def list_made_labels(
@@ -167,13 +167,13 @@ def list_made_labels(
 
 
 def oldest_label(database: LedgerDatabase, name: str) -> datetime | None:
-    """Return the oldest label with any stored data; None before the first."""
+    """Return the oldest label with any stored data; None if there is none."""
     with database.read() as connection:
         return connection.execute(_OLDEST, {"of": name}).scalar()
 
 
 def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
-    """Return the numbers of a table's visible labels and of their rows. Cost: a pass over its batches, in SQL."""
+    """Return the numbers of a table's visible labels and of their rows. Cost: a scan of its batches, in SQL."""
     with database.read() as connection:
         labels, rows = connection.execute(_AMOUNT, {"of": name}).one()
         return int(labels), int(rows)
@@ -182,10 +182,10 @@ def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
 def read_settled_labels(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> StoredStates:
-    """Return the done labels in `[low, high)`, and batches in other states. Cost: a pass over their batches."""
+    """Return the done labels in `[low, high)`, and all batches in other states. Cost: a scan of the batches."""
     values = {"names": sorted(names), "low": low, "high": high}
     done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
-    labels_of = lru_cache(maxsize=1)(_labels)  # consecutive tables mostly have the same done labels
+    labels_of = lru_cache(maxsize=1)(_parse_labels)  # consecutive tables mostly have the same done labels
     with_others = []
     with database.read() as connection:
         for name, listed, has_others in connection.execute(_DONE, values):
@@ -193,36 +193,38 @@ def read_settled_labels(
             if has_others:
                 with_others.append(name)
         rows = connection.execute(_NOT_DONE, values | {"names": with_others})
-        return StoredStates(done, tuple(map(_cell, rows)))
+        return StoredStates(done, tuple(map(_build_cell, rows)))
 
 
-def _labels(listed: str) -> tuple[datetime, ...]:
+def _parse_labels(listed: str) -> tuple[datetime, ...]:
     return tuple(map(from_micros, sorted(map(int, listed.split(",")))))
 
 
 def read_row_warnings(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> dict[tuple[str, datetime], tuple[str, ...]]:
-    """Map each (table, label) in `[low, high)` to the warnings about its visible rows, if it has any."""
+    """Map each (table, label) in `[low, high)` with warnings about its visible rows to these warnings."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         rows = connection.execute(_WARNED, values)
         found = {(row.table_name, row.label): warnings_of(row.measures) for row in rows}
-        return {batch: said for batch, said in found.items() if said}
+        return {batch: warnings for batch, warnings in found.items() if warnings}
 
 
 def audit(database: LedgerDatabase, table: str, label: datetime) -> Audit:
-    """Return everything that is stored about one batch. Raises  E412 for an unknown table or label."""
+    """Return everything that is stored about one batch. Raises E412 for an unknown table or label."""
     which = {"of": table, "at": label}
     with database.read() as connection:
         row = connection.execute(_BATCH, which).first()
         if row is None:
             names = set(connection.execute(_NAMES).scalars())
             raise refusals.unknown_batch(table, label) if table in names else refusals.unknown_table(table, names)
-        made = {found.claim: _revision(found) for found in connection.execute(_REVISIONS, which)}
+        made = {found.claim: _build_revision(found) for found in connection.execute(_REVISIONS, which)}
         claimed = connection.execute(_ATTEMPTS, which).all()
-        attempts = tuple(_attempt(connection, found, label, made.get(found.number)) for found in claimed)
-        return Audit(_cell(row), attempts, tuple(_event(found) for found in connection.execute(_EVENTS, which)))
+        attempts = tuple(_build_attempt(connection, found, label, made.get(found.number)) for found in claimed)
+        return Audit(
+            _build_cell(row), attempts, tuple(_build_event(found) for found in connection.execute(_EVENTS, which))
+        )
 
 
 def status_columns(
@@ -237,13 +239,13 @@ def status_columns(
     types = STATUS_TABLES[name]
     bound: dict[str, str | int] = {}
     # stored names sort in another order than displayed ones
-    meant = (it for it in conditions if it[1] == "=" or it[0] not in _NAMES_SAID or not database.said)
-    said = [_condition(bound, *condition) for condition in meant]
-    where = f" WHERE {' AND '.join(said)}" if said else ""
+    applied = (it for it in conditions if it[1] == "=" or it[0] not in _NAME_COLUMNS or not database.said)
+    rendered = [_render_condition(bound, *condition) for condition in applied]
+    where = f" WHERE {' AND '.join(rendered)}" if rendered else ""
     listed = ", ".join(f'"{column}"' for column in columns) or "1"
-    asked = sa.text(f"SELECT {listed} FROM waterclock_{name}{where} ORDER BY {_ORDER[name]}")
+    text = sa.text(f"SELECT {listed} FROM waterclock_{name}{where} ORDER BY {_ORDER[name]}")
     query = _type_name_columns(
-        asked.bindparams(*(sa.bindparam(it, type_=NAME) for it in bound if it.startswith("n"))), columns
+        text.bindparams(*(sa.bindparam(it, type_=NAME) for it in bound if it.startswith("n"))), columns
     )
     found: list[list[Any]] = [[] for _ in columns or ("",)]
     with database.read() as connection:
@@ -253,13 +255,15 @@ def status_columns(
     if not columns:
         return {"": found[0]}
     return {
-        column: values if types[column] not in _READ else [_public(value, types[column]) for value in values]
+        column: values
+        if types[column] not in _CONVERTED_TYPES
+        else [_convert_value(value, types[column]) for value in values]
         for column, values in zip(columns, found, strict=True)
     }
 
 
-def _condition(bound: dict[str, str | int], column: str, operator: str, values: Sequence[str | int]) -> str:
-    kind = "n" if column in _NAMES_SAID else "v"
+def _render_condition(bound: dict[str, str | int], column: str, operator: str, values: Sequence[str | int]) -> str:
+    kind = "n" if column in _NAME_COLUMNS else "v"
     names = [f"{kind}{len(bound) + at}" for at in range(len(values))]
     bound.update(zip(names, values, strict=True))
     if operator == "=":
@@ -268,24 +272,24 @@ def _condition(bound: dict[str, str | int], column: str, operator: str, values: 
 
 
 def _type_name_columns(query: sa.TextClause, columns: Iterable[str]) -> sa.TextualSelect:
-    """Give columns with names of tables or code the type that translates renamed ones."""
-    return query.columns(**{column: NAME for column in columns if column in _NAMES_SAID})
+    """Give columns with names of tables or code the type `Name`, which translates renamed ones."""
+    return query.columns(**{column: NAME for column in columns if column in _NAME_COLUMNS})
 
 
 def status_rows(database: LedgerDatabase, name: str) -> Iterator[dict[str, Any]]:
     """Return the rows of a status table (such as `batches`) by its public columns; times are aware UTC.
 
-    Cost: reads page by page within one transaction, which stays open until the last row is read
+    Cost: reads page by page within one transaction, which stays open until the last row is read.
     """
     types = STATUS_TABLES[name]
     with database.read() as connection:
         query = _type_name_columns(sa.text(f"SELECT * FROM waterclock_{name} ORDER BY {_ORDER[name]}"), types)
         with connection.execution_options(yield_per=_PAGE).execute(query) as rows:
             for row in rows.mappings():
-                yield {column: _public(row[column], kind) for column, kind in types.items()}
+                yield {column: _convert_value(row[column], kind) for column, kind in types.items()}
 
 
-def _public(value: Any, kind: str) -> Any:
+def _convert_value(value: Any, kind: str) -> Any:
     if value is None:
         return None
     if kind == "TIMESTAMP":
@@ -293,7 +297,7 @@ def _public(value: Any, kind: str) -> Any:
     return bool(value) if kind == "BOOLEAN" else value
 
 
-def _cell(row: AnyRow) -> Cell:
+def _build_cell(row: AnyRow) -> Cell:
     return Cell(
         table=row.table_name,
         label=row.label,
@@ -312,7 +316,7 @@ def _cell(row: AnyRow) -> Cell:
     )
 
 
-def _attempt(connection: sa.Connection, row: AnyRow, label: datetime, made: Revision | None) -> Attempt:
+def _build_attempt(connection: sa.Connection, row: AnyRow, label: datetime, made: Revision | None) -> Attempt:
     return Attempt(
         claim=row.number,
         status=row.status,
@@ -330,7 +334,7 @@ def _attempt(connection: sa.Connection, row: AnyRow, label: datetime, made: Revi
     )
 
 
-def _revision(row: AnyRow) -> Revision:
+def _build_revision(row: AnyRow) -> Revision:
     return Revision(
         version=row.version,
         rows=row.rows,
@@ -345,7 +349,7 @@ def _revision(row: AnyRow) -> Revision:
     )
 
 
-def _event(row: AnyRow) -> Event:
+def _build_event(row: AnyRow) -> Event:
     return Event(
         id=row.id,
         at=row.at,

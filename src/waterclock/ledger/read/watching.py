@@ -1,6 +1,6 @@
 """Reads the progress of tables: open claims, when the newest labels were done, and their numbers of rows.
 
-Each query is one statement, whatever the number of tables.
+Each function executes one statement, independent of the number of tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_label
 _STARTING = timedelta(minutes=10)  # a run may take this long to start after its clock was set
 _NAMES: sa.BindParameter[Any] = sa.bindparam("names", expanding=True)
 _NEWER = batches.alias("newer")
-# for each table the label before its newest ones
+# the newest label of each table that is older than its `most` newest ones
 _FROM = sa.func.coalesce(
     sa.select(_NEWER.c.label)
     .where(_NEWER.c.table_name == tables.c.name, _NEWER.c.current_claim.is_not(None))
@@ -68,7 +68,7 @@ _LAST = (
     .scalar_subquery()
 )
 _EMPTY = sa.select(tables.c.name).where(tables.c.name.in_(_NAMES), _LAST == 0)
-_AT_WORK = (
+_OPEN_CLAIMS = (
     sa.select(
         claims.c.table_name,
         claims.c.number,
@@ -113,20 +113,20 @@ _BEGAN_BY = sa.select(
 def list_open_claims(database: LedgerDatabase, names: Collection[str]) -> tuple[RunningClaim, ...]:
     """Return the open claims of some tables."""
     with database.read() as connection:
-        rows = connection.execute(_AT_WORK, {"names": sorted(names)})
+        rows = connection.execute(_OPEN_CLAIMS, {"names": sorted(names)})
         return tuple(RunningClaim(row.table_name, row.number, row.first, row.labels, row.claimed_at) for row in rows)
 
 
 def read_first_claim_times(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
-    """Return by table the logical now of its first claim, if it has one. Cost: an index pass over the labels."""
+    """Map each table to the logical time of its first claim, if it has one. Cost: a scan of the index of labels."""
     with database.read() as connection:
         return {row.table_name: row.now for row in connection.execute(_BEGAN, {"names": sorted(names)})}
 
 
 def began_by(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
-    """Map each table to a logical time by which it had its first claim: the first one of its oldest label.
+    """Map each table to a logical time by which it had its first claim: that of the first claim of its oldest label.
 
-    Its first claim may be earlier if its history was made backwards. Cost: a query of one label of each table.
+    The table's first claim may be earlier, if its history was made backwards. Cost: a query of one label of each table.
     """
     with database.read() as connection:
         rows = connection.execute(_BEGAN_BY, {"names": sorted(names)})
@@ -134,7 +134,7 @@ def began_by(database: LedgerDatabase, names: Collection[str]) -> dict[str, date
 
 
 def list_newest_labels(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
-    """Map each table to its newest `most` visible labels, oldest first, each with when and how fast it was first done.
+    """Map each table to its newest `most` visible labels, oldest first, each with when and how fast it was first made.
 
     Real clock times are shifted by the difference to the logical clock of their run (`--now`).
     """
@@ -151,7 +151,7 @@ def list_newest_labels(database: LedgerDatabase, names: Collection[str], most: i
 
 
 def newest_rows(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[LabelRows, ...]]:
-    """Map each table to its newest `most` visible labels, oldest first, with their rows, quarantined ones included."""
+    """Map each table to its newest `most` visible labels, oldest first, with their numbers of rows."""
     found: dict[str, list[LabelRows]] = {}
     with database.read() as connection:
         for row in connection.execute(_ROWS, {"names": sorted(names), "most": most}):
@@ -166,9 +166,9 @@ def empty_at_last(database: LedgerDatabase, names: Collection[str]) -> frozenset
 
 
 def _build_made_label(row: AnyRow) -> MadeLabel:
-    put_forward = timedelta(0) if row.now is None else row.now - row.started_at
-    if abs(put_forward) < _STARTING:
-        put_forward = timedelta(0)
+    clock_shift = timedelta(0) if row.now is None else row.now - row.started_at
+    if abs(clock_shift) < _STARTING:
+        clock_shift = timedelta(0)
     # not computed from `recorded_at`, which is later than the clock if the clock was set back
     took = timedelta(microseconds=max(float(row.took), 0.0))
-    return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + put_forward, took)
+    return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + clock_shift, took)

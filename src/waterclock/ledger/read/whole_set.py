@@ -1,4 +1,4 @@
-"""Reads the current revisions of one table with their inputs, as a rebuild of all tables copies them."""
+"""Reads all current revisions of a table with their inputs, which a rebuild of all tables copies."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def current_of(database: LedgerDatabase, name: str) -> list[CurrentRevision]:
     """Return the current revisions of a table, by label. Cost: 20 µs each."""
     with database.read() as connection:
         return [
-            CurrentRevision(_result(row), row.claim, row.code or "") for row in connection.execute(_MADE, {"of": name})
+            CurrentRevision(_build_result(row), row.claim, row.code or "")
+            for row in connection.execute(_MADE, {"of": name})
         ]
 
 
@@ -72,7 +73,7 @@ def list_skipped_windows(database: LedgerDatabase, name: str) -> list[tuple[date
 
 
 def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
-    """Map each version at which a table was emptied, by a reset or a change of its windows, to the instant."""
+    """Map each version at which a table was emptied, by a reset or a change of its windows, to its instant."""
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
@@ -81,7 +82,7 @@ def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
 def list_emptying_claims(database: LedgerDatabase, name: str) -> list[tuple[int, datetime]]:
     """Return the claims that emptied a table, by a reset or a change of its windows, each with its instant.
 
-    The claims are in order. All revisions of earlier claims ended then. A publish that was only declared again has the
+    The claims are in order. They ended all revisions of earlier claims. A publish that was only declared again has the
     claim 0.
     """
     with database.read() as connection:
@@ -89,7 +90,7 @@ def list_emptying_claims(database: LedgerDatabase, name: str) -> list[tuple[int,
         return sorted((int(row.data["claim"]), row.at) for row in rows if row.data.get("is_recut"))
 
 
-def _result(row: AnyRow) -> BatchResult:
+def _build_result(row: AnyRow) -> BatchResult:
     return BatchResult(
         label=row.label,
         end=row.end,

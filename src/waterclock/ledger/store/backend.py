@@ -24,8 +24,8 @@ _OF_A_FILE = "sqlite:///"
 class Backend(Protocol):
     """A kind of database: a module of this package with these functions."""
 
-    NOW: str  # SQL of the database's own clock in microseconds since 1970; NULL where it has none
-    TRANSACTION: str  # SQL of the number for looking up a transaction's outcome; NULL where there is none
+    NOW: str  # SQL of the server's clock in microseconds since 1970; NULL without a server
+    TRANSACTION: str  # SQL of the number by which a transaction's outcome is looked up; NULL without a server
 
     def create_engine(self, url: sa.URL) -> sa.Engine:
         """Create the engine, without connecting yet."""
@@ -34,28 +34,28 @@ class Backend(Protocol):
         """Return the clock of a ledger in such a database."""
 
     def lock_of(self, url: sa.URL) -> AbstractContextManager[Any]:
-        """Return the lock that threads of this process hold during a transaction."""
+        """Return the lock that a thread of this process holds during a transaction."""
 
     def exists(self, engine: sa.Engine, url: sa.URL) -> bool:
         """Return whether the ledger's file or schema exists and is not empty."""
 
     def make_room(self, engine: sa.Engine, url: sa.URL) -> None:
-        """Create the file or the schema of a new ledger."""
+        """Create the empty file or schema for a new ledger."""
 
     def begin(self, connection: sa.Connection, url: sa.URL, *, writes: bool, first: Said | None) -> Any:
-        """Begin the database's own transaction. Return the first row of its first statement's result."""
+        """Begin a transaction and execute its first statement, if given. Return the first row of its result."""
 
     def say(self, connection: sa.Connection, said: Sequence[Said], *, commits: bool = False) -> None:
-        """Execute statements without results, one after the other; `commits` may end the transaction with them."""
+        """Execute statements without results in order. With `commits`, they may be committed in the same call."""
 
     def lock_schema(self, connection: sa.Connection) -> None:
         """Lock the schema, so that concurrent upgrades of one ledger take turns."""
 
     def count_on(self, connection: sa.Connection) -> None:
-        """Make new events get numbers above those of the events that were loaded from an export."""
+        """Give new events numbers above those of the events that were loaded from an export."""
 
     def outcome_of(self, connection: sa.Connection, transaction: int) -> bool | None:
-        """Return whether a transaction was committed; None where that is not decided yet."""
+        """Return whether a transaction was committed; None if the server does not know it yet."""
 
     def failure_of(self, error: sa.exc.DBAPIError) -> StatementFailure:
         """Return why a statement failed."""
@@ -67,7 +67,7 @@ def backend_of(url: sa.URL) -> Backend:
 
 
 def parse_url(url: str) -> sa.URL:
-    """Parse the URL of a ledger. Raises  E403 for one of no known kind, or whose parts cannot be distinguished."""
+    """Parse the URL of a ledger. Raises E403 for an unknown kind, or if the parts cannot be distinguished."""
     if url.startswith(_OF_A_FILE):  # the remainder is the path, which may contain a question mark
         return sa.URL.create("sqlite", database=url.removeprefix(_OF_A_FILE))
     try:
@@ -91,7 +91,7 @@ def _is_plain(url: sa.URL) -> bool:
 
 @contextmanager
 def translate_database_errors(url: sa.URL, *, may_repeat: bool = False) -> Iterator[None]:
-    """Convert database errors into the ledger's errors: E415 for a lock, E416, E422 for damage, E423 if away."""
+    """Convert database errors into the ledger's errors: E415 for a lock, E416, E422 for damage, E423 if unreachable."""
     try:
         yield
     except sa.exc.DBAPIError as error:

@@ -3,7 +3,7 @@
 Every writing transaction starts by raising the ledger's sequence. The row that it updates is the lock that makes
 writers take turns on any database. The number shows readers whether anything was written since their last read.
 
-If a server that was reached once becomes unavailable, the ledger waits for it. A transaction that broke is retried,
+If a server that was reached before becomes unavailable, the ledger waits for it. A transaction that broke is retried,
 since none of it was written. If the connection broke during the commit, the outcome is looked up first.
 """
 
@@ -26,7 +26,7 @@ from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
-FIRST_SCHEMA = "0019"  # of version 0.1.0; development versions had earlier ones, which no revision upgrades
+FIRST_SCHEMA = "0019"  # of version 0.1.0; the earlier schemas of development versions cannot be upgraded
 NEWEST_SCHEMA = "0020"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
@@ -41,15 +41,15 @@ _RAISE_CLAIM = _RAISE.values(last_claim=sa.case((sa.bindparam("clock") > _NEXT, 
 _SEQUENCE = sa.select(schema.ledger.c.sequence)
 RENAMED_AT = sa.select(sa.func.max(schema.former_names.c.at))
 _ADD_EVENTS = sa.insert(schema.events).inline()  # inserts without returning the number
-_MOST_TRIES = 5  # for one transaction whose connection breaks; a cause that repeats each time is no outage
+_MOST_TRIES = 5  # of a transaction whose connection breaks; if it breaks each time, the cause is no outage
 
 
 @dataclass(slots=True)
 class Write:
     """A writing transaction, with its position in the ledger's sequence and the events to record.
 
-    `last_recorded` is the latest instant at which a batch was recorded before. `paused` is the pause of all tables,
-    which applies to claims in this transaction. `rebuilding` is the running `rebuild --all`.
+    `last_recorded` is the time of the newest record of a batch. `paused` is the pause of all tables, which applies to
+    claims in this transaction. `rebuilding` is the running `rebuild --all`.
     """
 
     transaction: _Transaction
@@ -64,12 +64,12 @@ class Write:
 
     @property
     def connection(self) -> sa.Connection:
-        """The connection for queries. All deferred statements are sent first."""
+        """The connection for queries. Deferred statements are sent before it is returned."""
         self.transaction.send()
         return self.transaction.connection
 
     def execute(self, statement: sa.Executable, values: Any = None) -> sa.CursorResult[Any]:
-        """Execute one statement; with a list of values, once for each."""
+        """Execute one statement. With a list of values, execute it once for each."""
         return self.connection.execute(statement, values)
 
     def execute_each(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> None:
@@ -111,7 +111,7 @@ class Write:
 class LedgerDatabase:
     """The database of a ledger. Threads may share it: each transaction has its own connection.
 
-    `clock` is the server's own, where the database has a server, and this machine's where it is a file.
+    `clock` is the server's clock, or this machine's if the database is a file.
     """
 
     def __init__(self, url: sa.URL, clock: Clock | None = None, *, patience: float = 300.0) -> None:
@@ -121,9 +121,9 @@ class LedgerDatabase:
         self.tell: Callable[[str], None] = _ignore_message
         self.clock: Clock = clock or self.backend.clock()
         self.is_clock_back = False  # whether the clock was behind the newest record when a batch was last recorded here
-        self._one_at_a_time = self.backend.lock_of(url)
-        # writing threads wait for each other here, since a database's own lock is polled by sleeping and retrying
-        self._turn = threading.RLock()
+        self._transaction_lock = self.backend.lock_of(url)
+        # writing threads wait for each other here: a database would poll its own lock by sleeping and retrying
+        self._write_lock = threading.RLock()
         self._engine = self.backend.create_engine(url)
         self._was_reached = False
         self.said: Mapping[str, str] = {}  # current names by stored name, of renamed tables and code
@@ -143,10 +143,10 @@ class LedgerDatabase:
         self._raise_moved = _RAISE.returning(*returned)
 
     def use_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
-        """Translate stored names in all later reads and writes; with empty `names`, end that.
+        """Translate stored names in all later reads and writes. An empty `names` ends the translation.
 
-        `since` is when tables were renamed last, as known to the caller that chose the names. After further renames by
-        another runner, the next transaction uses the names as stored.
+        `since` is the time of the last rename that the caller knew when it chose the names. If another runner has
+        renamed tables after that, the next transaction ends the translation.
         """
         self.said, self.said_since = dict(names), since
         renamed_tables.translate_names(self._engine.dialect, names)
@@ -169,19 +169,19 @@ class LedgerDatabase:
         self._engine = engine
 
     def log_in_by(self, url: Callable[[], str]) -> None:
-        """Read user and password of each new connection from a URL obtained then. A file has neither."""
+        """Call `url` for each new connection, and use the user and password of its result. Ignored for a file."""
         if self.url.get_backend_name() == "sqlite":
             return
 
         def log_in(_dialect: Any, _record: Any, _arguments: Any, named: dict[str, Any]) -> None:
-            said = parse_url(url())
-            password = said.password if said.password is not None else said.query.get("password")
-            named.update({"user": said.username or said.query.get("user"), "password": password})
+            parsed = parse_url(url())
+            password = parsed.password if parsed.password is not None else parsed.query.get("password")
+            named.update({"user": parsed.username or parsed.query.get("user"), "password": password})
 
         sa.event.listen(self._engine, "do_connect", log_in)
 
     def read_schema_version(self) -> str | None:
-        """Read the schema version of the database without upgrading it; None for an empty one. Raises  E401, E402."""
+        """Read the schema version of the database without upgrading it; None for an empty one. Raises E401, E402."""
         return self._schema_version()
 
     def exists(self) -> bool:
@@ -190,7 +190,7 @@ class LedgerDatabase:
             return self.backend.exists(self._engine, self.url)
 
     def make_room(self) -> None:
-        """Create the file or the schema of a new ledger."""
+        """Create the empty file or schema for a new ledger."""
         try:
             with translate_database_errors(self.url):
                 self.backend.make_room(self._engine, self.url)
@@ -200,7 +200,7 @@ class LedgerDatabase:
     def upgrade_schema(self) -> None:
         """Create the tables of a new ledger, or upgrade those of an older one. Do nothing if they are up to date.
 
-        Raises  E401 where the database is no ledger, E402 where newer code or a development version has written it
+        Raises E401 if the database is no ledger, E402 if newer code or a development version has written it.
         """
         found = self._schema_version()
         if found == NEWEST_SCHEMA:
@@ -219,7 +219,7 @@ class LedgerDatabase:
     def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function that runs one transaction; repeat the call if the connection breaks.
 
-        Raises  E423 if it breaks each time
+        Raises E423 if it breaks each time.
         """
         for _ in range(_MOST_TRIES - 1):
             try:
@@ -231,7 +231,7 @@ class LedgerDatabase:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """Read the ledger as of one moment, whatever is written meanwhile."""
+        """Read the ledger as of one moment, independent of concurrent writes."""
         with self._transaction(writes=False) as transaction:
             self._refresh_renames(transaction.connection)
             yield transaction.connection
@@ -240,13 +240,13 @@ class LedgerDatabase:
     def write(self, *, claims: bool = False, even_moved: bool = False) -> Iterator[Write]:
         """Change the ledger in one transaction; other writers wait for their turn.
 
-        With `claims`, `last_claim` is a new number: above all earlier ones, and above the clock in milliseconds.
-        Raises  E425 for a ledger that was moved, unless `even_moved`
+        With `claims`, `last_claim` is a new claim number: above all earlier ones, and above the clock in milliseconds.
+        Raises E425 for a ledger that was moved, unless `even_moved`.
         """
         at = self.clock()
         values = {"clock": to_micros(at) // 1000} if claims else {}
         raising = self._raise_claim if claims else self._raise_moved if even_moved else self._raise
-        with self._turn, self._transaction(writes=True, first=(raising, values)) as transaction:
+        with self._write_lock, self._transaction(writes=True, first=(raising, values)) as transaction:
             at, row = self.clock(), transaction.first
             if row is None:
                 raise refusals.moved_ledger_error(
@@ -266,7 +266,7 @@ class LedgerDatabase:
     @contextmanager
     def write_unordered(self) -> Iterator[tuple[sa.Connection, datetime]]:
         """Change data that does not concern batches; the sequence stays unchanged. Yields a connection and the time."""
-        with self._turn, self._transaction(writes=True) as transaction:
+        with self._write_lock, self._transaction(writes=True) as transaction:
             self._refresh_renames(transaction.connection)
             yield transaction.connection, self.clock()
 
@@ -285,7 +285,7 @@ class LedgerDatabase:
 
     @contextmanager
     def _transaction(self, *, writes: bool, first: Said | None = None) -> Iterator[_Transaction]:
-        with translate_database_errors(self.url, may_repeat=self._was_reached), self._one_at_a_time:
+        with translate_database_errors(self.url, may_repeat=self._was_reached), self._transaction_lock:
             connection, answer = self._begin_or_wait(writes=writes, first=first)
             transaction = _Transaction(connection, self.backend, answer)
             try:
@@ -298,14 +298,14 @@ class LedgerDatabase:
                 connection.close()
 
     def _begin_or_wait(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
-        """Open a connection and begin a transaction; wait for a server that was reached before.
+        """Open a connection and begin a transaction. Wait for a server that was reached before.
 
-        It also waits for a server that refuses the login, since a changed password may reach this process soon.
+        Also wait for a server that refuses the login, since this process may get a changed password soon.
         """
         try:
             return self._begin(writes=writes, first=first)
         except sa.exc.DBAPIError as error:
-            if not (self._was_reached and self._may_come_back(error)):
+            if not (self._was_reached and self._is_worth_waiting(error)):
                 raise
             self._report_wait(error)
             failure = self._failure_of(error)
@@ -321,7 +321,7 @@ class LedgerDatabase:
 
         waiting = Retrying(
             before_sleep=before_sleep,
-            retry=retry_if_exception(self._may_come_back),
+            retry=retry_if_exception(self._is_worth_waiting),
             wait=wait_exponential(0.2, max=5),
             stop=stop_after_delay(self.patience),
             reraise=True,
@@ -352,7 +352,7 @@ class LedgerDatabase:
         what = "does not answer" if self._is_away(error) else "refuses the login"
         self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
 
-    def _may_come_back(self, error: BaseException) -> bool:
+    def _is_worth_waiting(self, error: BaseException) -> bool:
         return self._failure_of(error) in {StatementFailure.AWAY, StatementFailure.NOT_LET_IN}
 
     def _is_away(self, error: BaseException) -> bool:
@@ -362,7 +362,7 @@ class LedgerDatabase:
         return self.backend.failure_of(error) if isinstance(error, sa.exc.DBAPIError) else None
 
     def _commit(self, transaction: _Transaction) -> None:
-        """Commit. Where the connection breaks meanwhile, ask the server for the outcome."""
+        """Commit. If the connection breaks meanwhile, ask the server whether the transaction was committed."""
         try:
             transaction.commit()
         except sa.exc.DBAPIError as error:
@@ -387,10 +387,10 @@ class LedgerDatabase:
 
 @dataclass(slots=True)
 class _Transaction:
-    """An open transaction, with the statements not sent to the database yet.
+    """An open transaction, with the statements that are not sent to the database yet.
 
-    `first` is the result of its first statement. `number` is the database's own number of a writing transaction, used
-    to look up its outcome.
+    `first` is the result of its first statement. `number` is the database's number of a writing transaction, by which
+    its outcome is looked up.
     """
 
     connection: sa.Connection
@@ -412,7 +412,7 @@ class _Transaction:
 
 
 def pause_of(row: schema.AnyRow, *, is_of_all: bool = False) -> Pause | None:
-    """Build the pause from a row of `tables` or `ledger`; None where there is none."""
+    """Build the pause from a row of `tables` or `ledger`; None if neither is paused."""
     if row.paused_at is None:
         return None
     return Pause(row.paused_at, row.paused_by, row.paused_why, is_of_all)
@@ -429,7 +429,7 @@ def _ignore_message(_: str) -> None:
 
 
 def open_database(url: str, *, create: bool, clock: Clock | None) -> LedgerDatabase | None:
-    """Open the ledger at `url`; None where none exists and `create` is false."""
+    """Open the ledger at `url`; None if it does not exist and `create` is false."""
     database = LedgerDatabase(parse_url(url), clock)
     try:
         if not database.exists():

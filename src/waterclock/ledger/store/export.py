@@ -1,8 +1,8 @@
 """Exports the whole ledger as lines of JSON, complete and in order, which an empty ledger can load.
 
-Data that only grows (claims, revisions, inputs, events, ...) is exported since the previous export; data about the
-current state is exported in full. So the newest export and the chain before it, in which each names its predecessor,
-make up the ledger.
+Data that only grows (claims, revisions, inputs, events, ...) is exported from the previous export on. Data about the
+current state is exported in full. Each export names its predecessor, and the newest export makes up the ledger together
+with this chain.
 
 The first line is the head. A line `{"table", "columns"}` precedes the rows of each table, and each row is an array of
 its columns as stored in the database. The last line is `{"rows"}` with their count: an export without it was cut off.
@@ -26,14 +26,14 @@ from waterclock.ledger.store.texts import storable, written_json
 
 FORMAT = 1
 _PAGE = 1000
-_STANDING = (
+_CURRENT_TABLES = (
     "ledger", "tables", "codes", "coverage", "batches", "versions", "items", "closings", "schemas",
     "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
     "offline_looks", "offline_measures", "offline_spans", "former_names",
 )  # fmt: skip
-# by the sequence, since a rebuild records its claims long after it drew their numbers
+# by the sequence, since a rebuild records its claims long after it took their numbers
 _NEW_CLAIMS = "claim IN (SELECT number FROM claims WHERE claimed_sequence > :sequence)"
-_GROWING = {
+_GROWING_TABLES = {
     "flows": "number > :flows",
     "runs": "ended_at IS NULL OR ended_at >= :at OR started_at >= :at",
     "claims": "claimed_sequence > :sequence OR number IN (:open)",
@@ -43,7 +43,7 @@ _GROWING = {
     "events": "id > :events",
 }
 _SET_LAST_RECORDED = sa.text("UPDATE ledger SET last_recorded = (SELECT max(recorded_at) FROM revisions)")
-# exported again when they change: the newest row counts
+# tables whose rows are exported again when they change, and their keys: the newest row counts
 _KEYS = {"claims": "number", "runs": "run"}
 
 
@@ -51,8 +51,8 @@ _KEYS = {"claims": "number", "runs": "run"}
 class ExportHead:
     """The ledger and the moment that an export covers. `follows` names the previous export, None for a full one.
 
-    `at` is in microseconds; `created_at` identifies the ledger. `open` are claims that will be exported again.
-    `renamed_at` is when a table was last renamed; rows exported before have the earlier names.
+    `at` is in microseconds; `created_at` identifies the ledger. `open` are the claims that are still open, which later
+    exports contain again. `renamed_at` is when a table was last renamed; earlier exports have the former names.
     """
 
     schema: str
@@ -80,10 +80,10 @@ class ExportHead:
 
     @classmethod
     def of_line(cls, line: str) -> ExportHead:
-        """Parse the first line of an export. Raises  E418 where it is none, or of newer code."""
+        """Parse the first line of an export. Raises E418 for any other line, or if newer code wrote it."""
         try:
-            said = json.loads(line)["export"]
-            head = cls(**{**said, "open": tuple(said["open"])})
+            fields = json.loads(line)["export"]
+            head = cls(**{**fields, "open": tuple(fields["open"])})
         except (ValueError, KeyError, TypeError) as error:
             raise unusable_export("its first line is not that of an export", str(error)) from error
         if head.format > FORMAT or head.schema > NEWEST_SCHEMA:
@@ -96,50 +96,50 @@ class ExportHead:
 def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, ExportHead]] = ()) -> Iterator[str]:
     """Return the lines of an export, as of one moment. `earlier` are the existing exports by name, newest first.
 
-    Growing data is exported since the newest of them that this ledger continues. Cost: one read transaction, which
+    Growing data is exported from the newest of them on that this ledger continues. Cost: one read transaction, which
     stays open until the last line is read; some microseconds a row.
     """
     with database.read() as connection:
-        head = _head(connection, database)
+        head = _build_head(connection, database)
         since = next(((name, known) for name, known in earlier if head.continues(known)), None)
         if since is not None:
             head = ExportHead(**{**_fields(head), "follows": since[0]})
-        yield _line({"export": _fields(head)})
+        yield _format_line({"export": _fields(head)})
         rows = 0
-        for name in (*_STANDING, *_GROWING):
+        for name in (*_CURRENT_TABLES, *_GROWING_TABLES):
             where, values = _build_condition(name, None if since is None else since[1])
             for line in _table_lines(connection, name, where, values):
                 rows += line.startswith("[")
                 yield line
-        yield _line({"rows": rows})
+        yield _format_line({"rows": rows})
 
 
 def moment(database: LedgerDatabase) -> ExportHead:
     """Return the head that an export taken now would have."""
     with database.read() as connection:
-        return _head(connection, database)
+        return _build_head(connection, database)
 
 
 def load(database: LedgerDatabase, exports: Iterable[Iterable[str]]) -> int:
     """Fill an empty ledger from a chain of exports, newest first, down to a full one. Return its number of batches.
 
-    Raises  E418 where a line cannot be read, or an export was cut off
+    Raises E418 if a line cannot be read, or an export was cut off.
     """
     seen: dict[str, set[Any]] = {name: set() for name in _KEYS}
     with database.write() as write:
         write.execute(sa.text("DELETE FROM ledger"))
         for position, lines in enumerate(exports):
-            wanted = {*_GROWING, *(_STANDING if position == 0 else ())}
+            wanted = {*_GROWING_TABLES, *(_CURRENT_TABLES if position == 0 else ())}
             _load_one(write.connection, lines, wanted, seen)
         write.execute(SET_SUMS)  # exports of older ledgers do not have them
         write.execute(_SET_LAST_RECORDED)
-        # another ledger from now on: its future data does not follow exports of the lost one
+        # the loaded ledger is a new one: its exports do not continue those of the lost one
         write.execute(sa.text("UPDATE ledger SET created_at = :at, moved_to = NULL"), {"at": to_micros(write.at)})
         database.backend.count_on(write.connection)
         return int(write.execute(sa.text("SELECT count(*) FROM batches")).scalar_one())
 
 
-def _head(connection: sa.Connection, database: LedgerDatabase) -> ExportHead:
+def _build_head(connection: sa.Connection, database: LedgerDatabase) -> ExportHead:
     row = connection.execute(sa.text("SELECT project, created_at, sequence, last_claim FROM ledger")).one()
     newest = connection.execute(
         sa.text("SELECT (SELECT max(number) FROM flows) AS flows, (SELECT max(id) FROM events) AS events")
@@ -164,9 +164,9 @@ def _fields(head: ExportHead) -> dict[str, Any]:
 
 
 def _build_condition(name: str, head: ExportHead | None) -> tuple[str, dict[str, Any]]:
-    if head is None or name in _STANDING:
+    if head is None or name in _CURRENT_TABLES:
         return "", {}
-    where = _GROWING[name].replace(":open", ", ".join(map(str, head.open)) or "NULL")
+    where = _GROWING_TABLES[name].replace(":open", ", ".join(map(str, head.open)) or "NULL")
     return where, {key: value for key, value in _fields(head).items() if f":{key}" in where}
 
 
@@ -175,10 +175,10 @@ def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[
     query = sa.select(*map(_convert_for_sqlite, metadata.tables[name].columns))
     if where:
         query = query.where(sa.text(where))
-    yield _line({"table": name, "columns": columns})
+    yield _format_line({"table": name, "columns": columns})
     with connection.execution_options(yield_per=_PAGE).execute(query, values) as rows:
         for row in rows:
-            yield _line(list(row))
+            yield _format_line(list(row))
 
 
 def _convert_for_sqlite(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
@@ -190,7 +190,7 @@ def _convert_for_sqlite(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     return sa.type_coerce(column, sa.BigInteger) if isinstance(column.type, Instant) else column
 
 
-def _line(value: Any) -> str:
+def _format_line(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
@@ -199,22 +199,22 @@ def _load_one(connection: sa.Connection, lines: Iterable[str], wanted: set[str],
     ExportHead.of_line(next(rest, ""))
     name, columns, rows, count, end = "", [""], list[dict[str, Any]](), 0, None
     for line in rest:
-        value = _value(line)
+        value = _parse_line(line)
         if isinstance(value, list):
             count += 1
             row = dict(zip(columns, value, strict=True))
             if name in wanted and _is_new(name, row, seen):
                 rows.append(row)
             if len(rows) >= _PAGE:
-                rows = _put(connection, name, rows)
+                rows = _insert_rows(connection, name, rows)
             continue
-        rows = _put(connection, name, rows)
+        rows = _insert_rows(connection, name, rows)
         name, columns, end = value.get("table", ""), value.get("columns", [""]), value.get("rows")
     if end != count:
         raise unusable_export("it was cut off", f"it declares {end} rows at its end, and has {count}")
 
 
-def _value(line: str) -> Any:
+def _parse_line(line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
@@ -230,14 +230,14 @@ def _is_new(name: str, row: dict[str, Any], seen: dict[str, set[Any]]) -> bool:
     return is_new
 
 
-def _put(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _insert_rows(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if rows:
         columns = [column for column in metadata.tables[name].columns if column.name in rows[0]]
         listed = ", ".join(f'"{column.name}"' for column in columns)
         is_file = connection.dialect.name == "sqlite"
         values = ", ".join(f":{column.name}" if is_file else _value_sql(column) for column in columns)
-        kept = [{column.name: _storable(column, row[column.name]) for column in columns} for row in rows]
-        connection.execute(sa.text(f'INSERT INTO "{name}" ({listed}) VALUES ({values})'), kept)
+        converted = [{column.name: _storable(column, row[column.name]) for column in columns} for row in rows]
+        connection.execute(sa.text(f'INSERT INTO "{name}" ({listed}) VALUES ({values})'), converted)
     return []
 
 

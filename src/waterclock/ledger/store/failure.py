@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 
 class StatementFailure(Enum):
-    """Why a statement failed."""
+    """The reasons why a statement failed."""
 
     BUSY = auto()  # another transaction has the lock; the same statement may succeed later
     DAMAGED = auto()  # a table that every ledger has is missing, or the file is no database

@@ -42,6 +42,6 @@ class Instant(sa.types.TypeDecorator[datetime]):
 def is_pending(until: datetime | None, now: datetime) -> bool:
     """Return whether a lease or delay is still running at `now`. One that ends over an hour later is ignored.
 
-    Such an end means that the clock was set back.
+    Such an end shows that the clock was set back.
     """
     return until is not None and now < until <= now + LONGEST_TURN

@@ -1,4 +1,4 @@
-"""Manages the file or schema of a ledger. A new ledger is made as a draft, which is then moved into place."""
+"""Manages the file or schema of a ledger. A new ledger is built as a draft, which is then moved into place."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class LedgerPlace(Protocol):
         """Return whether the file or schema exists and is not empty."""
 
     def others(self, project: str) -> list[str]:
-        """Return other schemas of the database with a ledger of the project, closest name first; none for a file."""
+        """Return other schemas of the database with a ledger of the project, similar names first; none for a file."""
 
     def empty_draft(self) -> str:
-        """Remove any existing draft, and return the URL at which a new one is to be made."""
+        """Delete any existing draft, and return the URL for a new one."""
 
     def install_draft(self, at: datetime, *, replaces: bool) -> str | None:
         """Move the draft into place. Return where the replaced ledger was moved to; None if there was none.
 
-        `replaces` allows moving an existing ledger away.
-        Raises  E416 where the place cannot be written; E417 where a ledger was created there meanwhile
+        `replaces` allows moving an existing ledger away. Raises E416 if the place cannot be written, E417 if a ledger
+        was created there meanwhile.
         """
 
 
@@ -55,7 +55,7 @@ def place_of(url: str) -> LedgerPlace:
 
 
 def check_ledger_url(url: str) -> None:
-    """Check the URL of a ledger without connecting. Raises  E403 for an invalid one, E424 without a driver."""
+    """Check the URL of a ledger without connecting. Raises E403 for an invalid one, E424 without a driver."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         postgres.create_engine(parsed).dispose()

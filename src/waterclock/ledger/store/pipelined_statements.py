@@ -1,8 +1,7 @@
-"""Sends several statements to a PostgreSQL server in one message, instead of one by one as the driver does.
+"""Sends several statements to a PostgreSQL server in one message. The driver would send them one by one.
 
-A ledger's writers take turns by one row, so all of them wait whenever one waits for the server; and a process that
-sleeps between statements wakes up slowly. Statements without results are written as text with their values and sent in
-one message.
+A ledger's writers take turns by one row, so all of them wait whenever one waits for the server. A process that sleeps
+between statements also wakes up slowly. Statements without results are rendered with their values and sent together.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ def render_statement(connection: sa.Connection, statement: sa.Executable, values
     import psycopg
 
     compiled, writers = _compile_statement(statement, tuple(values), connection.dialect)
-    said = compiled.construct_params(values)
+    parameters = compiled.construct_params(values)
     for name, write in writers.items():
-        said[name] = write(said[name])
+        parameters[name] = write(parameters[name])
     driver: Any = connection.connection.driver_connection
-    return psycopg.ClientCursor(driver).mogrify(compiled.string, said)
+    return psycopg.ClientCursor(driver).mogrify(compiled.string, parameters)
 
 
 @lru_cache(maxsize=256)

@@ -42,7 +42,7 @@ _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '60s';"
     " SET LOCAL idle_in_transaction_session_timeout = '60s'"
 )
-_MANY = 20  # number of value sets from which the driver's executemany is faster
+_MANY = 20  # for more sets of values than this, the driver's executemany is faster
 _BUSY = frozenset({"55P03", "40P01", "57014"})  # lock_not_available, deadlock_detected, query_canceled
 _DAMAGED = frozenset({"42P01", "42703"})  # undefined_table, undefined_column
 # connection failures, shutdowns, too many connections, a transaction that was idle for too long, a recovering server
@@ -50,7 +50,7 @@ _AWAY = ("08", "57P", "53300", "25P03", "25P02")
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
-    """Create the engine of a ledger in a PostgreSQL database. Raises  E424 where the driver is not installed."""
+    """Create the engine of a ledger in a PostgreSQL database. Raises E424 if the driver is not installed."""
     _require_options(url)
     try:
         engine = sa.create_engine(
@@ -68,7 +68,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
 
 def _connect(*address: str, **settings: Any) -> Any:
-    """Connect to a server, and check that it answers after the login. An error has its SQLSTATE."""
+    """Connect to a server, and check that it answers after the login. Errors have their SQLSTATE."""
     connection = connect(*address, **settings, autocommit=True)
     with limit_first_statements(connection):
         connection.execute("SELECT 1")
@@ -95,7 +95,7 @@ def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[
 
 
 def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
-    """Execute statements without results, optionally with the commit, in one message to the server."""
+    """Execute statements without results, and commit if `commits`, in one message to the server."""
     texts: list[str] = []
     for statement, values in said:
         rows = values if isinstance(values, list) else [values]
@@ -110,8 +110,8 @@ def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False
 
 def schema_of(url: sa.URL) -> str:
     """Return the name of the ledger's schema."""
-    said = url.query.get("schema", SCHEMA)
-    return said if isinstance(said, str) else said[-1]
+    schema = url.query.get("schema", SCHEMA)
+    return schema if isinstance(schema, str) else schema[-1]
 
 
 def set_schema(url: sa.URL, schema: str) -> sa.URL:
@@ -120,7 +120,7 @@ def set_schema(url: sa.URL, schema: str) -> sa.URL:
 
 
 class ServerClock:
-    """The server's clock, extrapolated by this machine's monotonic clock since it was last read."""
+    """The server's clock. Between two readings it is extrapolated by this machine's monotonic clock."""
 
     def __init__(self) -> None:
         self._asked = (datetime.now(UTC), time.monotonic())
@@ -142,7 +142,7 @@ def clock() -> ServerClock:
 
 
 def lock_of(_url: sa.URL) -> AbstractContextManager[Any]:
-    """Return the lock that threads hold during a transaction: none, since each has its own connection."""
+    """Return no lock: each thread has its own connection."""
     return nullcontext()
 
 
@@ -173,7 +173,7 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
-    """Create the schema unless it exists. It is looked up first: even IF NOT EXISTS requires CREATE on the database."""
+    """Create the schema if it does not exist. Check that first: IF NOT EXISTS also requires CREATE on the database."""
     schema = _quote_identifier(schema_of(url))
     with engine.connect() as connection:
         connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))
@@ -192,9 +192,9 @@ def drop(engine: sa.Engine, schema: str) -> None:
 
 
 def install_draft(engine: sa.Engine, *, draft: str, schema: str, aside: str, replaces: bool) -> bool | None:
-    """Rename the draft schema to the ledger's name, in one transaction; True if an existing one was renamed to `aside`.
+    """Rename the draft schema to `schema`, in one transaction. Return whether an existing one was renamed to `aside`.
 
-    Return None, with nothing done, where a ledger exists that `replaces` does not allow to move away.
+    If a ledger exists and `replaces` is false, change nothing and return None.
     """
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN", execution_options={"no_parameters": True})
@@ -219,7 +219,7 @@ def lock_schema(connection: sa.Connection) -> None:
 
 
 def count_on(connection: sa.Connection) -> None:
-    """Make new events get numbers above those of the events that were loaded from an export."""
+    """Give new events numbers above those of the events that were loaded from an export."""
     connection.execute(
         sa.text("SELECT setval(pg_get_serial_sequence('events', 'id'), coalesce(max(id), 0) + 1, false) FROM events")
     )
@@ -227,8 +227,8 @@ def count_on(connection: sa.Connection) -> None:
 
 def outcome_of(connection: sa.Connection, transaction: int) -> bool | None:
     """Return whether a transaction was committed; None while the server has not noticed the lost connection."""
-    said = connection.execute(sa.text("SELECT txid_status(:id)"), {"id": transaction}).scalar()
-    return None if said == "in progress" else said == "committed"
+    outcome = connection.execute(sa.text("SELECT txid_status(:id)"), {"id": transaction}).scalar()
+    return None if outcome == "in progress" else outcome == "committed"
 
 
 def failure_of(error: sa.exc.DBAPIError) -> StatementFailure:

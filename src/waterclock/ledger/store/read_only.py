@@ -1,4 +1,4 @@
-"""Opens the ledger of another project for reading: nothing is written to it, and no file is left next to it.
+"""Opens the ledger of another project for reading: nothing is written to it, and no file is created next to it.
 
 A file without a writer is opened as immutable. Otherwise SQLite would create files next to it, owned by the reading
 user. Each call opens the file again; if it changed during the read, the read is repeated.
@@ -21,7 +21,7 @@ from waterclock.ledger.store.backend import parse_url, translate_database_errors
 from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
 
 R = TypeVar("R")
-_MOST_LOOKS = 50
+_MOST_TRIES = 50
 _BUSY_SECONDS = 60.0
 _MOST_SECONDS = 300.0  # for all statements of a connection
 _STEPS = 1_000_000  # of SQLite's virtual machine, between two checks of the clock
@@ -37,15 +37,15 @@ class OlderSchema(Exception):
 
 
 def read_ledger(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
-    """Open a ledger read-only, call `ask` with it and return the answer; None if there is no ledger.
+    """Open a ledger read-only, call `ask` with it and return the result; None if there is no ledger.
 
-    `ask` is called again if a writer changed the file meanwhile. Raises  OlderSchema, E402, E415
+    `ask` is called again if a writer changed the file meanwhile. Raises OlderSchema, E402 for a newer schema, E415.
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         return _query_and_close(LedgerDatabase(parsed), ask)
     path = Path(str(parsed.database))
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MOST_TRIES):
         try:
             before = path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -85,7 +85,7 @@ def _open_read_only(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabas
 
 
 def _refuse_code(connection: sqlite3.Connection) -> None:
-    """Raise an error for a file with triggers, or views in place of tables: queries would run code of the file."""
+    """Raise an error for a file with triggers or unknown views, whose code queries would execute."""
     found = connection.execute(
         "SELECT type, name FROM sqlite_schema WHERE type = 'trigger'"
         f" OR (type = 'view' AND name NOT IN ({', '.join('?' * len(VIEWS))}))",

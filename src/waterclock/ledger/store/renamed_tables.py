@@ -15,33 +15,33 @@ from waterclock.ledger.store.texts import Text
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-_SAID: WeakKeyDictionary[sa.Dialect, tuple[Mapping[str, str], Mapping[str, str]]] = WeakKeyDictionary()
+_TRANSLATIONS: WeakKeyDictionary[sa.Dialect, tuple[Mapping[str, str], Mapping[str, str]]] = WeakKeyDictionary()
 
 
 class Name(Text):
-    """A column with names of tables, or of their code."""
+    """The type of columns with names of tables, or fingerprints of their code."""
 
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Convert a name to its stored form."""
-        said = _SAID.get(dialect)
-        found = value if said is None or value is None else said[0].get(value, value)
+        translation = _TRANSLATIONS.get(dialect)
+        found = value if translation is None or value is None else translation[0].get(value, value)
         return super().process_bind_param(found, dialect)
 
     def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Convert a stored name to the current one."""
-        said = _SAID.get(dialect)
-        return value if said is None or value is None else said[1].get(value, value)
+        translation = _TRANSLATIONS.get(dialect)
+        return value if translation is None or value is None else translation[1].get(value, value)
 
 
 def translate_names(dialect: sa.Dialect, names: Mapping[str, str]) -> None:
     """Translate stored names for all users of a dialect. With an empty `names`, end the translation.
 
-    `names` is keyed by stored name. If another table takes a stored name, the two names are swapped.
+    `names` is keyed by stored name. If a table takes the stored name of another table, the two names are swapped.
     """
     if not names:
-        _SAID.pop(dialect, None)
+        _TRANSLATIONS.pop(dialect, None)
         return
-    said = {now: was for was, now in names.items() if now not in names} | dict(names)
-    _SAID[dialect] = ({now: was for was, now in said.items()}, said)
+    current_names = {now: was for was, now in names.items() if now not in names} | dict(names)
+    _TRANSLATIONS[dialect] = ({now: was for was, now in current_names.items()}, current_names)

@@ -21,7 +21,7 @@ from waterclock.ledger.store.texts import Text
 metadata = sa.MetaData()
 
 TEXT = Text()
-NAME = Name()  # of a table, or of a table's code
+NAME = Name()  # of a table, or the fingerprint of its code
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 AnyRow = sa.Row[*tuple[Any, ...]]  # a row of any query, with columns accessed by name
@@ -39,12 +39,12 @@ IS_LONG = sa.text(f"inputs.high - inputs.low > {LONG}")
 IS_SHORT = sa.text(f"inputs.high - inputs.low <= {LONG}")
 
 
-# Rows are stored in the order of their key itself, where a database can do that: one tree to write instead of two.
+# Rows are stored in the order of their key, if the database can do that: one tree to write instead of two.
 _KEYED: dict[str, Any] = {"sqlite_with_rowid": False}
 
 
 def made_by_claim(made: sa.Table, of: sa.Table, claim: sa.Column[Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that a row of `made` is of the table and label of a row of `of`, and made by `claim`."""
+    """Build the condition that a row of `made` has the table and label of a row of `of`, and was made by `claim`."""
     return sa.and_(made.c.table_name == of.c.table_name, made.c.label == of.c.label, made.c.claim == claim)
 
 
@@ -68,7 +68,7 @@ ledger = sa.Table(
     sa.Column("paused_why", TEXT),
     # the running `rebuild --all`, as JSON
     sa.Column("rebuilding", TEXT),
-    # the latest `recorded_at` of all revisions: none is recorded before it, even where the clock went back
+    # the latest `recorded_at` of all revisions: none is recorded before it, even if the clock went back
     sa.Column("last_recorded", Instant),
 )
 
@@ -179,7 +179,7 @@ batches = sa.Table(
     sa.Column("requested", TEXT),
     sa.Column("requested_sequence", sa.BigInteger),
     sa.Column("is_suspect", sa.Boolean, nullable=False),
-    # the current revision; its claim is NULL where there is none
+    # the current revision; its claim is NULL before the first one
     sa.Column("current_claim", sa.BigInteger),
     sa.Column("version", sa.BigInteger),
     sa.Column("rows", sa.BigInteger),
@@ -339,7 +339,7 @@ messages = sa.Table(
     sa.Index("messages_by_age", "target", "at"),
 )
 
-# the sequence up to which alerts were checked: one row, which concurrent checks lock in turn
+# the sequence up to which alerts were checked: a single row, which concurrent checks lock in turn
 alerts_look = sa.Table(
     "alerts_look",
     metadata,
@@ -348,7 +348,7 @@ alerts_look = sa.Table(
     sa.Column("at", Instant, nullable=False),
 )
 
-# the event up to which all were sent to a lineage tool: one row, which concurrent senders lock in turn
+# the last event that was sent to OpenLineage: a single row, which concurrent senders lock in turn
 lineage_sent = sa.Table(
     "lineage_sent",
     metadata,
@@ -443,7 +443,7 @@ events = sa.Table(
     sa.Index("events_of_batch", "table_name", "label"),
 )
 
-# never exported: an old export would bring revoked tokens back
+# never exported: an old export would restore revoked tokens
 access_tokens = sa.Table(
     "access_tokens",
     metadata,
@@ -458,7 +458,7 @@ access_tokens = sa.Table(
     **_KEYED,
 )
 
-# who did what or was refused, for as long as the project keeps it; never exported
+# user actions, permitted or refused, for as long as the project keeps them; never exported
 accesses = sa.Table(
     "accesses",
     metadata,
@@ -472,7 +472,7 @@ accesses = sa.Table(
     sa.Index("accesses_by_time", "at"),
 )
 
-# the runners at work: not part of the ledger's knowledge of batches, so never exported
+# the active runners; never exported, since they do not concern batches
 runners = sa.Table(
     "runners",
     metadata,

@@ -42,7 +42,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
 
 def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:
-    """Begin a transaction, which the driver does not do by itself; a writing one waits for its turn here."""
+    """Begin a transaction, which the driver does not do by itself. A writing one waits here for its turn."""
     statement = "BEGIN IMMEDIATE" if writes else "BEGIN"
     driver: Any = connection.connection.dbapi_connection
     try:
@@ -61,12 +61,12 @@ def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False
 
 
 def lock_of(url: sa.URL) -> AbstractContextManager[Any]:
-    """Return the lock that threads hold during a transaction: a single connection has one transaction at a time."""
+    """Return the lock that a thread holds during a transaction: needed only in memory, with a single connection."""
     return threading.RLock() if is_in_memory(url) else nullcontext()
 
 
 def clock() -> Callable[[], datetime]:
-    """Return the clock of a ledger: this machine's, on which all its runners are."""
+    """Return the clock of this machine, on which all runners of the ledger run."""
     return _system_clock
 
 
@@ -75,7 +75,7 @@ def _system_clock() -> datetime:
 
 
 def exists(_engine: sa.Engine, url: sa.URL) -> bool:
-    """Return whether anything exists at the URL yet."""
+    """Return whether the file exists and is not empty; False for a ledger in memory."""
     if is_in_memory(url):
         return False
     path = Path(str(url.database))
@@ -83,7 +83,7 @@ def exists(_engine: sa.Engine, url: sa.URL) -> bool:
 
 
 def make_room(_engine: sa.Engine, url: sa.URL) -> None:
-    """Create a new ledger's file and folder, unreadable for other users. SQLite gives its other files the same mode."""
+    """Create a new ledger's file and folder, unreadable for other users. SQLite's other files get the same mode."""
     if is_in_memory(url):
         return
     path = Path(str(url.database))
@@ -93,12 +93,12 @@ def make_room(_engine: sa.Engine, url: sa.URL) -> None:
 
 
 def is_in_memory(url: sa.URL) -> bool:
-    """Return whether the ledger is in memory, and ends with its engine."""
+    """Return whether the ledger is in memory, and is lost when its engine is closed."""
     return url.database in {None, "", ":memory:"}
 
 
 def lock_schema(_connection: sa.Connection) -> None:
-    """Do nothing: concurrent upgrades of one ledger take turns as all writers do."""
+    """Do nothing: concurrent upgrades of one ledger take turns, as all writers do."""
 
 
 def count_on(_connection: sa.Connection) -> None:
@@ -158,7 +158,7 @@ def _prepare(connection: Any, _record: object) -> None:
 
 
 def _begin_wal(cursor: sqlite3.Cursor) -> None:
-    """Set the file's journal mode to WAL. SQLite waits for no lock here, so retry where several open a new ledger."""
+    """Set the file's journal mode to WAL, with retries: SQLite does not wait here if others open a new ledger too."""
     statement = "PRAGMA journal_mode = WAL"
     try:
         cursor.execute(statement)
@@ -177,5 +177,5 @@ def _begin_wal(cursor: sqlite3.Cursor) -> None:
 
 
 def _is_locked(error: BaseException) -> bool:
-    """Return whether another process has a lock. The low byte is common to the extended error codes."""
+    """Return whether another process has a lock. All extended error codes for this have the same low byte."""
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

@@ -1,7 +1,7 @@
 """Records access tokens, and the actions that users took or were refused.
 
-Neither concerns batches, so these writes leave the ledger's sequence unchanged. They are not exported: an old export
-would restore revoked tokens.
+These writes do not concern batches, so they leave the ledger's sequence unchanged. The records are not exported: an old
+export would restore revoked tokens.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def create_token(  # noqa: PLR0913 - by name
     who: str,
     streams: Sequence[str] = (),
 ) -> AccessToken:
-    """Record a token by its digest, and return it. Raises  E942 if there was a token of this name already."""
+    """Record a token by its digest, and return it. Raises E942 if there was a token of this name already."""
     with database.write_unordered() as (connection, at):
         if name in {row.name for row in connection.execute(_BY_NAME)}:
             raise WaterclockError(
@@ -61,13 +61,13 @@ def create_token(  # noqa: PLR0913 - by name
 
 
 def _scope(token: AccessToken) -> list[str]:
-    """Return the rights of a token as they are stored: `send` is replaced by its streams, if it is limited to some."""
+    """Return the rights of a token as stored. `send` is replaced by the streams to which it is limited, if any."""
     plain = [right for right in token.rights if right is not Right.SEND or not token.streams]
     return sorted((*plain, *(f"{SEND_TO}{stream}" for stream in token.streams)))
 
 
 def revoke_token(database: LedgerDatabase, name: str, *, who: str) -> None:
-    """End a token now. Raises  E943 for an unknown one, or one that was revoked before."""
+    """End a token now. Raises E943 for an unknown token, or one that was revoked before."""
     with database.write_unordered() as (connection, at):
         known = {row.name: row.revoked_at for row in connection.execute(_BY_NAME)}
         if name not in known:
@@ -81,7 +81,7 @@ def revoke_token(database: LedgerDatabase, name: str, *, who: str) -> None:
 
 
 def record_accesses(database: LedgerDatabase, found: Sequence[Access]) -> None:
-    """Record accesses; those without an instant get the current time."""
+    """Record accesses. The current time is used for those without an instant."""
     with database.write_unordered() as (connection, at):
         connection.execute(
             sa.insert(accesses),

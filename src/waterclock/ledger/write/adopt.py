@@ -1,4 +1,4 @@
-"""Records committed claims that the ledger does not know, or has as open, from their commit records."""
+"""Records committed claims that are missing in the ledger, or open there, from their commit records."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LAST_DROP = (
 _EMPTIED_SINCE = sa.select(events.c.data).where(
     *_OF_TABLE, events.c.kind.in_(BEGUN_ANEW), events.c.id > sa.bindparam("since")
 )
-_FORGET = (
+_FORGET_VERSIONS = (
     sa.update(versions)
     .where(versions.c.table_name == sa.bindparam("of"), versions.c.dropped_by.is_(None))
     .where(versions.c.version < sa.bindparam("oldest"), versions.c.label < sa.bindparam("head"))
@@ -76,7 +76,7 @@ def known_claims(database: LedgerDatabase, table: str) -> dict[int, str]:
 
 
 def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
-    """Record a committed claim as of its commit; return False if it was recorded before. Raises  E412, E414."""
+    """Record a committed claim as of its commit; return False if it was recorded before. Raises E412, E414."""
     with database.write() as write:
         status = write.execute(_STATUS, {"number_": found.number}).scalar()
         if status not in {None, "open"}:
@@ -84,16 +84,16 @@ def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
         if status is None:
             if found.request.restates == RECUT:
                 _reset_recut_table(write, found)
-            _claim(write, found)
+            _record_missing_claim(write, found)
         write.at = found.at
-        # the lease ends at the commit, so that the duration counts: from the claim's number to the commit's time
+        # the lease ends at the commit, so that the time from the claim's number to the commit counts as its duration
         record(write, Claim(found.number, found.request, found.at), found.results, recorded_at=found.at)
         record_closing_ticks(write, found.request.table, found.results, who=found.request.who)
         return True
 
 
 def _reset_recut_table(write: Write, found: CommittedClaim) -> None:
-    """Record that `rebuild --all` gave this table other windows: its earlier data no longer counts."""
+    """Record that `rebuild --all` changed the windows of this table: its earlier data no longer counts."""
     table, version = found.request.table, found.results[0].version
     empty_table(write, table, found.number)
     write.at = found.at
@@ -112,13 +112,13 @@ def adopt_reset(database: LedgerDatabase, table: str, *, version: int, claim: in
 
 
 def raise_claims(database: LedgerDatabase, number: int) -> None:
-    """Make all later claims get numbers above `number`."""
+    """Give all later claims numbers above `number`."""
     with database.write() as write:
         write.execute(_RAISE_CLAIM, {"number_": number})
 
 
 def move_head(database: LedgerDatabase, table: str, version: int) -> None:
-    """Record the later version of a table that OPTIMIZE committed, and that it stores the newest state.
+    """Record a later version of a table, which OPTIMIZE committed, and that this version stores the newest state.
 
     While a claim of the table is open, the version of the newest state does not change: the later version may contain
     rows of that claim.
@@ -135,7 +135,7 @@ def move_head(database: LedgerDatabase, table: str, version: int) -> None:
 def drop_windows(
     database: LedgerDatabase, table: str, before: datetime, version: int, *, who: str, why: str = ""
 ) -> None:
-    """Record that a commit removed all windows before an instant from a table: for RETAIN, or for a user's `why`."""
+    """Record that a commit removed all windows before an instant from a table, for RETAIN or for a user's `why`."""
     with database.write() as write:
         record_drop(write, table, before, version, who=who, why=why)
 
@@ -151,9 +151,8 @@ def record_drop(write: Write, table: str, before: datetime, version: int, *, who
 def find_drop_boundary(database: LedgerDatabase, table: str, *, by: datetime) -> datetime | None:
     """Return the instant before which all windows of a table had been dropped, as of `by`; None if none were.
 
-    A drop no longer counts once the table was emptied, even after `by`, since its windows are made again then.
-
-    Cost: a query, and a second one where something was dropped
+    A drop no longer counts once the table was emptied, even after `by`, since its windows are made again then. Cost: a
+    query, and a second one if windows were dropped.
     """
     with database.read() as connection:
         drop = connection.execute(_LAST_DROP, {"of": table, "by": by}).first()
@@ -169,14 +168,14 @@ def forget_versions(database: LedgerDatabase, table: str, oldest: int) -> None:
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
         if row is not None and row.head_label is not None:
-            write.execute(_FORGET, {"of": table, "oldest": oldest, "head": row.head_label})
+            write.execute(_FORGET_VERSIONS, {"of": table, "oldest": oldest, "head": row.head_label})
 
 
-def _claim(write: Write, found: CommittedClaim) -> None:
+def _record_missing_claim(write: Write, found: CommittedClaim) -> None:
     names: Collection[str] = set(write.execute(_NAMES).scalars())
     if found.request.table not in names:
         raise refusals.unknown_table(found.request.table, names)
-    # a claim's number is the clock's milliseconds, or just above where many were given at once
+    # a claim's number is the clock in milliseconds, or slightly above if many claims were taken at once
     write.at = min(found.at, datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=found.number))
     restore_claim(write, found.request, found.number, found.at)
     write.execute(_RAISE_CLAIM, {"number_": found.number})

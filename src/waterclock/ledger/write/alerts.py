@@ -20,21 +20,21 @@ from waterclock.ledger.store.instants import LONGEST_TURN, is_pending, to_micros
 from waterclock.ledger.store.schema import alerts, alerts_look, messages
 
 _RECENT = timedelta(hours=1)
-_KEPT = timedelta(days=30)  # how long sent messages are kept
+_RETENTION = timedelta(days=30)  # how long sent messages are kept
 _TAKE_TURN = sa.update(alerts_look).values(id=alerts_look.c.id)
 _FIRST_TURN = sa.insert(alerts_look)
-_SEEN = sa.select(alerts_look.c.sequence)
-_LOOKED = sa.update(alerts_look).values(sequence=sa.bindparam("up_to"), at=sa.bindparam("looked_at"))
+_CHECKED_SEQUENCE = sa.select(alerts_look.c.sequence)
+_SET_CHECKED = sa.update(alerts_look).values(sequence=sa.bindparam("up_to"), at=sa.bindparam("looked_at"))
 _UNFINISHED = sa.select(alerts).where(sa.not_(alerts.c.is_finished)).order_by(alerts.c.number)
 _LAST_ALERT = sa.select(sa.func.coalesce(sa.func.max(alerts.c.number), 0))
 _LAST_MESSAGE = sa.select(sa.func.coalesce(sa.func.max(messages.c.number), 0))
 _NEWEST = sa.select(messages.c.target, messages.c.at).where(messages.c.at >= sa.bindparam("since"))
 _WAITING = sa.select(messages.c.target).where(messages.c.sent_at.is_(None)).distinct()
-_ONE = sa.select(alerts).where(alerts.c.number == sa.bindparam("which"))
-_PUT = sa.insert(alerts)
-_DROP = sa.delete(alerts).where(alerts.c.number == sa.bindparam("which"))
+_ALERT = sa.select(alerts).where(alerts.c.number == sa.bindparam("which"))
+_ADD_ALERT = sa.insert(alerts)
+_DELETE_ALERT = sa.delete(alerts).where(alerts.c.number == sa.bindparam("which"))
 _ACKNOWLEDGE = sa.update(alerts).where(alerts.c.number == sa.bindparam("which"))
-_ADD = sa.insert(messages)
+_ADD_MESSAGE = sa.insert(messages)
 _FORGET = sa.delete(messages).where(messages.c.sent_at < sa.bindparam("before"))
 _IS_FREE = sa.or_(
     messages.c.taken_until.is_(None),
@@ -72,48 +72,48 @@ _LOST = (
 def record_look(database: LedgerDatabase, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
     """Record the alerts and messages that `decide` returns, in one transaction.
 
-    `up_to` is the ledger's sequence at this check, `since` that of the previous check. If another check came in
+    `up_to` is the ledger's sequence at this check, `since` that of the previous check. If another check was recorded in
     between, nothing is decided and the result is None.
     """
     with database.write_unordered() as (connection, now):
         if not connection.execute(_TAKE_TURN).rowcount:
             connection.execute(_FIRST_TURN, {"id": 1, "sequence": 0, "at": now - LOOKED_BEFORE})
-        if connection.execute(_SEEN).scalar_one() != since:
+        if connection.execute(_CHECKED_SEQUENCE).scalar_one() != since:
             return None
-        come = decide(_read_known_alerts(connection, now), now)
-        for alert in come.changed:
-            connection.execute(_DROP, {"which": alert.number})
-            connection.execute(_PUT, _row(alert))
+        decided = decide(_read_known_alerts(connection, now), now)
+        for alert in decided.changed:
+            connection.execute(_DELETE_ALERT, {"which": alert.number})
+            connection.execute(_ADD_ALERT, _build_alert_row(alert))
         number = connection.execute(_LAST_MESSAGE).scalar_one()
-        for target, body in come.messages:
+        for target, body in decided.messages:
             number += 1
             row = {"number": number, "target": target, "at": now, "body": dict(body), "attempts": 0}
-            connection.execute(_ADD, row)
-        connection.execute(_FORGET, {"before": now - _KEPT})
-        connection.execute(_LOOKED, {"up_to": up_to, "looked_at": now})
-        return come
+            connection.execute(_ADD_MESSAGE, row)
+        connection.execute(_FORGET, {"before": now - _RETENTION})
+        connection.execute(_SET_CHECKED, {"up_to": up_to, "looked_at": now})
+        return decided
 
 
 def acknowledge(database: LedgerDatabase, number: int, *, who: str, why: str) -> Alert:
-    """Record that a user acknowledges an open alert, replacing an earlier reason. Raises  E457, E458 if it is over."""
+    """Record that a user acknowledges an alert. Raises E457 for an unknown alert, E458 for one that is over."""
     with database.write() as write:
         write.execute(_TAKE_TURN)
-        row = write.execute(_ONE, {"which": number}).first()
+        row = write.execute(_ALERT, {"which": number}).first()
         if row is None:
             raise _unknown_alert(number, [known.number for known in write.execute(_UNFINISHED)])
         alert = alert_of_row(row)
         if alert.resolved is not None:
             raise _alert_is_over(number, alert.resolved)
-        said = {"acknowledged_at": write.at, "acknowledged_by": who, "acknowledged_why": why}
-        write.execute(_ACKNOWLEDGE.values(**said), {"which": number})
+        values = {"acknowledged_at": write.at, "acknowledged_by": who, "acknowledged_why": why}
+        write.execute(_ACKNOWLEDGE.values(**values), {"which": number})
         write.log(ACKNOWLEDGED, who=who, data={"alert": number, "why": why, "what": alert.trouble.what})
         return Alert(alert.number, alert.trouble, alert.opened, None, Acknowledged(write.at, who, why), alert.told)
 
 
 def take_message(database: LedgerDatabase, target: str, lease: timedelta) -> Outgoing | None:
-    """Take the oldest message that waits for a target, so that no other runner sends it for a while.
+    """Reserve the oldest message that waits for a target for the time `lease`, so that no other runner sends it.
 
-    Return None where none waits, where another runner is sending it, or where its next attempt is not due yet.
+    Return None if no message waits, if another runner is sending it, or if its next attempt is not due yet.
     """
     with database.write_unordered() as (connection, now):
         row = connection.execute(_NEXT, {"to": target}).first()
@@ -131,7 +131,7 @@ def record_sent(database: LedgerDatabase, number: int) -> None:
 
 
 def record_lost(database: LedgerDatabase, number: int, error: str, again: timedelta) -> None:
-    """Record why a message did not reach its target, and how long to wait before the next attempt."""
+    """Record why a message did not reach its target, and the time `again` to wait before the next attempt."""
     with database.write_unordered() as (connection, now):
         connection.execute(_LOST, {"which": number, "said": error, "again": now + again})
 
@@ -148,7 +148,7 @@ def _read_known_alerts(connection: sa.Connection, now: datetime) -> StoredAlerts
     )
 
 
-def _row(alert: Alert) -> Mapping[str, Any]:
+def _build_alert_row(alert: Alert) -> Mapping[str, Any]:
     known = alert.acknowledged
     return {
         "number": alert.number,

@@ -31,8 +31,10 @@ _UPDATE_TABLE = (
     .values({name: sa.bindparam(name) for name in (*SIGNATURE, "is_declared", "start")})
 )
 _UNDECLARE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(is_declared=False)
-_ASKED = sa.select(batches.c.label).where(batches.c.table_name == sa.bindparam("of"), batches.c.requested.is_not(None))
-_FORGET_ASKED = sa.delete(batches).where(batches.c.table_name == sa.bindparam("of"))
+_REQUESTED_LABELS = sa.select(batches.c.label).where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.requested.is_not(None)
+)
+_DELETE_BATCHES = sa.delete(batches).where(batches.c.table_name == sa.bindparam("of"))
 _APPLY = sa.update(ledger).values(project=sa.bindparam("project_"), flow=sa.bindparam("flow_"))
 _NEWEST_FLOW = sa.select(flows).order_by(flows.c.number.desc()).limit(1)
 _NEWEST_OF_EACH = (
@@ -49,7 +51,7 @@ _NAMES = sa.select(tables.c.name)
 
 @dataclass(frozen=True, slots=True)
 class AppliedFlow:
-    """The flow whose fingerprint claims must have: the `number`-th applied here, at `at` by the ledger's real clock."""
+    """The `number`-th flow applied here. Claims must have its fingerprint. `at` is a time of the ledger's clock."""
 
     number: int
     fingerprint: str
@@ -69,10 +71,10 @@ def apply(
     """Record a flow as the applied one, with its tables and statements. Write nothing if it is applied already.
 
     `statements` returns the text of each table's statement; new texts are stored. `reading_back` returns, by table, the
-    labels, done or being made, that read further back under the new flow; a request to make them again is recorded. It
-    is called once more after the flow is applied, for batches that were claimed under the former flow meanwhile. A
-    table with batches whose labels would change their meaning (E405) keeps its kind, mode, cadence and keys here.
-    Raises  E404 for a ledger of another project, and as `rename_tables`
+    labels, done or being made, that read further back under the new flow. A request to make them again is recorded.
+    `reading_back` is called once more after the flow is applied, for batches that were claimed under the former flow
+    meanwhile. A table whose batches would get another meaning (E405) keeps its stored kind, mode, cadence and keys.
+    Raises E404 for a ledger of another project, and the errors of `rename_tables`.
     """
     found = read_applied_flow(database)
     if found is not None and found.fingerprint == flow.fingerprint:
@@ -81,9 +83,9 @@ def apply(
         _check_project(row.project, flow)
         if row.flow == flow.fingerprint:  # otherwise `rebuild --all` has moved in tables of another flow
             return found
-    said, since = database.said, database.said_since
+    names, since = database.said, database.said_since
     again = reading_back()
-    database.use_names({})  # stored names become these names now
+    database.use_names({})  # `rename_tables` replaces the stored names: nothing is to be translated
     try:
         with database.write() as write:
             _check_project(write.execute(_PROJECT).scalar(), flow)
@@ -96,14 +98,14 @@ def apply(
             values = {"number": number, "fingerprint": flow.fingerprint, "now": now, "who": who, "runner": runner}
             write.execute(_ADD_FLOW, values | {"applied_at": write.at})
             for name, text in statements().items():
-                says = {"code": flow.tables[name].fingerprint, "statement": text}
-                if declared.get(name) != says:
-                    write.log(DECLARED, who=who, table=name, data=says)
+                declaration = {"code": flow.tables[name].fingerprint, "statement": text}
+                if declared.get(name) != declaration:
+                    write.log(DECLARED, who=who, table=name, data=declaration)
             _request_recompute(write, again, who)
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = AppliedFlow(number, flow.fingerprint, write.at)
     except BaseException:
-        database.use_names(said, since)
+        database.use_names(names, since)
         raise
     since_then = {name: set(labels).difference(again.get(name, ())) for name, labels in reading_back().items()}
     if any(since_then.values()):
@@ -120,26 +122,26 @@ def _request_recompute(write: Write, again: Mapping[str, Collection[datetime]], 
 
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
-    """Raise the errors that `apply` would raise for WAS declarations; change nothing. Raises  as `rename_tables`."""
-    said, since = database.said, database.said_since
+    """Raise the errors that `rename_tables` would raise for the WAS declarations of a flow; change nothing."""
+    names, since = database.said, database.said_since
     database.use_names({})
     try:
         with database.read() as connection:
             _, errors = pending_renames(connection, flow, {row.name for row in connection.execute(_TABLES)})
     finally:
-        database.use_names(said, since)
+        database.use_names(names, since)
     raise_all(errors)
 
 
 def read_applied_flow(database: LedgerDatabase) -> AppliedFlow | None:
-    """Return the flow whose fingerprint claims must have; None before the first is applied."""
+    """Return the flow whose fingerprint claims must have; None before a flow was applied."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_FLOW).first()
     return None if row is None else AppliedFlow(row.number, row.fingerprint, row.applied_at)
 
 
 def set_starts(database: LedgerDatabase, starts: Mapping[str, datetime], *, who: str) -> None:
-    """Record the first windows of tables that declare none, unless they are recorded. Raises  E412."""
+    """Record the first windows of tables whose START is not declared, if not recorded yet. Raises E412."""
     if not starts:
         return
     with database.write() as write:
@@ -169,22 +171,22 @@ def _write_tables(write: Write, flow: Flow, who: str) -> None:
     new: list[dict[str, Any]] = []
     changed: list[dict[str, Any]] = []
     for table in flow.tables.values():
-        says = signature_of(table)
+        signature = signature_of(table)
         row = known.get(table.name)
         if row is None:
             location = free_location(location_of(table), taken)
             taken.add(location)
             empty = {"location": location, "head_version": -1, "changes": 0}
-            new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
+            new.append({"name": table.name, "is_declared": True, "start": table.start} | signature | empty)
             continue
         differs = signature_differences(row, table)
-        if table.name in refused:  # until it is rebuilt or reset, its labels keep their meaning
-            differs, says = [], {what: getattr(row, what) for what in SIGNATURE}
+        if table.name in refused:  # its labels keep their meaning until it is rebuilt or reset
+            differs, signature = [], {what: getattr(row, what) for what in SIGNATURE}
         elif differs:
             _delete_requests(write, table.name, who)
         start = table.start if table.start is not None else row.start
         if differs or not row.is_declared or start != row.start:
-            changed.append({"of": table.name, "is_declared": True, "start": start} | says)
+            changed.append({"of": table.name, "is_declared": True, "start": start} | signature)
     gone = [{"of": name} for name, row in known.items() if row.is_declared and name not in flow.tables]
     for statement, values in ((_ADD_TABLES, new), (_UPDATE_TABLE, changed), (_UNDECLARE, gone)):
         if values:
@@ -193,6 +195,6 @@ def _write_tables(write: Write, flow: Flow, who: str) -> None:
 
 def _delete_requests(write: Write, table: str, who: str) -> None:
     """Withdraw the requests for a table without any batch, since its labels change their meaning."""
-    if labels := list(write.execute(_ASKED, {"of": table}).scalars()):
+    if labels := list(write.execute(_REQUESTED_LABELS, {"of": table}).scalars()):
         write.log("request withdrawn", who=who, table=table, labels=labels)
-    write.execute(_FORGET_ASKED, {"of": table})
+    write.execute(_DELETE_BATCHES, {"of": table})

@@ -1,4 +1,4 @@
-"""Extends a claim's lease, and ends claims: recorded, failed, or lost to another runner."""
+"""Extends a claim's lease, and ends claims: as recorded, failed, or lost to another runner."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FAIL_BATCHES = (
     )
 )
 _PRIOR = sa.select(claim_labels).where(claim_labels.c.claim == sa.bindparam("number_"))
-_PUT_BACK = (
+_RESTORE_STATUS = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .where(batches.c.claim == sa.bindparam("number_"))
@@ -53,26 +53,26 @@ _PUT_BACK = (
 )
 
 
-def renew(database: LedgerDatabase, held: Claim) -> Claim:
-    """Extend the claim's lease, counted from now. Raises  E411 where it is closed: its work must stop."""
+def renew(database: LedgerDatabase, claim: Claim) -> Claim:
+    """Extend the claim's lease, counted from now. Raises E411 if the claim is closed: its runner must stop its work."""
     with database.write() as write:
-        until = write.at + timedelta(seconds=held.request.lease_seconds)
-        if write.execute(_RENEW, {"number_": held.number, "until": until}).rowcount == 0:
-            raise _closed_claim_error(write, held.number)
-    return replace(held, lease_until=until)
+        until = write.at + timedelta(seconds=claim.request.lease_seconds)
+        if write.execute(_RENEW, {"number_": claim.number, "until": until}).rowcount == 0:
+            raise _closed_claim_error(write, claim.number)
+    return replace(claim, lease_until=until)
 
 
-def close_lost(database: LedgerDatabase, held: Claim, why: str, *, who: str | None = None) -> None:
-    """Close a claim that can no longer commit; its labels return to their earlier state. Raises  E411 if closed."""
+def close_lost(database: LedgerDatabase, claim: Claim, why: str, *, who: str | None = None) -> None:
+    """Close a claim that can no longer commit; its labels return to their earlier state. Raises E411 if closed."""
     with database.write() as write:
-        close(write, held.number, "lost", why=why)
-        restore_statuses(write, held.number, held.request.labels)
-        _log(write, "lost", held, {"why": why}, who=who or held.request.who)
+        close(write, claim.number, "lost", why=why)
+        restore_statuses(write, claim.number, claim.request.labels)
+        _log_end(write, "lost", claim, {"why": why}, who=who or claim.request.who)
 
 
 def record_failed(
     database: LedgerDatabase,
-    held: Claim,
+    claim: Claim,
     *,
     error: str,
     is_transient: bool,
@@ -82,34 +82,33 @@ def record_failed(
 ) -> None:
     """Close a claim that did not commit. Each of its labels keeps the error until it is claimed again.
 
-    `status` is FAILED, or HELD where an audit holds the batch. A label that was done before stays readable with its
-    earlier rows. A request to release a batch that is held again ends, since no user has reviewed its new rows. `own`
-    has the labels for which the claim was taken, if not all of them. Others, such as past windows that a LOOKBACK reads
-    again, return to their earlier state.
-    Raises  E411 where the claim is closed already
+    `status` is FAILED, or HELD if an audit holds the batch. A label that was done before stays readable with its
+    earlier rows. If a batch with a request to release it is held again, the request ends, since no user has reviewed
+    its new rows. `own` has the labels for which the claim was taken, if not all of them. Others, such as past windows
+    that a LOOKBACK reads again, return to their earlier state. Raises E411 if the claim is closed already.
     """
     with database.write() as write:
-        close(write, held.number, status.value, why=error, is_transient=is_transient)
-        values = {"number_": held.number, "of": held.request.table, "as_": status.value, "why": error}
+        close(write, claim.number, status.value, why=error, is_transient=is_transient)
+        values = {"number_": claim.number, "of": claim.request.table, "as_": status.value, "why": error}
         values |= {"transient": is_transient, "again": due_again}
-        failed = [label for label in held.request.labels if own is None or label in own]
+        failed = [label for label in claim.request.labels if own is None or label in own]
         write.execute(_FAIL_BATCHES, [values | {"at": label} for label in failed])
         if status is BatchStatus.HELD:
-            rows = end_releases(write, held.request.table, read_batches(write, held.request.table, failed).values())
+            rows = end_releases(write, claim.request.table, read_batches(write, claim.request.table, failed).values())
             why = {"why": "the batch was made again, and its new rows are held"}
             write.log(
                 "release refused",
-                who=held.request.who,
-                table=held.request.table,
+                who=claim.request.who,
+                table=claim.request.table,
                 labels=[row.label for row in rows],
                 data=why,
             )
-        restore_statuses(write, held.number, {*held.request.labels} - {*failed})
-        _log(write, status.value, held, {"error": error, "is_transient": is_transient})
+        restore_statuses(write, claim.number, {*claim.request.labels} - {*failed})
+        _log_end(write, status.value, claim, {"error": error, "is_transient": is_transient})
 
 
 def close(write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None) -> int:
-    """Close an open claim in a transaction. Return the sequence at which it was given. Raises  E411 if it is closed."""
+    """Close an open claim in a transaction. Return the sequence at which it was taken. Raises E411 if it is closed."""
     values = {"number_": number, "as_": status, "closed": write.at, "why": why, "transient": is_transient}
     row = write.execute(_CLOSE, values).first()
     if row is None:
@@ -128,21 +127,21 @@ def restore_statuses(write: Write, number: int, labels: Iterable[datetime]) -> N
         if row.label in wanted
     ]
     if rows:
-        write.execute(_PUT_BACK, rows)
+        write.execute(_RESTORE_STATUS, rows)
 
 
 def _closed_claim_error(write: Write, number: int) -> refusals.ClaimClosed:
     return refusals.closed_claim_error(number, write.execute(_STATUS, {"number_": number}).scalar())
 
 
-def _log(write: Write, kind: str, held: Claim, data: Mapping[str, Any], *, who: str | None = None) -> None:
-    request = held.request
+def _log_end(write: Write, kind: str, claim: Claim, data: Mapping[str, Any], *, who: str | None = None) -> None:
+    request = claim.request
     write.log(
         kind,
         who=who or request.who,
         table=request.table,
         labels=request.labels,
-        claim=held.number,
+        claim=claim.number,
         run=request.run,
         data=data,
     )

@@ -1,4 +1,4 @@
-"""Gives claims: the exclusive right of one runner to make labels of a table."""
+"""Grants claims: the exclusive right of one runner to make labels of a table."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.timelabel.label import label_of
 
 _NAMES = sa.select(tables.c.name)
-# All data that a claim depends on, in one query: its input tables, its own table, and the stored state of its labels.
-_AT_HAND = (
+# All data that a claim depends on, in one query: its input tables, its own table, and the stored states of its labels.
+_TABLES_AND_LABELS = (
     sa.select(
         tables.c.name,
         tables.c.kind,
@@ -66,7 +66,7 @@ _HOLDERS = (
     .where(IS_OPEN, claims.c.table_name == sa.bindparam("of"))
     .order_by(claims.c.number, claim_labels.c.label)
 )
-# a claim with an expired lease takes no place in the pool, since it may never be resolved
+# a claim with an expired lease does not count in the pool, since it may never be resolved
 _IN_POOL = (
     sa.select(sa.func.count())
     .select_from(claims)
@@ -102,44 +102,46 @@ _LABELS = (
 
 
 def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
-    """Give a claim of all labels of `request`, in one transaction, or refuse it.
+    """Claim all labels of `request` for its runner, in one transaction, or refuse the claim.
 
-    Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
-            done, complete, and neither requested nor suspect (unless the request has a reason to restate), E409 for a
-            skipped one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
-            (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E456
-            (transient) where a window was reopened since it was planned, E828 (transient) where a label was made by
-            another claim than the one that was seen, E756 (transient) where a label to release is no longer held,
-            E850 (transient) where log entries that a label is to own were assigned to another label since
+    Raises E406 if the runner's flow is not the applied one, E409 for a skipped label, E412 for an unknown table. Raises
+    E408 for a label that is done and complete, unless it is requested or suspect, or the request has a reason to
+    restate. The other errors are transient:
+
+    - E407: another claim is open. E427: the table's pool is full. E429: the table, or all tables, are paused.
+    - E410: an input changed since it was looked up. E456: a window was reopened since it was planned.
+    - E644: all tables are being rebuilt. E756: a label to release is no longer held.
+    - E828: a label was made by another claim than the one that the runner saw.
+    - E850: log entries that a label is to own were assigned to another label since.
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
             raise refusals.unapplied_flow_error(request.flow, write.flow)
         known, before = _read_tables_and_labels(write, request)
-        # checked in the claiming transaction: a runner that planned before the pause claims nothing after it
+        # checked in this transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
             raise refusals.build_paused_error(request.table, request.labels[0], pause)
         require_no_rebuild(write, f"{request.table}@{label_of(request.labels[0])}")
         if known[request.table].is_held:
-            _refuse_second(write, request, known[request.table])
-        _refuse_full(write, request)
+            _refuse_concurrent_claim(write, request, known[request.table])
+        _refuse_full_pool(write, request)
         _check_batches(request, before)
         _check_closings(write, request)
         _check_inputs(write, request, known)
         number = write.last_claim
         _own_items(write, request, number)
         lease_until = write.at + timedelta(seconds=request.lease_seconds)
-        _put(write, request, number, lease_until, before, {name: row.changes for name, row in known.items()})
+        _record_claim(write, request, number, lease_until, before, {name: row.changes for name, row in known.items()})
         return Claim(number, request, lease_until)
 
 
 def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
-    """Record a claim that a lost ledger had given.
+    """Record a claim under a known number, such as one from a lost ledger.
 
     Its inputs are compared with the current ones when its result is recorded.
     """
     known, before = _read_tables_and_labels(write, request)
-    _put(write, request, number, lease_until, before, dict.fromkeys(known, -1))
+    _record_claim(write, request, number, lease_until, before, dict.fromkeys(known, -1))
 
 
 def open_claims(database: LedgerDatabase) -> list[Claim]:
@@ -149,7 +151,7 @@ def open_claims(database: LedgerDatabase) -> list[Claim]:
         return [_read_claim(connection, row) for row in rows]
 
 
-def _put(
+def _record_claim(
     write: Write,
     request: ClaimRequest,
     number: int,
@@ -157,9 +159,9 @@ def _put(
     before: Mapping[datetime, AnyRow],
     changes: Mapping[str, int],
 ) -> None:
-    write.later(_ADD_CLAIM, _claim_row(write, request, number, lease_until))
+    write.later(_ADD_CLAIM, _build_claim_row(write, request, number, lease_until))
     _add_labels(write, request, number, before)
-    rows = list(_input_rows(request, number, changes))
+    rows = list(_build_input_rows(request, number, changes))
     if rows:
         write.later(_ADD_INPUTS, rows)
     write.log("claimed", who=request.who, table=request.table, labels=request.labels, claim=number, run=request.run)
@@ -171,31 +173,31 @@ def _read_tables_and_labels(
     """Return the rows of the request's tables by name, and the stored rows of its labels."""
     names = {pinned.table for of_label in request.inputs.values() for pinned in of_label} | {request.table}
     values = {"of": request.table, "labels": request.labels, "names": sorted(names)}
-    rows = write.execute(_AT_HAND, values).all()
+    rows = write.execute(_TABLES_AND_LABELS, values).all()
     known = {row.name: row for row in rows}
     if request.table not in known:
         raise refusals.unknown_table(request.table, write.execute(_NAMES).scalars())
     return known, {row.label: row for row in rows if row.label is not None}
 
 
-def _refuse_second(write: Write, request: ClaimRequest, table: AnyRow) -> None:
+def _refuse_concurrent_claim(write: Write, request: ClaimRequest, table: AnyRow) -> None:
     rows = write.execute(_HOLDERS, {"of": request.table}).all()
-    asked = set(request.labels)
+    requested = set(request.labels)
     # a delivery depends on the rows that earlier ones left at the destination, even if each label is delivered alone
     is_single = table.type == TableType.REGULAR or table.kind == Kind.PUBLISH
     for row in rows:
-        if is_single or row.label in asked:
+        if is_single or row.label in requested:
             labels = tuple(other.label for other in rows if other.number == row.number)
             holder = OpenClaim(row.number, labels, row.runner, row.lease_until)
-            raise refusals.already_claimed_error(request.table, row.label if row.label in asked else None, holder)
+            raise refusals.already_claimed_error(request.table, row.label if row.label in requested else None, holder)
 
 
-def _refuse_full(write: Write, request: ClaimRequest) -> None:
+def _refuse_full_pool(write: Write, request: ClaimRequest) -> None:
     if request.pool is None:
         return
     name, size = request.pool
-    held = write.execute(_IN_POOL, {"pool_": name, "now_": write.at}).scalar_one()
-    if held >= size:
+    count = write.execute(_IN_POOL, {"pool_": name, "now_": write.at}).scalar_one()
+    if count >= size:
         raise refusals.pool_full(request.table, request.labels[0], name, size)
 
 
@@ -204,19 +206,19 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
         if row.status == BatchStatus.SKIPPED:
             raise refusals.build_skipped_error(request.table, row.label)
         sealed = request.held.get(row.label)
-        is_asked = request.restates is not None or is_release(row.requested)
-        if sealed is not None and not (is_asked and (row.status, row.claim) == (BatchStatus.HELD.value, sealed)):
+        is_requested = request.restates is not None or is_release(row.requested)
+        if sealed is not None and not (is_requested and (row.status, row.claim) == (BatchStatus.HELD.value, sealed)):
             raise _unreleasable_batch_error(request.table, row.label)
         if request.seen.get(row.label, row.current_claim) != row.current_claim:
             raise refusals.read_since(request.table, row.label, row.current_claim)
-        is_asked = row.requested is not None or row.is_suspect or row.missing is not None
-        is_asked = is_asked or request.restates is not None
-        if row.current_claim is not None and not is_asked:
+        is_requested = row.requested is not None or row.is_suspect or row.missing is not None
+        is_requested = is_requested or request.restates is not None
+        if row.current_claim is not None and not is_requested:
             raise refusals.batch_done_error(request.table, row.label, row.current_claim)
 
 
 def _unreleasable_batch_error(table: str, label: datetime) -> refusals.ClaimRefused:
-    """Build the error for a held batch that a user has released, made again or skipped meanwhile."""
+    """Build the error for a batch to release that another user has released, made again or skipped meanwhile."""
     return refusals.ClaimRefused(
         "E756",
         f"{table}@{label_of(label)} cannot be released",
@@ -267,7 +269,7 @@ def _own_items(write: Write, request: ClaimRequest, number: int) -> None:
         write.later(_ADD_ITEMS, rows)
 
 
-def _claim_row(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> dict[str, Any]:
+def _build_claim_row(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> dict[str, Any]:
     return {
         "number": number,
         "table_name": request.table,
@@ -299,7 +301,7 @@ def _add_labels(write: Write, request: ClaimRequest, number: int, before: Mappin
             | prior
         )
         if row is None:
-            new.append(_new_batch(request.table, label, number))
+            new.append(_build_batch_row(request.table, label, number))
         else:
             again.append({"of": request.table, "at": label, "number_": number})
     for statement, values in ((_ADD_LABELS, labels), (_ADD_BATCHES, new), (_RUN_BATCHES, again)):
@@ -307,7 +309,7 @@ def _add_labels(write: Write, request: ClaimRequest, number: int, before: Mappin
             write.later(statement, values)
 
 
-def _new_batch(table: str, label: datetime, number: int) -> dict[str, Any]:
+def _build_batch_row(table: str, label: datetime, number: int) -> dict[str, Any]:
     return {
         "table_name": table,
         "label": label,
@@ -320,7 +322,7 @@ def _new_batch(table: str, label: datetime, number: int) -> dict[str, Any]:
     }
 
 
-def _input_rows(request: ClaimRequest, number: int, changes: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+def _build_input_rows(request: ClaimRequest, number: int, changes: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     for label, reads in request.inputs.items():
         for position, read in enumerate(reads):
             yield {

@@ -1,7 +1,7 @@
-"""Records the ticks at which windows closed, and up to where open ones were checked (CLOSE WHEN).
+"""Records the ticks at which windows closed, and up to where open windows were checked (CLOSE WHEN).
 
-The first tick recorded for a window stays, whichever runner found it and whatever is restated since (`first`). Late
-rows may reopen the window up to a later tick (`tick`); the window is read up to that tick from then on.
+The first tick recorded for a window stays (`first`), whichever runner found it and whatever is restated since. Late
+rows may reopen the window up to a later tick (`tick`). From then on, the window is read up to that tick.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _REOPEN = (
         sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value),
         sa.or_(batches.c.requested.is_(None), batches.c.requested.in_([FOLLOW, BACKFILL, REOPEN, RECOMPUTE])),
     )
-    # a batch that is being made was claimed with the earlier tick, so it is made once more
+    # a batch that is being made was claimed with the earlier tick, and must be made once more
     .values(requested_sequence=sa.bindparam("sequence"))
 )
 _OF_BATCH = sa.and_(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("label_"))
@@ -65,7 +65,7 @@ _END_RELEASE = (
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
 )
 _REOPEN_LATE = _REOPEN.values(requested=REOPEN)
-# a request to recompute a closed window includes its late rows, which the verb expresses
+# a request to recompute a closed window stays: it includes the late rows
 _REOPEN_CLOSED = _REOPEN.values(
     requested=sa.case((batches.c.requested == RECOMPUTE, batches.c.requested), else_=REOPEN)
 )
@@ -85,11 +85,11 @@ _READ_TO = (
     .group_by(closings.c.label, closings.c.tick)
 )
 _ADD = sa.insert(closings)
-_SAID = ("tick", "first", "looked", "reason", "behind", "asked", "who", "why", "at")
+_COLUMNS = ("tick", "first", "looked", "reason", "behind", "asked", "who", "why", "at")
 _SET = (
     sa.update(closings)
     .where(closings.c.table_name == sa.bindparam("of"), closings.c.label == sa.bindparam("label_"))
-    .values({name: sa.bindparam(f"{name}_") for name in _SAID})
+    .values({name: sa.bindparam(f"{name}_") for name in _COLUMNS})
 )
 _CHUNK = 500
 
@@ -124,15 +124,15 @@ def close_by_hand(
 ) -> None:
     """Close a window at a tick by a user's request. An event records the user and the reason.
 
-    The late rows that `late_tables` recorded for slices from the tick on are determined again. Raises  E266 where the
-    window is already closed
+    The late rows that `late_tables` recorded for slices from the tick on are determined again. Raises E266 if the
+    window is already closed.
     """
     with database.write() as write:
         row = write.execute(_KNOWN, {"of": table, "labels": [label]}).first()
         if row is not None and row.tick is not None:
             raise refusals.already_closed_error(table, label, row.tick)
         looked = None if row is None else row.looked
-        _put(write, table, label, Closing(tick, looked, BY_HAND, who=who, why=why), is_new=row is None)
+        _write_closing(write, table, label, Closing(tick, looked, BY_HAND, who=who, why=why), is_new=row is None)
         _request_late_rows(write, late_tables, tick)
         write.log(CLOSED, who=who, table=table, labels=[label], data={"why": why, "tick": tick.isoformat()})
 
@@ -149,42 +149,42 @@ def reopen(
 ) -> tuple[datetime, ...]:
     """Reopen closed windows, each up to a later tick, and request that they are made again. Return the reopened ones.
 
-    Slices of `late_tables` between both ticks are requested again, too, except the labels to `keep`, which are being
-    made with the new ticks. Windows that are open, or already closed at such a tick or a later one, do not change.
+    Slices of `late_tables` between both ticks are requested again, too, except the labels in `keep`, which are being
+    made with the new ticks. Windows that are open, or closed at that tick or a later one, do not change.
     """
     with database.write() as write:
         known = {row.label: row for row in write.execute(_KNOWN, {"of": table, "labels": sorted(found)})}
-        opened = {
+        reopened = {
             label: row for label, tick in found.items() if (row := known.get(label)) and row.tick and row.tick < tick
         }
-        if not opened:
+        if not reopened:
             return ()
-        for label, row in opened.items():
+        for label, row in reopened.items():
             # late rows do not make the condition TRUE: the window stays partial
             reason = AT_LAST if row.reason == AT_LAST else LATE_ROWS
             moved = Closing(found[label], row.looked, reason, asked=row.asked or "", who=who, why=why)
-            _put(write, table, label, replace(moved, first=row.first or row.tick), is_new=False)
-        _ask(write, [(table, label) for label in opened], _REOPEN_CLOSED)
-        span = {"low": min(row.tick for row in opened.values()), "high": max(found[label] for label in opened)}
-        held = write.execute(_WITH_ROWS, {"names": list(late_tables), **span}).all()
-        _ask(write, [(row.table_name, row.label) for row in held if row.label not in keep])
-        ticks = {label_of(label): found[label].isoformat() for label in opened}
-        write.log(REOPENED, who=who, table=table, labels=sorted(opened), data={"why": why, "ticks": ticks})
-        return tuple(sorted(opened))
+            _write_closing(write, table, label, replace(moved, first=row.first or row.tick), is_new=False)
+        _request_again(write, [(table, label) for label in reopened], _REOPEN_CLOSED)
+        span = {"low": min(row.tick for row in reopened.values()), "high": max(found[label] for label in reopened)}
+        with_rows = write.execute(_WITH_ROWS, {"names": list(late_tables), **span}).all()
+        _request_again(write, [(row.table_name, row.label) for row in with_rows if row.label not in keep])
+        ticks = {label_of(label): found[label].isoformat() for label in reopened}
+        write.log(REOPENED, who=who, table=table, labels=sorted(reopened), data={"why": why, "ticks": ticks})
+        return tuple(sorted(reopened))
 
 
-def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
-    """Request that those of the batches that are done or running are made again. Others will use the new tick."""
-    for table, label in asked:
+def _request_again(write: Write, keys: Sequence[tuple[str, datetime]], statement: sa.Update = _REOPEN_LATE) -> None:
+    """Request the batches that are done or running to be made again. The others will use the new tick anyway."""
+    for table, label in keys:
         of = {"of": table, "label_": label}
-        if (row := write.execute(_RELEASING, of).first()) is not None:  # a held batch is missing the late rows
+        if (row := write.execute(_RELEASING, of).first()) is not None:  # the held slice does not have the late rows
             before = request_without_release(row.requested)
             write.execute(_END_RELEASE, of | {"verb": before, "sequence": write.sequence if before else None})
-        write.execute(how, of | {"sequence": write.sequence})
+        write.execute(statement, of | {"sequence": write.sequence})
 
 
 def record_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:
-    """Request that the late rows of windows that were skipped until now are determined again.
+    """Request that late rows are determined again, for windows whose skip ended.
 
     While a window is skipped, none of its rows are late. The late rows of an open window are determined once it closes.
     """
@@ -203,10 +203,10 @@ def find_complete_windows(write: Write, table: str, labels: Collection[datetime]
 
 
 def _request_late_rows(write: Write, late_tables: Sequence[str], tick: datetime) -> None:
-    """Request that the late rows of slices from a tick on are determined again, after a window closed at the tick."""
+    """Request that the late rows of slices from a tick on are determined again, since a window closed at the tick."""
     if late_tables:
         made = write.execute(_MADE_FROM, {"names": list(late_tables), "at": tick}).all()
-        _ask(write, [(row.table_name, row.label) for row in made])
+        _request_again(write, [(row.table_name, row.label) for row in made])
 
 
 def add_closings(
@@ -233,27 +233,27 @@ def add_closings(
             if row.tick >= closing.tick:
                 continue
         before = row.looked if row is not None and row.asked in {None, closing.asked} else None
-        seen = [at for at in (closing.looked, before) if at is not None]
-        kept = replace(closing, looked=max(seen, default=None), who=closing.who or who)
-        _put(write, table, label, kept, is_new=row is None)
-        ticks += [kept.tick] if kept.tick is not None else []
+        checked = [at for at in (closing.looked, before) if at is not None]
+        merged = replace(closing, looked=max(checked, default=None), who=closing.who or who)
+        _write_closing(write, table, label, merged, is_new=row is None)
+        ticks += [merged.tick] if merged.tick is not None else []
     if ticks:
         _request_late_rows(write, late_tables, min(ticks))
     return is_agreed
 
 
 def record_closing_ticks(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
-    """Record the closing ticks that batches have in their source notes, unless the ledger has them already."""
+    """Record the closing ticks in the source notes of batches, if the ledger does not have them yet."""
     closings = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
-    for label, said in sorted(closings, key=lambda it: it[0]):
-        add_closings(write, table, [(label, Closing.of_dict(said))], who=who)
+    for label, closing in sorted(closings, key=lambda it: it[0]):
+        add_closings(write, table, [(label, Closing.of_dict(closing))], who=who)
 
 
-def _put(write: Write, table: str, label: datetime, closing: Closing, *, is_new: bool) -> None:
-    said = {"tick": closing.tick, "first": closing.first, "looked": closing.looked, "reason": closing.reason}
-    said |= {name: getattr(closing, name) or None for name in ("behind", "asked", "why")}
-    said |= {"who": closing.who, "at": closing.at or write.at}
+def _write_closing(write: Write, table: str, label: datetime, closing: Closing, *, is_new: bool) -> None:
+    values = {"tick": closing.tick, "first": closing.first, "looked": closing.looked, "reason": closing.reason}
+    values |= {name: getattr(closing, name) or None for name in ("behind", "asked", "why")}
+    values |= {"who": closing.who, "at": closing.at or write.at}
     if is_new:
-        write.execute(_ADD, {"table_name": table, "label": label, **said})
+        write.execute(_ADD, {"table_name": table, "label": label, **values})
     else:
-        write.execute(_SET, {"of": table, "label_": label, **{f"{name}_": value for name, value in said.items()}})
+        write.execute(_SET, {"of": table, "label_": label, **{f"{name}_": value for name, value in values.items()}})

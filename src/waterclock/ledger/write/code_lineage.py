@@ -16,9 +16,9 @@ _FIRST = sa.text(
     "INSERT INTO code_lineage (table_name, code, lineage, at) VALUES (:table_name, :code, :lineage, :at)"
     " ON CONFLICT (table_name, code) DO NOTHING"
 ).bindparams(*(sa.bindparam(it.name, type_=it.type) for it in code_lineage.c))
-# another runner with additional lineage waits for this one
-_THERE = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
-_MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))
+# locks the row: another runner with additional lineage waits
+_RECORDED = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
+_UPDATE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))
 
 
 def record_code_lineage(database: LedgerDatabase, table: str, code: str, found: CodeLineage) -> CodeLineage:
@@ -26,8 +26,8 @@ def record_code_lineage(database: LedgerDatabase, table: str, code: str, found: 
     with database.write_unordered() as (connection, now):
         connection.execute(_FIRST, {"table_name": table, "code": code, "lineage": found.to_json(), "at": now})
         key = {"of": table, "by": code}
-        before = CodeLineage.of_json(connection.execute(_THERE, key).scalar_one())
+        before = CodeLineage.of_json(connection.execute(_RECORDED, key).scalar_one())
         after = before | found
         if after != before:
-            connection.execute(_MORE, {**key, "told": after.to_json(), "at_": now})
+            connection.execute(_UPDATE, {**key, "told": after.to_json(), "at_": now})
         return after

@@ -27,7 +27,7 @@ from waterclock.timelabel.intervals import IntervalSet
 
 _read = tables.alias()
 # The table and the earlier state of the labels. Also whether any batch may have read the changed data, and whether any
-# input of the claim has changed: further queries run only where one of these is true.
+# input of the claim has changed: further queries run only if one of these is true.
 _BEFORE = (
     sa.select(
         tables.c.name,
@@ -100,20 +100,21 @@ _COUNT_CODE = sa.text(  # SQLAlchemy has this upsert per dialect only
     " ON CONFLICT (table_name, code) DO UPDATE SET labels = codes.labels + excluded.labels"
 ).bindparams(sa.bindparam("of", type_=NAME), sa.bindparam("code", type_=NAME))
 _FORGET_ITEMS = sa.delete(items).where(items.c.table_name == sa.bindparam("of"), items.c.label == sa.bindparam("at"))
-_TAKEN = sa.select(items.c.item, items.c.label).where(
+_COLLECTED_ITEMS = sa.select(items.c.item, items.c.label).where(
     items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))
 )
 _ADD_ITEMS = sa.insert(items)
 _NAMES_AT_ONCE = 10_000
 
 # The weight of the newest claim in the mean of seconds per batch.
-_NEWEST_WEIGHS = 0.2
+_WEIGHT_OF_NEWEST = 0.2
 
 
 def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchResult]) -> Recorded:
     """Record the results of a committed claim; its labels without a result get back their earlier status.
 
-    Raises  E411, E413, E414
+    Raises E411 if the claim is closed, E413 for a label that it does not have, E414 if another batch has one of its
+    items.
     """
     with database.write() as write:
         recorded = record(write, held, results)
@@ -124,7 +125,10 @@ def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchRe
 def record(
     write: Write, held: Claim, results: Sequence[BatchResult], *, recorded_at: datetime | None = None
 ) -> Recorded:
-    """Do the same as `record_done`, within a transaction. `recorded_at` is given for batches of a lost ledger."""
+    """Do the same as `record_done`, within a transaction.
+
+    `recorded_at` is the time of the commit, for batches that are restored from their commit records.
+    """
     at = _instant_of_record(write) if recorded_at is None else recorded_at
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)
@@ -132,42 +136,46 @@ def record(
     weights = {found.label: _weigh(found, held.number, row.mode) for found in results}
     changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
     moved = _find_changed_spans(results, before, changed, row.mode)
-    cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
+    cover(write.connection, table, IntervalSet.from_intervals(map(_span_of, results)))
     if write.last_recorded is None or at > write.last_recorded:
         write.last_recorded = at
         write.later(_MOVE_LAST_RECORDED, {"to": at})
-    write.later(_ADD_REVISIONS, [_revision(write, at, held, found) for found in results])
+    write.later(_ADD_REVISIONS, [_build_revision_row(write, at, held, found) for found in results])
     finished = [_build_batch_values(at, held, found, weights[found.label]) for found in results]
     write.later(_FINISH, [values | {"claimed": claimed} for values in finished])
     restore_statuses(write, held.number, set(held.request.labels) - before.keys())
     _map_versions(write, held, row, results)
-    more = [(new[0] - before[label].hash_high, new[1] - before[label].hash_low) for label, new in weights.items()]
-    _move_head(write, held, row, results, more, changes=bool(moved))
+    weight_changes = [
+        (new[0] - before[label].hash_high, new[1] - before[label].hash_low) for label, new in weights.items()
+    ]
+    _move_head(write, held, row, results, weight_changes, changes=bool(moved))
     _count_codes(write, held, before)
-    _take_items(write, held, results)
+    _record_items(write, held, results)
     add_schemas(write, held, results)
-    stood = any(old.stands_from is not None for old in before.values())  # `is_read` left that span out
+    was_snapshot = any(old.stands_from is not None for old in before.values())  # `is_read` left that span out
     suspects = (
-        mark_readers(write, table, moved, look=row.mode == Mode.REPLACE) if moved and (row.is_read or stood) else 0
+        mark_readers(write, table, moved, must_compare=row.mode == Mode.REPLACE)
+        if moved and (row.is_read or was_snapshot)
+        else 0
     )
     # the claim's own table has changed since the query, by this transaction
     if row.is_outdated or any(read.table == table for of_label in held.request.inputs.values() for read in of_label):
         suspects += mark_outdated(write, table, held.number, before)
-    _log(write, held, results, changed)
+    _log_done(write, held, results, changed)
     return Recorded(changed, suspects)
 
 
 def _instant_of_record(write: Write) -> datetime:
     """Return the time to record: now, or 1 µs after the newest record if the clock was set back.
 
-    So no later record changes the result of `--known-at` for an instant up to the newest record.
+    Otherwise a later record could change the result of `--known-at` for an instant up to the newest record.
     """
     last = write.last_recorded
     return write.at if last is None or write.at >= last else last + timedelta(microseconds=1)
 
 
 def _report_clock(database: LedgerDatabase, write: Write) -> None:
-    """Report a clock that was set back by a second or more. It is reported once until it is past the newest record."""
+    """Report a clock that was set back by a second or more, once until it passes the newest record."""
     back = compare_clock(database, write.at, write.last_recorded)
     if back is not None and not database.is_clock_back:
         database.tell(back.words())
@@ -177,7 +185,7 @@ def _report_clock(database: LedgerDatabase, write: Write) -> None:
 def _read_previous(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[AnyRow, dict[datetime, AnyRow]]:
     """Return the database rows of the table and, by label, of the batches before they are recorded."""
     labels = [found.label for found in results]
-    spans = [_span(found) for found in results]
+    spans = [_span_of(found) for found in results]
     values = {"of": held.request.table, "labels": labels, "number_": held.number}
     values |= build_overlap_values([held.request.table], min(low for low, _ in spans), max(high for _, high in spans))
     rows = write.execute(_BEFORE, values).all()
@@ -199,7 +207,7 @@ def _old_weight(row: AnyRow) -> tuple[int, int]:
     return row.hash_high, row.hash_low
 
 
-def _revision(write: Write, at: datetime, held: Claim, found: BatchResult) -> dict[str, Any]:
+def _build_revision_row(write: Write, at: datetime, held: Claim, found: BatchResult) -> dict[str, Any]:
     return {
         "table_name": held.request.table,
         "label": found.label,
@@ -240,7 +248,7 @@ def _build_batch_values(at: datetime, held: Claim, found: BatchResult, weighs: t
     }
 
 
-def _span(found: BatchResult) -> tuple[datetime, datetime]:
+def _span_of(found: BatchResult) -> tuple[datetime, datetime]:
     return (found.label if found.stands_from is None else found.stands_from), found.end
 
 
@@ -257,7 +265,7 @@ def _find_changed_spans(
             old = before[found.label]
             is_elsewhere = old.current_claim is None or old.stands_from != found.stands_from
             if found.label in changed or (mode == Mode.REPLACE and is_elsewhere):
-                yield _span(found)
+                yield _span_of(found)
                 if old.stands_from is not None:
                     yield old.stands_from, old.end
 
@@ -290,28 +298,31 @@ def _move_head(
     held: Claim,
     row: AnyRow,
     results: Sequence[BatchResult],
-    more: Sequence[tuple[int, int]],
+    weight_changes: Sequence[tuple[int, int]],
     *,
     changes: bool,
 ) -> None:
-    """Record the table's newest version and label. `more` has each slice's weight minus that of the one it replaces."""
+    """Record the table's newest version and label.
+
+    `weight_changes` has the weight of each slice minus that of the slice that it replaces.
+    """
     newest = max(results, key=lambda found: found.label)
     is_history = row.mode == Mode.REPLACE and row.head_label is not None and newest.label < row.head_label
     version = row.head_version if is_history else max(row.head_version, newest.version)
     mean = _mean_seconds(held, write.at, len(results), row.seconds)
     values = {"of": row.name, "new_head_version": version, "new_changes": row.changes + changes, "new_seconds": mean}
     head = newest.label if row.head_label is None else max(row.head_label, newest.label)
-    values |= {"more_high": sum(high for high, _ in more), "more_low": sum(low for _, low in more)}
+    values |= {"more_high": sum(high for high, _ in weight_changes), "more_low": sum(low for _, low in weight_changes)}
     write.later(_MOVE_HEAD, values | {"new_head_label": head})
 
 
 def _mean_seconds(held: Claim, at: datetime, labels: int, mean: float | None) -> float | None:
-    """Return the updated mean of seconds per batch; the duration of a claim that was taken over does not count."""
+    """Return the updated mean of seconds per batch. The duration of a claim that was taken over does not count."""
     if at > held.lease_until:
         return mean
-    # a claim's number is its time in milliseconds, or just above where many were given at once
+    # a claim's number is its time in milliseconds, or slightly above if many claims were taken at once
     seconds = max(0.0, at.timestamp() - held.number / 1000) / labels
-    return seconds if mean is None else mean + _NEWEST_WEIGHS * (seconds - mean)
+    return seconds if mean is None else mean + _WEIGHT_OF_NEWEST * (seconds - mean)
 
 
 def _count_codes(write: Write, held: Claim, before: Mapping[datetime, AnyRow]) -> None:
@@ -322,10 +333,10 @@ def _count_codes(write: Write, held: Claim, before: Mapping[datetime, AnyRow]) -
             write.later(_COUNT_CODE, {"of": held.request.table, "code": code, "more": count})
 
 
-def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
-    """Record the source items that batches collected. Items that only the former revision collected become free.
+def _record_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
+    """Record the source items that batches collected. Items that only the former revision had collected become free.
 
-    Cost: one query, and one more for each 10,000 items of all labels together
+    Cost: one query, and one more for each 10,000 items of all labels together.
     """
     table = held.request.table
     found = [(one.label, item) for one in results for item in one.source.get("items", ())]
@@ -340,7 +351,7 @@ def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> No
     write.later(_FORGET_ITEMS, [{"of": table, "at": label} for label in sorted(labels)])
     names = list(taken)
     for at in range(0, len(names), _NAMES_AT_ONCE):
-        other = write.execute(_TAKEN, {"of": table, "names": names[at : at + _NAMES_AT_ONCE]}).first()
+        other = write.execute(_COLLECTED_ITEMS, {"of": table, "names": names[at : at + _NAMES_AT_ONCE]}).first()
         if other is not None:
             raise refusals.item_conflict_error(table, taken[other.item][0], other.item, other.label)
     rows = [
@@ -351,7 +362,7 @@ def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> No
         write.later(_ADD_ITEMS, rows)
 
 
-def _log(write: Write, held: Claim, results: Sequence[BatchResult], changed: Sequence[datetime]) -> None:
+def _log_done(write: Write, held: Claim, results: Sequence[BatchResult], changed: Sequence[datetime]) -> None:
     request = held.request
     for found in results:
         data = {"rows": found.rows, "version": found.version, "is_changed": found.label in changed}

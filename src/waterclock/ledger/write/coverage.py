@@ -17,7 +17,7 @@ _TOUCHING = sa.select(coverage.c.low, coverage.c.high).where(
 )
 _ADD = sa.insert(coverage)
 _after = coverage.alias()
-# extends one interval without touching another, as for a day that follows the previous one
+# extends one interval, unless it would then touch another: the usual case of a day after the previous one
 _LENGTHEN = (
     sa.update(coverage)
     .where(coverage.c.table_name == sa.bindparam("name"), coverage.c.low < sa.bindparam("since"))
@@ -44,14 +44,16 @@ def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
         found = _read_touching_intervals(connection, table, low, high)
         if any(start <= low and high <= end for start, end in found):
             continue
-        _put(connection, table, found, IntervalSet.from_intervals([*found, (low, high)]))
+        _replace_intervals(connection, table, found, IntervalSet.from_intervals([*found, (low, high)]))
 
 
 def uncover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
     """Record that spans of a table are not done, skipped or covered by a snapshot any more."""
     for low, high in spans:
         found = _read_touching_intervals(connection, table, low, high)
-        _put(connection, table, found, IntervalSet.from_intervals(found) - IntervalSet.from_intervals([(low, high)]))
+        _replace_intervals(
+            connection, table, found, IntervalSet.from_intervals(found) - IntervalSet.from_intervals([(low, high)])
+        )
 
 
 def _read_touching_intervals(connection: sa.Connection, table: str, low: datetime, high: datetime) -> list[Interval]:
@@ -59,7 +61,7 @@ def _read_touching_intervals(connection: sa.Connection, table: str, low: datetim
     return [(row.low, row.high) for row in rows]
 
 
-def _put(connection: sa.Connection, table: str, old: list[Interval], new: Iterable[Interval]) -> None:
+def _replace_intervals(connection: sa.Connection, table: str, old: list[Interval], new: Iterable[Interval]) -> None:
     for low, _ in old:
         connection.execute(_REMOVE, {"name": table, "since": low})
     for low, high in new:

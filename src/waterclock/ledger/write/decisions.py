@@ -41,7 +41,7 @@ _SKIP = (
     sa.update(batches)
     .where(_OF_BATCH)
     .values(status=BatchStatus.SKIPPED.value, end=sa.bindparam("until"), error=None, is_transient=None, due_again=None)
-    # a request to make it again would let its readers wait; one to make it at all counts once the skip is revoked
+    # readers would wait for a requested batch; a backfill request applies again after a retry
     .values(requested=sa.case((batches.c.requested == BACKFILL, batches.c.requested)))
 )
 _CLEAR = (
@@ -76,7 +76,10 @@ _CHUNK = 500
 
 
 def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
-    """Skip batches: they count as covered, without rows, until that is revoked. Raises  E412, E413 for a done label."""
+    """Skip batches: they count as covered, without rows, until a retry.
+
+    Raises E412 for an unknown table, E413 for a label that is done or being made.
+    """
     with database.write() as write:
         _check_table(write, table)
         known = read_batches(write, table, [window.start for window in windows])
@@ -115,8 +118,8 @@ def retry(
     newest state of the table `open_windows` is made again if it was made without a skipped window. A request to release
     a held batch ends, since no user has reviewed the rows that are made now.
 
-    Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
-            E412 for an unknown table
+    Raises E413 for a label under an open claim, and for a skipped snapshot that is older than the newest done one; E412
+    for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -124,7 +127,7 @@ def retry(
         troubled = [row for row in known.values() if row.status in _UNDONE]
         for row in known.values():
             _refuse_running(table, row, "tried again")
-        _refuse_stood_for(write, table, troubled)
+        _refuse_old_snapshots(write, table, troubled)
         cleared = [
             {"of": table, "at": row.label, "as_": None if row.current_claim is None else BatchStatus.DONE.value}
             for row in troubled
@@ -140,7 +143,7 @@ def retry(
                 add_restate_requests(
                     write, open_windows, [state.label], RECOMPUTE, who=who, why=f"a skip of {table} ended"
                 )
-        _log_each(write, "retried", table, troubled, who, why)
+        _log_labels(write, "retried", table, troubled, who, why)
         return tuple(row.label for row in troubled)
 
 
@@ -152,39 +155,39 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
     *,
     who: str,
     why: str = "",
-    said: str = "",
+    command: str = "",
     is_retry: bool = False,
 ) -> tuple[datetime, ...]:
     """Request that done batches are made again, by a verb of `STRENGTH`. Return those that had no such request before.
 
-    `said` is the command that made the request, where its name differs from the verb. With `is_retry`, a batch whose
-    attempt to be made again failed or is held is tried again, as by `retry`.
+    `command` is the name of the user's command, if it differs from the verb. With `is_retry`, a batch whose attempt to
+    be made again failed or is held is tried again, as by `retry`.
 
     `follow` makes a batch again only if its inputs have changed, and `recompute` in any case. `recollect` makes it from
     the source's current data, and `skip` without its rows, which are lost. Of two requests the stronger one stays, of
     equally strong ones the newer one. A batch that is being made is made once more.
 
-    Raises  E413 for a label that is not done, E412 for an unknown table
+    Raises E413 for a label that is not done, E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
         known = _check_done(write, table, labels)
-        asked = add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
+        requested = add_restate_requests(write, table, labels, verb, who=who, why=why, command=command)
         if is_retry:
             failed = {BatchStatus.FAILED.value, BatchStatus.HELD.value}
             stopped = [row for row in known.values() if row.status in failed]
             done = {"of": table, "as_": BatchStatus.DONE.value}
             write.execute_each(_CLEAR, [done | {"at": row.label} for row in stopped])
-            _log_each(write, "retried", table, stopped, who, why)
-        return asked
+            _log_labels(write, "retried", table, stopped, who, why)
+        return requested
 
 
 def request_remake_of_held(
     database: LedgerDatabase, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str
 ) -> tuple[datetime, ...]:
-    """Do the same as `request_restate`, for batches whose earlier attempt may be held: it is replaced by a new one.
+    """Do the same as `request_restate`, and make the batches due now: a new attempt replaces one that is held.
 
-    Raises  as `request_restate`
+    Raises the errors of `request_restate`.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -203,9 +206,9 @@ def _check_done(write: Write, table: str, labels: Collection[datetime]) -> dict[
 
 
 def add_restate_requests(
-    write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
+    write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", command: str = ""
 ) -> tuple[datetime, ...]:
-    """Record the requests of `request_restate` within a transaction that is open.
+    """Record the requests of `request_restate` within an open transaction.
 
     Labels that are being made for the first time are made once more, too. Others that were never done are left out.
     """
@@ -214,15 +217,15 @@ def add_restate_requests(
         for row in read_batches(write, table, labels).values()
         if row.current_claim is not None or row.status == BatchStatus.RUNNING
     ]
-    asked = [row for row in known if not _is_asked(row, verb)]
-    verbs = {row.label: _stronger(row.requested, verb) for row in asked}
-    # a slice of late rows must be determined again in any case; for a closed window the stored inputs decide
-    told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
-    verbs |= dict.fromkeys(set(told_anew) - find_complete_windows(write, table, told_anew).keys(), REOPEN)
+    requested = [row for row in known if not _is_requested(row, verb)]
+    verbs = {row.label: _stronger_verb(row.requested, verb) for row in requested}
+    # a slice of late rows must be determined again; a closed window only if it was read up to an earlier tick
+    reopened = [row.label for row in requested if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
+    verbs |= dict.fromkeys(set(reopened) - find_complete_windows(write, table, reopened).keys(), REOPEN)
     values = {"of": table, "sequence": write.sequence}
-    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": verbs[row.label]} for row in asked])
-    _log_each(write, f"{said or verb} requested", table, asked, who, why)
-    return tuple(row.label for row in asked)
+    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": verbs[row.label]} for row in requested])
+    _log_labels(write, f"{command or verb} requested", table, requested, who, why)
+    return tuple(row.label for row in requested)
 
 
 def request_backfill(
@@ -230,7 +233,7 @@ def request_backfill(
 ) -> tuple[datetime, ...]:
     """Request that labels without a batch are made, even if no other batch needs them. Return the new requests.
 
-    Labels that are done, skipped, failed, held or being made do not change. Raises  E412 for an unknown table
+    Labels that are done, skipped, failed, held or being made do not change. Raises E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -242,9 +245,9 @@ def request_backfill(
         write.execute_each(_REQUEST, [values | {"at": label} for label in old])
         added = [{"table_name": table, "label": label, "requested_sequence": write.sequence} for label in new]
         write.execute_each(_ADD_REQUESTED, added)
-        asked = tuple(sorted([*old, *new]))
-        write.log(f"{BACKFILL} requested", who=who, table=table, labels=asked, data={"why": why} if why else None)
-        return asked
+        requested = tuple(sorted([*old, *new]))
+        write.log(f"{BACKFILL} requested", who=who, table=table, labels=requested, data={"why": why} if why else None)
+        return requested
 
 
 def request_release(
@@ -252,7 +255,7 @@ def request_release(
 ) -> tuple[datetime, ...]:
     """Request that held batches are released as they were sealed, by any runner. Return the requested `labels`.
 
-    Raises  E413 for a label that is not held, or under an open claim; E412 for an unknown table
+    Raises E413 for a label that is not held, or under an open claim; E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
@@ -265,39 +268,40 @@ def request_release(
         write.execute_each(
             _REQUEST, [values | {"at": row.label, "verb": build_release_request(row.requested)} for row in rows]
         )
-        _log_each(write, f"{RELEASE} requested", table, rows, who, why)
+        _log_labels(write, f"{RELEASE} requested", table, rows, who, why)
         return tuple(row.label for row in rows)
 
 
 def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who: str, why: str) -> None:
     """Withdraw the release request of a held batch that cannot be released. It stays held.
 
-    An earlier request for the batch, such as to recollect it, counts again when a user has it retried.
+    The request that the release request replaced, such as to recollect the batch, is restored. It applies after a
+    retry.
     """
     with database.write() as write:
-        asked = end_releases(write, table, read_batches(write, table, [label]).values())
-        if asked:
-            _log_each(write, "release refused", table, asked, who, why)
+        released = end_releases(write, table, read_batches(write, table, [label]).values())
+        if released:
+            _log_labels(write, "release refused", table, released, who, why)
 
 
 def end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
-    """Restore the requests that batches had before their release request. Return the batches with such a request."""
-    asked = [row for row in rows if is_release(row.requested)]
+    """Replace release requests by the requests that the batches had before. Return the batches that had one."""
+    to_release = [row for row in rows if is_release(row.requested)]
     values = {"of": table, "sequence": write.sequence}
-    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in asked])
-    return asked
+    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in to_release])
+    return to_release
 
 
 def _find_earlier_request(row: AnyRow) -> str | None:
     before = request_without_release(row.requested)
     if before is None and row.current_claim is not None and not row.is_suspect and row.missing is None:
-        return RECOMPUTE  # an older ledger did not store the earlier request
+        return RECOMPUTE  # ledgers of older versions did not store the earlier request
     return before
 
 
-def _is_asked(row: AnyRow, verb: str) -> bool:
+def _is_requested(row: AnyRow, verb: str) -> bool:
     """Return whether an equal or stronger request is stored, and is not being carried out already."""
-    if row.requested is None or is_release(row.requested) or _stronger(row.requested, verb) != row.requested:
+    if row.requested is None or is_release(row.requested) or _stronger_verb(row.requested, verb) != row.requested:
         return False
     return verb == FOLLOW or row.status != BatchStatus.RUNNING
 
@@ -306,8 +310,8 @@ def _hides_reopen(row: AnyRow) -> bool:
     return row.current_claim is not None and STRENGTH[row.requested] > STRENGTH[REOPEN]
 
 
-def _stronger(known: str | None, verb: str) -> str:
-    known = request_without_release(known)  # making a batch again replaces its held slice
+def _stronger_verb(known: str | None, verb: str) -> str:
+    known = request_without_release(known)  # a new run replaces the held slice
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
@@ -320,47 +324,49 @@ def withdraw(
     who: str,
     why: str = "",
 ) -> tuple[datetime, ...]:
-    """Withdraw requests to make or remake batches. Return which of `labels` had one.
+    """Withdraw requests to make batches, or to make them again. Return those of `labels` that had one.
 
-    If a done batch has a failed or held attempt to make it again, that attempt is discarded: its rows stay as if there
-    had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is still made
-    again. In a table of late rows (`is_of_late_rows`), the withdrawn request may have replaced that of a reopened
-    window, so the slice is still made again.
+    If an attempt to make a done batch again has failed or is held, the attempt is discarded: the batch keeps its rows,
+    as if there had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is
+    still made again. In a table of late rows (`is_of_late_rows`), the withdrawn request may have replaced that of a
+    reopened window, so the slice is still made again.
 
-    Raises  E413 for a label under an open claim, E412 for an unknown table
+    Raises E413 for a label under an open claim, E412 for an unknown table.
     """
     with database.write() as write:
         _check_table(write, table)
-        # windows reopened by late rows must be made: the table of late rows no longer has these rows
-        asked = [row for row in read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
-        for row in asked:
+        # a window reopened by late rows must be made, since the table of late rows no longer has them
+        requested = [row for row in read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
+        for row in requested:
             _refuse_running(table, row, "taken back")
-        held = end_releases(write, table, asked)
-        others = [row for row in asked if row not in held]
+        to_release = end_releases(write, table, requested)
+        others = [row for row in requested if row not in to_release]
         is_whole = find_complete_windows(write, table, [row.label for row in others if row.current_claim is not None])
         hidden = [row for row in others if is_of_late_rows and _hides_reopen(row)]
-        opened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
-        left = [row for row in others if row not in opened]
-        write.execute_each(_REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
+        still_reopened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
+        withdrawn = [row for row in others if row not in still_reopened]
+        write.execute_each(
+            _REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in withdrawn]
+        )
         again = {"of": table, "verb": REOPEN, "sequence": write.sequence}
-        write.execute_each(_REQUEST, [again | {"at": row.label} for row in opened])
-        stand = [row for row in left if row.current_claim is not None and row.status in _UNDONE]
-        write.execute_each(_CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in stand])
-        _log_each(write, "request withdrawn", table, asked, who, why)
-        return tuple(row.label for row in asked)
+        write.execute_each(_REQUEST, [again | {"at": row.label} for row in still_reopened])
+        done = [row for row in withdrawn if row.current_claim is not None and row.status in _UNDONE]
+        write.execute_each(_CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in done])
+        _log_labels(write, "request withdrawn", table, requested, who, why)
+        return tuple(row.label for row in requested)
 
 
 def end_following(database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str) -> None:
     """Remove the `follow` requests of labels, since none of their inputs has changed."""
     with database.write() as write:
-        asked = [row for row in read_batches(write, table, labels).values() if row.requested == FOLLOW]
+        following = [row for row in read_batches(write, table, labels).values() if row.requested == FOLLOW]
         values = {"of": table, "verb": None, "sequence": None}
-        write.execute_each(_REQUEST, [values | {"at": row.label} for row in asked])
-        _log_each(write, "needs not follow", table, asked, who)
+        write.execute_each(_REQUEST, [values | {"at": row.label} for row in following])
+        _log_labels(write, "needs not follow", table, following, who)
 
 
 def record_rule_note(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
-    """Record a note on a rule, replacing the previous one; an empty text removes it. Raises  E412."""
+    """Record a note on a rule, replacing the previous one. An empty text removes it. Raises E412."""
     with database.write() as write:
         _check_table(write, table)
         write.log(RULE_NOTED, who=who, table=table, data={"rule": rule, "text": text})
@@ -377,10 +383,10 @@ def _check_table(write: Write, table: str) -> None:
 
 def read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
     """Return the stored batches of `labels` by label."""
-    asked = sorted(set(labels))
+    wanted = sorted(set(labels))
     found: dict[datetime, AnyRow] = {}
-    for start in range(0, len(asked), _CHUNK):
-        values = {"of": table, "labels": asked[start : start + _CHUNK]}
+    for start in range(0, len(wanted), _CHUNK):
+        values = {"of": table, "labels": wanted[start : start + _CHUNK]}
         found |= {row.label: row for row in write.execute(_BATCHES, values)}
     return found
 
@@ -396,8 +402,8 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
         )
 
 
-def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
-    """Refuse to revoke the skip of an old snapshot. It could not be made, since its source has only current data."""
+def _refuse_old_snapshots(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
+    """Refuse to retry a skipped snapshot that is older than the newest: its source has only current data."""
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:
         if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:
@@ -410,5 +416,5 @@ def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> N
             )
 
 
-def _log_each(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str, why: str = "") -> None:
+def _log_labels(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str, why: str = "") -> None:
     write.log(kind, who=who, table=table, labels=[row.label for row in rows], data={"why": why} if why else None)

@@ -1,4 +1,4 @@
-"""Removes a table's batches from the ledger when its labels change their meaning. Revisions and events stay."""
+"""Removes a table's batches from the ledger if its labels change their meaning. Revisions and events stay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.ledger.store.schema import batches, closings, codes, coverage, i
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
-# the reasons for which a rebuild's claim makes done labels again; the second replaces all data of the table
+# the reasons to restate in claims of a rebuild; the second one replaces all data of the table
 REMADE, RECUT = "rebuild --all", "rebuild --all, of new windows"
 
 _EMPTY = (
@@ -29,7 +29,7 @@ _FORGET_VERSIONS = (
 )
 
 
-_ASK_AGAIN = (
+_REQUEST_RECOMPUTE = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"))
     .where(sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value))
@@ -38,9 +38,9 @@ _ASK_AGAIN = (
 
 
 def request_recompute(write: Write, names: Iterable[str]) -> None:
-    """Request that all done or running batches of some tables are made again, even if their inputs' digests agree."""
+    """Request that all done or running batches of some tables are made again, even with unchanged inputs."""
     for name in names:
-        write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
+        write.execute(_REQUEST_RECOMPUTE, {"of": name, "then": write.sequence})
 
 
 def empty_table(write: Write, name: str, claim: int) -> None:
@@ -49,4 +49,4 @@ def empty_table(write: Write, name: str, claim: int) -> None:
         write.execute(forget, {"of": name})
     write.execute(_EMPTY, {"of": name})
     write.execute(_FORGET_VERSIONS, {"of": name, "claim_": claim})
-    mark_readers(write, name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
+    mark_readers(write, name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), must_compare=True)

@@ -1,4 +1,4 @@
-"""Closes a ledger that moves to another database, or reopens it where the move failed."""
+"""Closes a ledger that moves to another database, or reopens it if the move failed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _read_new_location(database: LedgerDatabase) -> str | None:
 
 
 def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
-    """Close the ledger for all writes; repeatable for the same destination. Raises  E425, E426 for open claims."""
+    """Close the ledger for all writes, to move it to `to`. Raises E425 if it moved elsewhere, E426 for open claims."""
     if _read_new_location(database) == to:
         return
     with database.write() as write:
@@ -45,7 +45,7 @@ def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
 
 
 def require_closed_for(database: LedgerDatabase, to: str) -> None:
-    """Check that the ledger is still closed for its move to `to`, and unchanged. Raises  E426 if it was reopened."""
+    """Check that the ledger is still closed for its move to `to`, and so unchanged. Raises E426 if it was reopened."""
     if _read_new_location(database) != to:
         raise refusals.concurrent_move_error(database.url)
 

@@ -19,12 +19,12 @@ from waterclock.ledger.store.schema import NAME, offline_looks, offline_measures
 from waterclock.ledger.store.texts import storable
 
 
-def _put(table: sa.Table, columns: str, keys: str) -> sa.TextClause:
+def _build_upsert(table: sa.Table, columns: str, keys: str) -> sa.TextClause:
     names = columns.split()
-    said = ", ".join(f"{name} = excluded.{name}" for name in names if name not in keys.split())
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in keys.split())
     text = (
         f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
-        f" ON CONFLICT ({', '.join(keys.split())}) DO UPDATE SET {said}"
+        f" ON CONFLICT ({', '.join(keys.split())}) DO UPDATE SET {updates}"
     )
     return sa.text(text).bindparams(*(sa.bindparam(name, type_=table.c[name].type) for name in names))
 
@@ -56,8 +56,8 @@ _END = (
         taken_until=None,
     )
 )
-_LABEL = _put(offline_measures, "table_name label claim code found states at", "table_name label")
-_SPAN = _put(offline_spans, "table_name low high labels code found at", "table_name low")
+_LABEL = _build_upsert(offline_measures, "table_name label claim code found states at", "table_name label")
+_SPAN = _build_upsert(offline_spans, "table_name low high labels code found at", "table_name low")
 _OLD_SPANS = sa.delete(offline_spans).where(
     offline_spans.c.table_name == sa.bindparam("of"), offline_spans.c.code != sa.bindparam("by")
 )
@@ -92,7 +92,7 @@ def record_measurements(database: LedgerDatabase, table: str, code: str, found: 
                 "label": each.label,
                 "claim": each.claim,
                 "code": code,
-                "found": _json(each.found),
+                "found": _build_json(each.found),
                 "states": each.states,
                 "at": now,
             }
@@ -116,7 +116,7 @@ def finish_measurement(  # noqa: PLR0913 - each is a part of the outcome
 ) -> None:
     """Record the outcome of a measurement and end its reservation.
 
-    Without an `error`, store the results for periods (`spans`), and delete the partial aggregates of labels before
+    Without an `error`, also store the results for periods (`spans`), and delete the partial aggregates of labels before
     `forget_before`.
     """
     with database.write_unordered() as (connection, now):
@@ -132,7 +132,7 @@ def finish_measurement(  # noqa: PLR0913 - each is a part of the outcome
                 "high": each.high,
                 "labels": each.labels,
                 "code": code,
-                "found": _json(each.found),
+                "found": _build_json(each.found),
                 "at": now,
             }
             for each in spans
@@ -143,6 +143,6 @@ def finish_measurement(  # noqa: PLR0913 - each is a part of the outcome
             connection.execute(_FORGET, {"of": table, "before": forget_before})
 
 
-def _json(found: Mapping[str, MeasuredValue]) -> dict[str, Any]:
+def _build_json(found: Mapping[str, MeasuredValue]) -> dict[str, Any]:
     texts = {name: None if it.value is None else storable(it.value) for name, it in found.items()}
     return {name: {"value": texts[name], "type": it.type} for name, it in found.items()}

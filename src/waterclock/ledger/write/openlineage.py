@@ -1,4 +1,4 @@
-"""Records the last event that was sent to a lineage tool. Concurrent senders take turns by locking one row.
+"""Records the last event that was sent to OpenLineage. Concurrent senders take turns by locking one row.
 
 These writes do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
@@ -15,11 +15,11 @@ from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import is_pending
 from waterclock.ledger.store.schema import lineage_sent
 
-_THERE = sa.select(lineage_sent)
+_PROGRESS = sa.select(lineage_sent)
 _FIRST = sa.insert(lineage_sent)
 _TAKE_TURN = sa.update(lineage_sent).values(id=lineage_sent.c.id)
 _TAKE = sa.update(lineage_sent).values(taken_until=sa.bindparam("until"))
-# a slow sender whose turn another has taken never resets the other's progress
+# a slow sender whose turn has expired never resets the progress of the next sender
 _SENT = (
     sa.update(lineage_sent)
     .where(lineage_sent.c.event <= sa.bindparam("up_to"))
@@ -34,21 +34,21 @@ _LOST = sa.update(lineage_sent).values(
 _LEFT_OUT = sa.update(lineage_sent).values(
     left_out=lineage_sent.c.left_out + sa.bindparam("count"), refusal=sa.bindparam("why")
 )
-_GIVE_BACK = sa.update(lineage_sent).values(taken_until=None)
-_AGAIN = sa.update(lineage_sent).values(
+_END_TURN = sa.update(lineage_sent).values(taken_until=None)
+_RESET = sa.update(lineage_sent).values(
     event=0, attempts=0, sent_at=None, try_at=None, taken_until=None, error=None, left_out=0, refusal=None
 )
 
 
 def take_sending_turn(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
-    """Take the turn to send, so that no other runner does for a while. Return the event up to which all was sent.
+    """Take the turn to send for the time `lease`, so that no other runner sends. Return the last event that was sent.
 
     Return None if another runner is sending, or if the next attempt is not due yet; `at_once` ignores the latter.
     """
     with database.write_unordered() as (connection, now):
         if not connection.execute(_TAKE_TURN).rowcount:
             connection.execute(_FIRST, {"id": 1, "event": 0, "attempts": 0})
-        row = connection.execute(_THERE).one()
+        row = connection.execute(_PROGRESS).one()
         if is_pending(row.taken_until, now) or (not at_once and is_pending(row.try_at, now)):
             return None
         connection.execute(_TAKE, {"until": now + lease})
@@ -80,10 +80,10 @@ def record_rejected(database: LedgerDatabase, refused: Sequence[tuple[LineageEve
 def end_turn(database: LedgerDatabase) -> None:
     """End the turn to send without a result."""
     with database.write_unordered() as (connection, _):
-        connection.execute(_GIVE_BACK)
+        connection.execute(_END_TURN)
 
 
 def reset_progress(database: LedgerDatabase) -> None:
     """Reset the progress of sending, so that all outcomes are sent once more."""
     with database.write_unordered() as (connection, _):
-        connection.execute(_AGAIN)
+        connection.execute(_RESET)

@@ -1,4 +1,4 @@
-"""Records pauses, which prevent runners from claiming batches until a resume: of a table, and of all tables."""
+"""Records pauses of a table or of all tables. A pause prevents runners from claiming batches until a resume."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from waterclock.ledger.store.schema import AnyRow, ledger, tables
 
 _TABLES = sa.select(tables.c.name, tables.c.paused_at, tables.c.paused_by, tables.c.paused_why)
 _DECLARED = _TABLES.where(tables.c.is_declared, tables.c.paused_why.is_not(None))
-_SAID: dict[str, sa.BindParameter[object]] = {
+_PAUSE_COLUMNS: dict[str, sa.BindParameter[object]] = {
     name: sa.bindparam(f"{name}_") for name in ("paused_at", "paused_by", "paused_why")
 }
-_PAUSE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(_SAID)
-_PAUSE_ALL = sa.update(ledger).values(_SAID)
+_PAUSE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(_PAUSE_COLUMNS)
+_PAUSE_ALL = sa.update(ledger).values(_PAUSE_COLUMNS)
 RESET, REBUILD = "reset", "rebuild"
-_BEING = {RESET: "being reset", REBUILD: "being rebuilt"}
+_STATE_WORDS = {RESET: "being reset", REBUILD: "being rebuilt"}
 _HOLD = re.compile(
     r"(?:; )?(being reset|being rebuilt) \(claim (\d+)\): (`waterclock (?:reset|rebuild) \S+` finishes it)$"
 )
@@ -31,8 +31,8 @@ _NOT_PAUSED = {"paused_at_": None, "paused_by_": None, "paused_why_": None}
 def pause_tables(database: LedgerDatabase, names: Collection[str], *, who: str, why: str) -> tuple[str, ...]:
     """Prevent all runners from claiming batches of these tables. Return those that were not paused before.
 
-    A table that was already paused keeps its first reason. Batches that are being made run to their end.
-    Raises  E430 where each is paused already, E412 for an unknown table
+    A table that was already paused keeps its first reason. Batches that are being made run to their end. Raises E430 if
+    all of them are paused already, E412 for an unknown table.
     """
     with database.write() as write:
         known = _check_known_tables(write, names)
@@ -46,7 +46,7 @@ def pause_tables(database: LedgerDatabase, names: Collection[str], *, who: str, 
 
 
 def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
-    """Prevent all runners from claiming any batch, also of tables declared later. Raises  E430 if all is paused."""
+    """Prevent all runners from claiming any batch, also of tables declared later. Raises E430 if all is paused."""
     with database.write() as write:
         if write.paused is not None:
             raise refusals.no_pause(
@@ -59,7 +59,7 @@ def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
 def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str, why: str = "") -> tuple[str, ...]:
     """End the pauses of these tables. Return those that were paused. A pause of all tables stays.
 
-    Raises  E430 where none is paused, or one is being reset or rebuilt; E412 for an unknown table
+    Raises E430 if none is paused, or one is being reset or rebuilt; E412 for an unknown table.
     """
     with database.write() as write:
         known = _check_known_tables(write, names)
@@ -75,7 +75,7 @@ def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str,
 
 
 def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
-    """End the pause of all tables; tables that are paused by name stay paused. Raises  E430 if there is none."""
+    """End the pause of all tables; tables that are paused by name stay paused. Raises E430 if there is none."""
     with database.write() as write:
         if write.paused is None:
             names = [row.name for row in write.execute(_TABLES) if row.paused_at is not None]
@@ -89,7 +89,7 @@ def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
 
 
 def hold_in(why: str | None) -> tuple[str, int | None]:
-    """Split a pause's reason into the user's part and the claim of an unfinished reset or rebuild, if there is one."""
+    """Split a pause's reason into the user's part and the claim of an unfinished reset or rebuild, or None."""
     found = _HOLD.search(why or "")
     return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[2]))
 
@@ -115,11 +115,13 @@ def _search_holds(rows: Iterable[AnyRow]) -> Iterator[tuple[AnyRow, re.Match[str
 
 
 def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> int | None:
-    """Pause a table until its reset or rebuild ends. Return the claim of an unfinished one that this one takes over."""
+    """Pause a table until its reset or rebuild ends. Return the claim of an unfinished one that this one replaces."""
     reason, before = hold_in(row.paused_why)
-    mark = f"{_BEING[command]} (claim {claim}): `waterclock {command} {row.name}` finishes it"
-    said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
-    write.execute(_PAUSE, {"of": row.name} | said | {"paused_why_": f"{reason}; {mark}" if reason else mark})
+    mark = f"{_STATE_WORDS[command]} (claim {claim}): `waterclock {command} {row.name}` finishes it"
+    values = (
+        {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
+    )
+    write.execute(_PAUSE, {"of": row.name} | values | {"paused_why_": f"{reason}; {mark}" if reason else mark})
     if not reason:
         write.log(PAUSED, who=who, table=row.name, data={"why": mark})
     return before
@@ -129,19 +131,19 @@ def rename_hold(write: Write, name: str) -> None:
     """Use a table's new name in the stored command that finishes its reset or rebuild."""
     why = write.execute(_TABLES.where(tables.c.name == name)).one().paused_why or ""
     if (found := _HOLD.search(why)) is not None:
-        command = RESET if found[1] == _BEING[RESET] else REBUILD
-        said = f"{why[: found.start(3)]}`waterclock {command} {name}` finishes it"
-        write.execute(sa.update(tables).where(tables.c.name == name).values(paused_why=said))
+        command = RESET if found[1] == _STATE_WORDS[RESET] else REBUILD
+        text = f"{why[: found.start(3)]}`waterclock {command} {name}` finishes it"
+        write.execute(sa.update(tables).where(tables.c.name == name).values(paused_why=text))
 
 
 def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
-    """End the pause of a reset or rebuild; a user's own stays. Raises  E411 if another one took the table over."""
+    """End the pause of a reset or rebuild; a user's own pause stays. Raises E411 if another command took over."""
     reason, held_by = hold_in(row.paused_why)
     if held_by != claim:
         raise refusals.closed_claim_error(claim, "another reset or rebuild of the table took it over")
     if reason:
-        said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by, "paused_why_": reason}
-        write.execute(_PAUSE, {"of": row.name} | said)
+        values = {"paused_at_": row.paused_at, "paused_by_": row.paused_by, "paused_why_": reason}
+        write.execute(_PAUSE, {"of": row.name} | values)
     else:
         _end_pause(write, row.name, who=who)
 

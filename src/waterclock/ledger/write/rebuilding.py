@@ -16,13 +16,13 @@ from waterclock.ledger.write.pauses import refuse_holds
 
 BEGUN, GIVEN_UP = "rebuild begun", "rebuild given up"
 _SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
-_SAID = sa.select(ledger.c.rebuilding)
+_RECORDED = sa.select(ledger.c.rebuilding)
 
 
 def find_rebuilding(database: LedgerDatabase) -> Rebuilding | None:
     """Return the `rebuild --all` recorded in the ledger, even if its lease has expired."""
     with database.read() as connection:
-        return read_rebuilding(connection.execute(_SAID).scalar())
+        return read_rebuilding(connection.execute(_RECORDED).scalar())
 
 
 def begin_rebuilding(
@@ -30,8 +30,8 @@ def begin_rebuilding(
 ) -> Rebuilding:
     """Take the rebuild lock, which blocks all new claims. Running batches end normally.
 
-    Raises  E407 where a reset or a rebuild of one table has not ended: it would commit its older rows after the move;
-            E644 where another rebuild is running, or stopped while it moved the new tables in
+    Raises E407 if a reset or a rebuild of one table is unfinished: it would commit its older rows after the move.
+    Raises E644 if another rebuild is running, or stopped while it moved the new tables in.
     """
     with database.write() as write:
         refuse_holds(write)
@@ -46,7 +46,7 @@ def begin_rebuilding(
 
 
 def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: float) -> None:
-    """Extend the rebuild lock by one lease. Raises  E644 if it is lost: the lease expired, and a batch was claimed."""
+    """Extend the rebuild lock by one lease. Raises E644 if it is lost: the lease expired, and a batch was claimed."""
     with database.write() as write:
         known = require_own(write, token)
         until = write.at + timedelta(seconds=lease_seconds)
@@ -54,13 +54,13 @@ def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: flo
 
 
 def begin_moving(database: LedgerDatabase, token: str) -> None:
-    """Keep the rebuild lock until all tables have their new rows, whichever runner completes the move. Raises  E644."""
+    """Keep the rebuild lock until the move ends, even if another runner finishes it. Raises E644 if it is lost."""
     with database.write() as write:
         write.execute(_SET, {"said": replace(require_own(write, token), is_moving=True).to_json()})
 
 
 def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) -> bool:
-    """Release the rebuild lock if no table was moved yet; return False if it has another owner or is moving."""
+    """Release the rebuild lock if no table was moved yet. Return False if another rebuild has it, or it is moving."""
     with database.write() as write:
         known = write.rebuilding
         if known is None or known.token != token or known.is_moving or known.is_done:
@@ -73,7 +73,7 @@ def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) 
 def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
     """Release the rebuild lock that was loaded from an export, even if that rebuild was moving its tables in.
 
-    The commits show which tables were moved, and each of these is recorded by itself.
+    The commits show which tables were moved. Each of these is recorded by itself.
     """
     with database.write() as write:
         known = write.rebuilding
@@ -83,7 +83,7 @@ def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
 
 
 def require_own(write: Write, token: str) -> Rebuilding:
-    """Return the rebuild that owns the lock under a token. Raises  E644 where the lock is lost."""
+    """Return the rebuild that has the lock under this token. Raises E644 if the lock is lost."""
     known = write.rebuilding
     if known is None or known.token != token or known.is_done:
         raise WaterclockError(
@@ -96,22 +96,22 @@ def require_own(write: Write, token: str) -> Rebuilding:
 
 
 def clear(write: Write) -> None:
-    """Release the rebuild lock; the current tables stay in use."""
+    """Release the rebuild lock without a move: the current tables stay in use."""
     known = write.rebuilding
-    left = None
-    if known is not None and known.standing is not None:  # queries see that the set of tables in use did not change
-        left = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
-    write.execute(_SET, {"said": None if left is None else left.to_json()})
-    write.rebuilding = left
+    remaining = None
+    if known is not None and known.standing is not None:  # the token shows that the tables in use did not change
+        remaining = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
+    write.execute(_SET, {"said": None if remaining is None else remaining.to_json()})
+    write.rebuilding = remaining
 
 
 def end(write: Write, known: Rebuilding) -> None:
-    """Release the rebuild lock; the new tables are in use."""
+    """Release the rebuild lock after the move: the new tables are in use."""
     write.execute(_SET, {"said": replace(known, is_moving=False, is_done=True).to_json()})
 
 
 def require_no_rebuild(write: Write, where: str) -> None:
-    """Raise E644 (transient) for a claim while all tables are rebuilt. If the lock's lease has expired, release it."""
+    """Raise E644 (transient) while all tables are being rebuilt. Release a lock whose lease has expired."""
     known = write.rebuilding
     if known is None or known.is_done:
         return
@@ -121,7 +121,7 @@ def require_no_rebuild(write: Write, where: str) -> None:
 
 
 def rebuild_in_progress_error(known: Rebuilding, where: str | None = None) -> ClaimRefused:
-    """Build the error for requests while all tables are rebuilt."""
+    """Build the error for a request that is refused while all tables are being rebuilt."""
     why = f"{known.runner} ({known.who}) since {known.at:%Y-%m-%d %H:%M:%S} UTC"
     if known.is_moving:
         why += "; it has started to move the new tables in"

@@ -42,25 +42,25 @@ _FORGET_VERSIONS = (
     .values(dropped_by=sa.bindparam("claim_"))
 )
 _ADD_VERSION = sa.insert(versions)
-_ASKED = sa.select(batches.c.label, batches.c.requested, batches.c.requested_sequence).where(
+_REQUESTED = sa.select(batches.c.label, batches.c.requested, batches.c.requested_sequence).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.requested.is_not(None)
 )
-_ASK = (
+_RESTORE_REQUEST = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("then"))
 )
-# change one half of the hash, so that comparisons with earlier content differ
-_DIFFER = (
+# changes one half of each hash, so that the content differs from the one that readers recorded
+_CHANGE_HASHES = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None), batches.c.rows > 0)
     .values(hash_low=(batches.c.hash_low + sa.bindparam("claim_")) % (1 << 32))  # differs also between two rebuilds
 )
-_SUM_ANEW = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
+_SET_SUMS_OF_TABLE = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
 
 
 def differences(database: LedgerDatabase, flow: Flow) -> dict[str, list[Difference]]:
-    """Map each table with batches to the changes of its declaration that only `rebuild` may make, if it has any."""
+    """Map tables with batches to the changes of their declarations that only `rebuild` may make."""
     with database.read() as connection:
         known = {row.name: row for row in connection.execute(_TABLES)}
         busy = set(connection.execute(_WITH_BATCHES).scalars())
@@ -83,15 +83,16 @@ def begin_rebuild(
 ) -> tuple[int, int | None]:
     """Pause a table until its rebuild is recorded, and return the number of a claim for its commit.
 
-    Without the pause, a batch that commits after the slices were read would be removed from the table again. `left` are
-    abandoned claims that can only be resolved during the rebuild. The second number is the claim of an earlier rebuild
-    or reset that did not end: it is taken over, and must never commit.
-    Raises  E407 where a batch is running, E644 while all tables are rebuilt
+    Without the pause, the rows of a batch that commits after the slices were read would be removed from the table
+    again. `left` are abandoned claims that can only be resolved during the rebuild. The second number is the claim of
+    an earlier unfinished rebuild or reset, or None: it is taken over, and must never commit.
+
+    Raises E407 if a batch is running, E644 while all tables are rebuilt.
     """
     with database.write(claims=True) as write:
         require_no_rebuild(write, table)
         running = (row for row in write.execute(_OPEN, {"of": table}).all() if row.number not in left)
-        _refuse(table, next(running, None))
+        _refuse_open_claim(table, next(running, None))
         row = find_row(write, table)
         return write.last_claim, hold(write, row, write.last_claim, REBUILD, who=who)
 
@@ -107,8 +108,8 @@ def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: st
 def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: str, why: str = "") -> None:
     """Record that all windows of a table before an instant are dropped, before the commit that removes them.
 
-    From then on no batch is planned that reads or makes them, and no rebuild shows them again.
-    Raises  E407 where a batch, a reset or a rebuild of the table is running, E644 while all tables are rebuilt
+    From then on no batch is planned that reads or makes them, and no rebuild shows them again. Raises E407 if a batch,
+    a reset or a rebuild of the table is running, E644 while all tables are rebuilt.
     """
     with database.write() as write:
         require_no_rebuild(write, table)
@@ -119,9 +120,9 @@ def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: s
 
 
 def refuse_busy(database: LedgerDatabase, table: str) -> None:
-    """Raise an error if a batch of the table is running. Raises  E407 naming its runner."""
+    """Raise E407, with the runner's name, if a batch of the table is running."""
     with database.read() as connection:
-        _refuse(table, connection.execute(_OPEN, {"of": table}).first())
+        _refuse_open_claim(table, connection.execute(_OPEN, {"of": table}).first())
 
 
 def redeclare(
@@ -136,9 +137,10 @@ def redeclare(
 ) -> None:
     """Record that a table was rebuilt, at a version, under its current declaration.
 
-    `found` has new revisions of its slices, where the same slices now mean other rows: all readers of the table become
+    `found` has new revisions of its slices, if the same slices now mean other rows: all readers of the table become
     suspect. `is_new_log`: older versions have changed and are no longer read. `claim` is that of `begin_rebuild`.
-    Raises  E407 where a batch is running, E411 where another rebuild took this one over; nothing is written then
+
+    Raises E407 if a batch is running, E411 if another rebuild took this one over; nothing is written then.
     """
     with database.write() as write:
         refuse_open(write, table.name)
@@ -149,32 +151,32 @@ def redeclare(
         if found is not None or table.is_fold or is_new_log:
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
         if found is not None:
-            _record(write, found)
-            write.execute(_DIFFER, {"of": table.name, "claim_": claim})
-            write.execute(_SUM_ANEW, {"of": table.name})
-            mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
+            _record_new_revisions(write, found)
+            write.execute(_CHANGE_HASHES, {"of": table.name, "claim_": claim})
+            write.execute(_SET_SUMS_OF_TABLE, {"of": table.name})
+            mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), must_compare=True)
         elif table.is_fold and row.head_label is not None and version >= 0:
             entry = {"table_name": table.name, "label": row.head_label, "version": version, "claim": claim}
             write.execute(_ADD_VERSION, entry | {"dropped_by": None})
         write.log("rebuilt", who=who, table=table.name, data={"version": version, "changed": sorted(differs)})
 
 
-def _record(write: Write, found: CommittedClaim) -> None:
+def _record_new_revisions(write: Write, found: CommittedClaim) -> None:
     """Record the new revisions, keeping the requests that users made before."""
-    asked = write.execute(_ASKED, {"of": found.request.table}).all()
+    requested = write.execute(_REQUESTED, {"of": found.request.table}).all()
     restore_claim(write, found.request, found.number, found.at)
     # expired lease, so the duration does not count
     record(write, Claim(found.number, found.request, BEGINNING), found.results)
     values = [
         {"of": found.request.table, "at": row.label, "verb": row.requested, "then": row.requested_sequence}
-        for row in asked
+        for row in requested
     ]
     if values:
-        write.execute(_ASK, values)
+        write.execute(_RESTORE_REQUEST, values)
 
 
 def find_row(write: Write, table: str) -> AnyRow:
-    """Return a table's row. Raises  E412 where it has been renamed or was never declared."""
+    """Return a table's database row. Raises E412 if the table was renamed or never declared."""
     row = write.execute(_TABLE, {"of": table}).first()
     if row is None:
         raise refusals.unknown_table(table, write.execute(_NAMES).scalars())
@@ -183,9 +185,9 @@ def find_row(write: Write, table: str) -> AnyRow:
 
 def refuse_open(write: Write, table: str) -> None:
     """Raise E407 if a batch of the table is running."""
-    _refuse(table, write.execute(_OPEN, {"of": table}).first())
+    _refuse_open_claim(table, write.execute(_OPEN, {"of": table}).first())
 
 
-def _refuse(table: str, row: AnyRow | None) -> None:
+def _refuse_open_claim(table: str, row: AnyRow | None) -> None:
     if row is not None:
         raise refusals.already_claimed_error(table, None, OpenClaim(row.number, (), row.runner, row.lease_until))

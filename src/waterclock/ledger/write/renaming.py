@@ -41,7 +41,7 @@ from waterclock.ledger.write.rebuilding import require_no_rebuild
 
 Columns = tuple[sa.Column[str], ...]
 CODES: Columns = tuple(table.c.code for table in (batches, claims, code_lineage, codes))
-"""The columns with names of tables' code."""
+"""The columns with fingerprints of tables' code."""
 NAMES: Columns = tuple(
     column
     for table in metadata.sorted_tables
@@ -52,7 +52,7 @@ NAMES: Columns = tuple(
 
 _TABLES = sa.select(tables.c.name, tables.c.location, tables.c.kind)
 _FORMER = sa.select(former_names.c.former, former_names.c.current, former_names.c.is_code)
-# mere requests do not count: no claim was ever made, and no decision taken
+# labels that are only requested do not count: they have no claim, and no user has decided their state
 _WITH_BATCHES = sa.select(tables.c.name).where(
     tables.c.name.in_(sa.bindparam("of", expanding=True)),
     sa.or_(
@@ -60,7 +60,7 @@ _WITH_BATCHES = sa.select(tables.c.name).where(
         sa.exists().where(claim_labels.c.table_name == tables.c.name),
     ),
 )
-_LIVE = (
+_RUNNING_CLAIMS = (
     sa.select(claims.c.table_name, claims.c.number, claims.c.runner, claims.c.lease_until)
     .where(IS_OPEN, claims.c.lease_until >= sa.bindparam("now_"))
     .order_by(claims.c.number)
@@ -74,40 +74,40 @@ _FOLLOW = (
 )
 _ADD = sa.insert(former_names)
 _READS = sa.select(inputs.c.read).where(inputs.c.table_name == sa.bindparam("of")).distinct()
-_SAY_READ = (
+_SET_READ = (
     sa.update(inputs)
     .where(inputs.c.table_name == sa.bindparam("of"), inputs.c.read == sa.bindparam("was"))
     .values(read=sa.bindparam("now_"))
 )
 _MISSING = sa.select(batches.c.table_name, batches.c.label, batches.c.missing).where(batches.c.missing.is_not(None))
-_SAY_MISSING = (
+_SET_MISSING = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
     .values(missing=sa.bindparam("now_"))
 )
-_LACKED = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.source).where(
+_PARTIAL_REVISIONS = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.source).where(
     sa.cast(revisions.c.source, sa.Text).like(f'%"{MISSING}":%')
 )
-_OF_INPUTS = sa.select(revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.measures).where(
-    sa.cast(revisions.c.measures, sa.Text).like(f'%"{INPUTS_FOUND}":%')
-)
+_WITH_INPUT_COUNTS = sa.select(
+    revisions.c.table_name, revisions.c.label, revisions.c.claim, revisions.c.measures
+).where(sa.cast(revisions.c.measures, sa.Text).like(f'%"{INPUTS_FOUND}":%'))
 _OF_REVISION = sa.update(revisions).where(
     revisions.c.table_name == sa.bindparam("of"),
     revisions.c.label == sa.bindparam("at"),
     revisions.c.claim == sa.bindparam("by"),
 )
-_SAY_OF_INPUTS = _OF_REVISION.values(measures=sa.bindparam("now_"))
-_SAY_LACKED = _OF_REVISION.values(source=sa.bindparam("now_"))
+_SET_MEASURES = _OF_REVISION.values(measures=sa.bindparam("now_"))
+_SET_SOURCE = _OF_REVISION.values(source=sa.bindparam("now_"))
 _CODES_OF = sa.select(codes.c.code, codes.c.labels).where(codes.c.table_name == sa.bindparam("of"))
 # a first batch that was killed has its code only in its claim
-_HELD = sa.union(
+_STORED_CODES = sa.union(
     sa.select(codes.c.table_name, codes.c.code), sa.select(claims.c.table_name, claims.c.code).where(IS_OPEN)
 )
 _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name == sa.bindparam("of"))
 
 
 def apply_pending_renames(database: LedgerDatabase, flow: Flow) -> None:
-    """Translate names of tables and code in all later reads and writes as the next run will rename them.
+    """Translate names of tables and code in all later reads and writes, as the next run will rename them.
 
     Cost: no query for a flow without WAS, three if all renames are done, otherwise five; none of them scans batches.
     """
@@ -117,14 +117,14 @@ def apply_pending_renames(database: LedgerDatabase, flow: Flow) -> None:
     with database.read() as connection:
         since = connection.execute(RENAMED_AT).scalar()
         known = {row.name for row in connection.execute(_TABLES)}
-        found = _former(connection)
-        renames = _renames(flow, known, found.tables)
+        found = _select_former_names(connection)
+        renames = _find_renames(flow, known, found.tables)
         busy = _find_tables_with_batches(connection, renames)
         by_name = {now: was for now, was in renames.items() if now not in busy}
         if not by_name:
             return
-        held = _group_codes_by_table(connection.execute(_HELD).all())
-    recoded = {was: now for _, was, now in _codes(flow, found.codes, held, by_name)}
+        stored_codes = _group_codes_by_table(connection.execute(_STORED_CODES).all())
+    recoded = {was: now for _, was, now in _find_renamed_codes(flow, found.codes, stored_codes, by_name)}
     database.use_names({was: now for now, was in by_name.items()} | recoded, since)
 
 
@@ -134,12 +134,12 @@ def pending_renames(
     """Map new to former names of the tables that the next run renames. Also return the errors that this would raise.
 
     `known` has the names of all tables in the ledger. Cost: one query, and one more if the flow has WAS or a table was
-    renamed before
+    renamed before.
     """
-    found = _former(connection)
+    found = _select_former_names(connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
         return {}, []
-    renames = _renames(flow, known, found.tables)
+    renames = _find_renames(flow, known, found.tables)
     return renames, list(_find_rename_errors(connection, flow, known, renames, found.tables))
 
 
@@ -151,7 +151,7 @@ def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
 def read_former_names(database: LedgerDatabase) -> FormerNames:
     """Return all former names with the current ones."""
     with database.read() as connection:
-        found = _former(connection)
+        found = _select_former_names(connection)
         rows = connection.execute(_TABLES).all()
     folders = {
         row.name: row.location for row in rows if row.kind != Kind.PUBLISH and row.location != folder_of(row.name)
@@ -162,39 +162,42 @@ def read_former_names(database: LedgerDatabase) -> FormerNames:
 def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     """Rename all tables whose WAS was not applied yet, and the code of these tables and of their readers.
 
-    The result maps each new name to the former one. Cost: one statement for each column with table names;
-    minutes for a ledger of millions of batches.
-    Raises  E318 where there is nothing to rename, or both names have data, or two tables declare one former name, or
-            the flow uses a former name again; E407 (transient) while a batch of one is running, E644 (transient) while
-            all tables are rebuilt
+    The result maps each new name to the former one. Cost: one statement for each column with table names; minutes for a
+    ledger of millions of batches.
+
+    Raises E318 if there is nothing to rename, or both names have data, or two tables declare one former name, or the
+    flow uses a former name again; E407 (transient) while a batch of one of the tables is running, E644 (transient)
+    while all tables are rebuilt.
     """
-    found = _former(write.connection)
+    found = _select_former_names(write.connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
         return {}
     known = set(write.execute(_TABLES).scalars())
-    renames = _renames(flow, known, found.tables)
+    renames = _find_renames(flow, known, found.tables)
     raise_all(list(_find_rename_errors(write.connection, flow, known, renames, found.tables)))
-    recoded = list(_codes(flow, found.codes, _group_codes_by_table(write.execute(_HELD).all()), renames))
+    recoded = list(
+        _find_renamed_codes(flow, found.codes, _group_codes_by_table(write.execute(_STORED_CODES).all()), renames)
+    )
     if renames:
-        _refuse_live(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
+        _refuse_running(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
         require_no_rebuild(write, next(iter(renames)))
     for now, was in renames.items():
         _rename(write, was, now, is_there=now in known)
-        _note(write, was, now, is_code=False)
+        _record_former_name(write, was, now, is_code=False)
         write.log(RENAMED, who=who, table=now, data={"was": was})
     if renames:
         _replace_stored_names(write, {was: now for now, was in renames.items()})
     for name, was, now in recoded:
         _recode(write, name, was, now)
-        _note(write, was, now, is_code=True)
+        _record_former_name(write, was, now, is_code=True)
     return renames
 
 
 def take_folder(database: LedgerDatabase, table: str, was: str, location: str) -> None:
-    """Record, while a ledger is rebuilt, that `was` is a former name of a table and `location` is its folder."""
+    """Record a former name of a table and its folder, while a ledger is rebuilt."""
     with database.write() as write:
         write.execute(_SET_FOLDER, {"of": table, "to": location})
-        _note(write, was, table, is_code=False)
+        _record_former_name(write, was, table, is_code=False)
 
 
 def free_location(location: str, taken: Iterable[str]) -> str:
@@ -205,7 +208,7 @@ def free_location(location: str, taken: Iterable[str]) -> str:
     return found
 
 
-def _renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dict[str, str]:
+def _find_renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dict[str, str]:
     """Map the new name of each table that is to be renamed to its name in the ledger."""
     known, found = set(known), dict[str, str]()
     for name, table in flow.tables.items():
@@ -217,17 +220,18 @@ def _renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dic
     return found
 
 
-def _codes(
-    flow: Flow, former: Mapping[str, str], held: Mapping[str, set[str]], renames: Mapping[str, str]
+def _find_renamed_codes(
+    flow: Flow, former: Mapping[str, str], stored_codes: Mapping[str, set[str]], renames: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
     """Yield each table whose code gets a new name, with the former and the new name of the code.
 
-    If a declared rename was recorded long ago, the code may have been renamed since, and the recorded name counts as
-    the former one. The declared one counts if the table has batches of it: `held` maps stored table names to codes.
+    If a declared rename was recorded long ago, the code may have been renamed since, and the recorded name is the
+    former one. The declared name is the former one if the table has batches of it. `stored_codes` maps stored table
+    names to codes.
     """
     for name, table in flow.tables.items():
         was = table.code_before
-        if was not in held.get(renames.get(name, name), ()):
+        if was not in stored_codes.get(renames.get(name, name), ()):
             was = former.get(was, was)
         if was and was != table.fingerprint:
             yield name, was, table.fingerprint
@@ -241,7 +245,7 @@ def _group_codes_by_table(rows: Iterable[Any]) -> dict[str, set[str]]:
 
 
 def _find_tables_with_batches(connection: sa.Connection, names: Iterable[str]) -> set[str]:
-    """Return those of the tables that have batches or had a claim. Cost: an index lookup for each."""
+    """Return those of the tables that have batches or ever had a claim. Cost: an index lookup for each."""
     asked = sorted(names)
     return set(connection.execute(_WITH_BATCHES, {"of": asked}).scalars()) if asked else set()
 
@@ -270,9 +274,9 @@ def _find_rename_errors(
             yield refusals.renamed_table_error(name, since, where)
 
 
-def _refuse_live(write: Write, names: Iterable[str]) -> None:
-    meant = set(names)
-    row = next((row for row in write.execute(_LIVE, {"now_": write.at}) if row.table_name in meant), None)
+def _refuse_running(write: Write, names: Iterable[str]) -> None:
+    wanted = set(names)
+    row = next((row for row in write.execute(_RUNNING_CLAIMS, {"now_": write.at}) if row.table_name in wanted), None)
     if row is not None:
         holder = OpenClaim(row.number, (), row.runner, row.lease_until)
         raise refusals.busy_rename_error(row.table_name, holder)
@@ -286,33 +290,33 @@ def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
         write.execute(sa.update(column.table).where(column == was).values({column: now}))
     rename_hold(write, now)
     for read in write.execute(_READS, {"of": now}).scalars().all():
-        said = replace_table_names(read, {was: now})
-        if said != read:
-            write.execute(_SAY_READ, {"of": now, "was": read, "now_": said})
+        text = replace_table_names(read, {was: now})
+        if text != read:
+            write.execute(_SET_READ, {"of": now, "was": read, "now_": text})
 
 
 def _replace_stored_names(write: Write, names: Mapping[str, str]) -> None:
     """Replace names in values stored as JSON: missing inputs, rule results of inputs, lineage of code, alerts."""
-    said = [
+    values = [
         {"of": row.table_name, "at": row.label, "now_": missing}
         for row in write.execute(_MISSING).all()
         if (missing := replace_table_names(row.missing, names)) != row.missing
     ]
-    write.execute_each(_SAY_MISSING, said)
-    said = []
-    for row in write.execute(_LACKED).all():
-        lacked = [{**it, "table": names.get(it["table"], it["table"])} for it in row.source[MISSING]]
-        if lacked != row.source[MISSING]:
-            source = {**row.source, MISSING: lacked}
-            said.append({"of": row.table_name, "at": row.label, "by": row.claim, "now_": source})
-    write.execute_each(_SAY_LACKED, said)
-    said = []
-    for row in write.execute(_OF_INPUTS).all():
+    write.execute_each(_SET_MISSING, values)
+    values = []
+    for row in write.execute(_PARTIAL_REVISIONS).all():
+        missing_inputs = [{**it, "table": names.get(it["table"], it["table"])} for it in row.source[MISSING]]
+        if missing_inputs != row.source[MISSING]:
+            source = {**row.source, MISSING: missing_inputs}
+            values.append({"of": row.table_name, "at": row.label, "by": row.claim, "now_": source})
+    write.execute_each(_SET_SOURCE, values)
+    values = []
+    for row in write.execute(_WITH_INPUT_COUNTS).all():
         counts = row.measures[INPUTS_FOUND]
         if not names.keys().isdisjoint(counts):
             measures = {**row.measures, INPUTS_FOUND: {names.get(of, of): each for of, each in counts.items()}}
-            said.append({"of": row.table_name, "at": row.label, "by": row.claim, "now_": measures})
-    write.execute_each(_SAY_OF_INPUTS, said)
+            values.append({"of": row.table_name, "at": row.label, "by": row.claim, "now_": measures})
+    write.execute_each(_SET_MEASURES, values)
     for column, where in ((alerts.c.trouble, ~alerts.c.is_finished), (code_lineage.c.lineage, sa.true())):
         keys = list(column.table.primary_key)
         for row in write.execute(sa.select(*keys, column).where(where)).all():
@@ -345,15 +349,15 @@ def _recode(write: Write, table: str, was: str, now: str) -> None:
         write.execute(sa.update(column.table).where(of, column == was).values({column: now}))
 
 
-def _note(write: Write, was: str, now: str, *, is_code: bool) -> None:
+def _record_former_name(write: Write, was: str, now: str, *, is_code: bool) -> None:
     at: datetime = write.at
     write.execute(_FOLLOW, {"was": was, "now_": now, "at_": at})
-    for name in (was, now):  # a table that has a former name again has it as its current name
+    for name in (was, now):  # `now` is a current name now, and `was` gets a new entry
         write.execute(_FORGET, {"was": name})
     write.execute(_ADD, {"former": was, "current": now, "is_code": is_code, "at": at})
 
 
-def _former(connection: sa.Connection) -> FormerNames:
+def _select_former_names(connection: sa.Connection) -> FormerNames:
     rows = connection.execute(_FORMER).all()
     return FormerNames(
         {row.former: row.current for row in rows if not row.is_code},

@@ -1,7 +1,7 @@
 """Resets a table in the ledger: its batches are deleted, its revisions and events stay.
 
-Between the two steps the table is paused, so that no batch is claimed while its log is emptied. A reset that is killed
-between them is finished by the next one of the same table.
+Between the start and the end of a reset the table is paused, so that no batch is claimed while its log is emptied. A
+reset that is killed in between is finished by the next one of the same table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class EmptyingCommit:
 
 
 def is_resettable(database: LedgerDatabase, name: str) -> bool:
-    """Return whether a table has batches, or a reset of it was begun and not finished."""
+    """Return whether a table has batches, or has an unfinished reset or rebuild."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
         return row is not None and (hold_in(row.paused_why)[1] is not None or has_batches(connection, name))
@@ -47,10 +47,11 @@ def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, 
     """Begin a reset: pause the table, and return the claims of this reset and of an unfinished earlier one, or None.
 
     The caller makes sure that the earlier claim never commits.
-    Raises  E407 where a batch is running, E412 for an unknown table, E644 while all tables are rebuilt
+
+    Raises E407 if a batch is running, E412 for an unknown table, E644 while all tables are rebuilt.
     """
     with database.write(claims=True) as write:
-        return write.last_claim, hold(write, _row(write, name), write.last_claim, RESETTING, who=who)
+        return write.last_claim, hold(write, _find_resettable_row(write, name), write.last_claim, RESETTING, who=who)
 
 
 def end_reset(
@@ -65,12 +66,12 @@ def end_reset(
 ) -> None:
     """Record that a table was emptied, and that its current declaration applies.
 
-    Its readers become due where their inputs differ; all batches of `asked_again`, done or being made, are made again.
-    Raises  as `begin_reset`, E411 where another reset of the table took this one over
+    Its readers become due if their inputs differ. All batches of the tables in `asked_again`, done or being made, are
+    made again. Raises the errors of `begin_reset`, and E411 if another reset of the table took this one over.
     """
     version, claim = emptied.version, emptied.claim
     with database.write() as write:
-        row = _row(write, table.name)
+        row = _find_resettable_row(write, table.name)
         end_hold(write, row, claim, who=who)
         changed = sorted(what for what, _, _ in signature_differences(row, table))
         empty_table(write, table.name, claim)
@@ -81,7 +82,7 @@ def end_reset(
         write.log(RESET, who=who, table=table.name, data=data)
 
 
-def _row(write: Write, name: str) -> AnyRow:
+def _find_resettable_row(write: Write, name: str) -> AnyRow:
     require_no_rebuild(write, name)
     refuse_open(write, name)
     return find_row(write, name)

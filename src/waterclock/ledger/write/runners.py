@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FORGOTTEN_AFTER = timedelta(days=1)
 _ADD = sa.insert(runners)
-_SEE = (
+_RENEW = (
     sa.update(runners)
     .where(runners.c.runner == sa.bindparam("name"))
     .values(seen_at=sa.bindparam("at"), flow=sa.bindparam("works_from"))
@@ -40,7 +40,7 @@ _HELD = (
 def register_runner(
     database: LedgerDatabase, runner: str, *, who: str, command: str, flow: str, lease_seconds: float
 ) -> None:
-    """Record that a runner has started. Delete the rows of runners that were not seen for a day."""
+    """Record that a runner has started. Delete the rows of runners that sent no sign of life for a day."""
     with database.write_unordered() as (connection, at):
         connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
         connection.execute(_LEAVE, {"name": runner})
@@ -51,7 +51,7 @@ def register_runner(
 def renew_runner(database: LedgerDatabase, runner: str, *, flow: str) -> None:
     """Record that a runner is still alive, and the flow that it runs."""
     with database.write_unordered() as (connection, at):
-        connection.execute(_SEE, {"name": runner, "at": at, "works_from": flow})
+        connection.execute(_RENEW, {"name": runner, "at": at, "works_from": flow})
 
 
 def end_runner(database: LedgerDatabase, runner: str) -> None:
@@ -63,7 +63,7 @@ def end_runner(database: LedgerDatabase, runner: str) -> None:
 def list_runners(database: LedgerDatabase) -> list[RunnerSeen]:
     """Return the registered runners with their open claims, oldest first, then others with open claims.
 
-    Cost: a scan of the runners and of the open claims
+    Cost: a scan of the runners and of the open claims.
     """
     with database.read() as connection:
         seen = connection.execute(_ALL).all()
@@ -84,12 +84,12 @@ def list_runners(database: LedgerDatabase) -> list[RunnerSeen]:
         for row in seen
     ]
     return known + [
-        RunnerSeen(name, rows[0].who, "", "", rows[0].claimed_at, None, _latest(rows), _group_claims(rows))
+        RunnerSeen(name, rows[0].who, "", "", rows[0].claimed_at, None, _last_lease_end(rows), _group_claims(rows))
         for name, rows in held.items()
     ]
 
 
-def _latest(rows: Iterable[AnyRow]) -> datetime:
+def _last_lease_end(rows: Iterable[AnyRow]) -> datetime:
     latest: datetime = max(row.lease_until for row in rows)
     return latest
 

@@ -1,4 +1,4 @@
-"""Records the start and end of runs (calls of a command that runs batches), and events that have no other source."""
+"""Records the start and end of runs (calls of a command that runs batches), and single events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def end_run(database: LedgerDatabase, run: str, outcome: str, *, who: str) -> No
         write.log("run ended", who=who, run=run, data={"outcome": outcome})
 
 
-def add_event(  # noqa: PLR0913 - an event has all of them
+def add_event(  # noqa: PLR0913 - the fields of an event
     database: LedgerDatabase,
     kind: str,
     *,

@@ -16,15 +16,15 @@ _ADD = sa.insert(schemas)
 
 
 def add_schemas(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
-    """Record the columns that batches report as new, unless another batch has delivered them meanwhile."""
+    """Record the columns that batches report as new, unless another batch has recorded them meanwhile."""
     with_schema = [found for found in results if found.source.get(SCHEMA)]
     if not with_schema:
         return
     table = held.request.table
     versions = list(schemas_within(write.connection, table))
     for found in sorted(with_schema, key=lambda each: each.label):
-        for said, columns in found.source[SCHEMA].items():
-            side = Side(said)
+        for side_name, columns in found.source[SCHEMA].items():
+            side = Side(side_name)
             of_side = [each for each in versions if each.side is side]
             if find_matching_version(of_side, side, found.label, columns) is not None:
                 continue

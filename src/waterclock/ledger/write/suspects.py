@@ -1,8 +1,9 @@
 """Marks done batches whose inputs have changed since they were claimed.
 
-A batch is suspect if an input of its current revision has other content now than at its claim. The flag is updated as
-data is recorded: each change of an interval marks the interval's readers, and checks those marked earlier again, since
-a second change may have undone the first. Content changes only this way, so the flag is exact at any time.
+A batch is suspect if the content of an input of its current revision differs from the content at its claim. The flag is
+updated as data is recorded: each change of an interval marks the interval's readers. Those that were marked before are
+compared again, since a second change may have undone the first. Content changes in no other way, so the flag is exact
+at any time.
 """
 
 from __future__ import annotations
@@ -42,22 +43,23 @@ _MARK = (
 )
 
 
-def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool = False) -> int:
+def mark_readers(write: Write, table: str, changed: IntervalSet, *, must_compare: bool = False) -> int:
     """Mark the done batches whose current revision read changed intervals. Return how many were newly marked.
 
-    With `look`, `changed` is an upper bound of the change: each reader's inputs are compared before it is marked.
+    With `must_compare`, `changed` is an upper bound of the change: the inputs of each reader are compared before it is
+    marked.
     """
     found: dict[Key, bool] = {}
     for low, high in changed:
         for row in write.execute(_READERS, build_overlap_values([table], low, high)):
             found[row.reader, row.label] = row.is_suspect
-    surely = [] if look else [key for key, is_suspect in found.items() if not is_suspect]
-    _mark(write, surely, suspect=True)
-    return len(surely) + _compare_inputs(write, {key: of for key, of in found.items() if look or of})
+    changed_readers = [] if must_compare else [key for key, is_suspect in found.items() if not is_suspect]
+    _mark(write, changed_readers, suspect=True)
+    return len(changed_readers) + _compare_inputs(write, {key: of for key, of in found.items() if must_compare or of})
 
 
 def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetime]) -> int:
-    """Mark the labels of a claim just recorded whose inputs changed since it was given. Return how many."""
+    """Mark those labels of a just recorded claim whose inputs changed since the claim. Return how many."""
     wanted = set(labels)
     rows = [row for row in write.execute(_OUTDATED, {"number_": claim}).all() if row.label in wanted]
     outdated = {(table, row.label) for row in _find_changed_inputs(write.connection, rows)}
@@ -66,11 +68,11 @@ def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetim
 
 
 def _compare_inputs(write: Write, flags: Mapping[Key, bool]) -> int:
-    """Set the flag of batches by comparing their inputs with the current content. Return how many were newly marked."""
+    """Set the flags of batches by comparing their inputs with the current content. Return how many are newly marked."""
     by_table: dict[str, list[datetime]] = {}
     for table, label in flags:
         by_table.setdefault(table, []).append(label)
-    anew = 0
+    newly_marked = 0
     for table, labels in by_table.items():
         chunks = (labels[start : start + _CHUNK] for start in range(0, len(labels), _CHUNK))
         rows = [row for chunk in chunks for row in write.execute(_READ, {"of": table, "labels": chunk})]
@@ -78,8 +80,8 @@ def _compare_inputs(write: Write, flags: Mapping[Key, bool]) -> int:
         new = [key for key in differ if not flags[key]]
         _mark(write, new, suspect=True)
         _mark(write, [(table, label) for label in labels if (table, label) not in differ], suspect=False)
-        anew += len(new)
-    return anew
+        newly_marked += len(new)
+    return newly_marked
 
 
 def _find_changed_inputs(connection: sa.Connection, rows: Iterable[AnyRow]) -> list[AnyRow]:

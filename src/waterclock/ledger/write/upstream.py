@@ -15,7 +15,7 @@ _MARK = (
     .where(
         batches.c.table_name == sa.bindparam("of"),
         batches.c.label == sa.bindparam("at"),
-        # only the revision that was compared, and no newer one, which has read the current data
+        # not a newer revision than the compared one: it has read the current data
         batches.c.current_claim == sa.bindparam("made_by"),
         batches.c.is_suspect == sa.false(),
     )

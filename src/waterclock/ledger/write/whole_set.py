@@ -1,4 +1,4 @@
-"""Records a whole set of tables at once: rebuilt next to the live ones, or the initial data of a new ledger."""
+"""Records a set of tables at once: all tables of a `rebuild --all`, or the initial data of a new ledger."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SET_HEAD = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(
 _STAYS_DROPPED = "they were dropped before `rebuild --all`"
 _DROPPED = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
 _NO_VERSIONS = sa.delete(versions).where(versions.c.table_name == sa.bindparam("of"))
-_MET = {FOLLOW, RECOMPUTE}
+_FULFILLED_VERBS = {FOLLOW, RECOMPUTE}
 _ADD_VERSIONS = sa.insert(versions)
 _ADD_SKIPPED = sa.insert(batches).values(
     status=BatchStatus.SKIPPED.value, attempts=0, is_suspect=False, hash_high=0, hash_low=0
@@ -68,10 +68,10 @@ _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
 
 @dataclass(frozen=True, slots=True)
 class MovedTable:
-    """A table whose new rows were moved in at `version`, with its declaration and its new revisions.
+    """A table whose new rows a `rebuild --all` moved in at `version`, with its declaration and new revisions.
 
-    `is_recut`: none of its earlier data counts any more, since its labels changed their meaning. `found` is None where
-    the table is empty. `claim` is the claim number of the move. Windows before `dropped_before` stay dropped.
+    `is_recut`: its labels changed their meaning, so its earlier data no longer counts. `found` is None if the table is
+    empty. `claim` is the claim number of the move. Windows before `dropped_before` stay dropped.
     """
 
     name: str
@@ -94,22 +94,21 @@ def record_set(
     asked_again: Iterable[str] = (),
     flow: str | None = None,
 ) -> None:
-    """Record all tables that a `rebuild --all` made, upstream first, in one transaction. Queries read them afterwards.
+    """Record all tables that a `rebuild --all` made, upstream first, in one transaction, and release the rebuild lock.
 
-    Claims may be taken again afterwards. Readers of the old tables outside the set become suspect where their inputs
+    Queries read the new tables afterwards. Readers of the old tables outside the set become suspect if their inputs
     differ. `asked_again` are publishes to deliver again: the rows of their table changed, although its digests did not.
     `flow` is the fingerprint of the flow that made the set: runners with another flow can claim nothing more, since its
     labels may have another meaning.
 
     Requests to make batches again stay, except those that the set meets: `follow` and `recompute` of transforms from
-    before the rebuild began.
-    Raises  E644 where the rebuild lock has another owner
+    before the rebuild began. Raises E644 if the rebuild lock has another owner.
     """
     with database.write() as write:
         known = require_own(write, token)
         heads = {each.name: each.version for each in moved}
         for each in moved:
-            _record(write, each, heads, who, begun=known.sequence)
+            _record_moved_table(write, each, heads, who, begun=known.sequence)
         publishes = set(write.execute(_PUBLISHES).scalars())
         request_recompute(write, (name for name in asked_again if name in publishes))
         if flow is not None:
@@ -117,20 +116,20 @@ def record_set(
         end(write, known)
 
 
-def _record(write: Write, moved: MovedTable, heads: Mapping[str, int], who: str, *, begun: int) -> None:
+def _record_moved_table(write: Write, moved: MovedTable, heads: Mapping[str, int], who: str, *, begun: int) -> None:
     row = write.execute(_TABLE, {"of": moved.name}).first()
     start = moved.start if moved.start is not None or row is None else row.start
-    said = dict(moved.signature) | {"start": start}
+    declaration = dict(moved.signature) | {"start": start}
     if row is None:
         empty = {"location": moved.location, "head_version": -1, "changes": 0, "is_declared": True}
-        write.execute(_ADD_TABLE, {"name": moved.name} | said | empty)
+        write.execute(_ADD_TABLE, {"name": moved.name} | declaration | empty)
     else:
-        write.execute(_REDECLARE, {"of": moved.name} | said)
+        write.execute(_REDECLARE, {"of": moved.name} | declaration)
     requests = [] if moved.found is None else _unmet_requests(write, moved, begun)
     if moved.is_recut:
         empty_table(write, moved.name, moved.claim)
     if moved.found is not None:
-        request = replace(moved.found.request, inputs=_inputs(moved.found, heads))
+        request = replace(moved.found.request, inputs=_replace_input_versions(moved.found, heads))
         restore_claim(write, request, moved.claim, moved.found.at)
         # expired lease, so the duration does not count
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
@@ -145,20 +144,20 @@ def _record(write: Write, moved: MovedTable, heads: Mapping[str, int], who: str,
 
 
 def _unmet_requests(write: Write, moved: MovedTable, begun: int) -> list[dict[str, Any]]:
-    """Return the requests for labels of the new set that their new rows do not meet, as values of `_REQUEST`."""
+    """Return the requests that the new rows of the table do not meet, as values of `_REQUEST`."""
     is_transform = moved.signature["kind"] == Kind.TRANSFORM
     found = []
     for row in write.execute(_REQUESTS, {"of": moved.name}):
         verb = request_without_release(row.requested)  # the new rows replace a held slice
-        is_met = verb == BACKFILL or (is_transform and verb in _MET and row.requested_sequence <= begun)
+        is_met = verb == BACKFILL or (is_transform and verb in _FULFILLED_VERBS and row.requested_sequence <= begun)
         if verb is not None and not is_met:
             values = {"at": row.label, "until": row.end, "verb": verb, "sequence": row.requested_sequence}
             found.append({"of": moved.name} | values)
     return found
 
 
-def _inputs(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
-    """Map each label to its inputs, with the moved tables' versions: the newest one for slices, none for states."""
+def _replace_input_versions(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
+    """Map each label to its inputs, with the new versions of moved tables: the newest for slices, none for states."""
     return {
         label: tuple(
             replace(read, version=heads[read.table] if read.kind == "slices" else NO_VERSION)

@@ -88,7 +88,12 @@ def version_of(folder: str, claim: int) -> int:
     if found.kind == "killed":
         raise ClaimKilledError(claim, where=folder)
     if found.kind == "none":
-        raise WaterclockError("E632", f"Spark wrote nothing under claim {claim}", where=folder, transient=True)
+        raise WaterclockError(
+            "E632",
+            f"the log has no commit of claim {claim}, although Spark reported success",
+            where=folder,
+            transient=True,
+        )
     return found.version
 
 

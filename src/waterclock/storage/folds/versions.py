@@ -117,7 +117,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
             f"the rows already have {', '.join(clashes)}",
             where=table,
             why="versions are computed from raw rows; rows of a temporal table are not observations",
-            fix="use the raw rows, or leave it out",
+            fix="use the raw rows, or remove the columns",
         )
     for name in attributes_of(schema, temporal):
         if _is_incomparable(fields[name]["type"]):

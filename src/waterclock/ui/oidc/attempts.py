@@ -39,7 +39,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Attempts:
-    """Starts attempts, and accepts each once."""
+    """Starts sign-in attempts, and accepts each attempt once."""
 
     clock: Callable[[], float] = time.time
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
@@ -47,14 +47,14 @@ class Attempts:
 
     def start(self, peer: str) -> Attempt:
         """Start an attempt to sign in for a peer."""
-        return self._of(f"{int(self.clock())}-{secrets.token_hex(16)}", peer)
+        return self._build_attempt(f"{int(self.clock())}-{secrets.token_hex(16)}", peer)
 
     def accept(self, cookie: str, state: str, peer: str) -> Attempt | None:
         """Return the attempt of a cookie, or None if it has another state, has expired or was accepted before."""
         found, now = _COOKIE.fullmatch(cookie), self.clock()
         if found is None or not int(found["at"]) <= now < int(found["at"]) + SECONDS:
             return None
-        attempt = self._of(cookie, peer)
+        attempt = self._build_attempt(cookie, peer)
         if not hmac.compare_digest(state.encode("utf-8", "surrogateescape"), attempt.state.encode()):
             return None
         while self._used and next(iter(self._used.values())) < now - SECONDS:
@@ -64,7 +64,7 @@ class Attempts:
         self._used[cookie] = now
         return attempt
 
-    def _of(self, cookie: str, peer: str) -> Attempt:
+    def _build_attempt(self, cookie: str, peer: str) -> Attempt:
         return Attempt(cookie, *(self._sign(kind, cookie, peer) for kind in ("state", "nonce", "verifier")))
 
     def _sign(self, kind: str, cookie: str, peer: str) -> str:

@@ -43,7 +43,7 @@ class Identity:
 
 
 def keys_of(document: Mapping[str, Any]) -> tuple[RSAKey | ECKey | OKPKey, ...]:
-    """Return the keys of a key set that can verify signatures; others are left out, as a set may have new kinds."""
+    """Return the keys of a key set that can verify signatures. Keys of unknown kinds are ignored."""
     from joserfc import jwk
     from joserfc.errors import JoseError
 
@@ -68,7 +68,7 @@ def verify_id_token(
 ) -> Mapping[str, Any]:
     """Verify that the provider signed an ID token for this client and sign-in, and return its claims.
 
-    Raises  RejectedToken, or UnknownKey if the key may be in the provider's current key set
+    Raises RejectedToken, or UnknownKey if the key may be in the provider's current key set.
     """
     from joserfc import jwt
     from joserfc.errors import BadSignatureError, ClaimError, JoseError, UnsupportedAlgorithmError
@@ -96,14 +96,16 @@ def verify_id_token(
         isinstance(audience, list) and len(audience) > 1 and "azp" not in claims
     ):
         raise RejectedToken("the ID token was made for another client")
-    said = claims.get("nonce")
-    if not isinstance(said, str) or not hmac.compare_digest(said.encode("utf-8", "replace"), nonce.encode()):
+    token_nonce = claims.get("nonce")
+    if not isinstance(token_nonce, str) or not hmac.compare_digest(
+        token_nonce.encode("utf-8", "replace"), nonce.encode()
+    ):
         raise RejectedToken("the nonce of the ID token is not that of this sign-in")
     return claims
 
 
 def identity_of(claims: Mapping[str, Any], settings: OidcSettings) -> Identity:
-    """Return the person that the claims of a verified token name. Raises  RejectedToken if they name no user."""
+    """Return the person that the claims of a verified token name. Raises RejectedToken if they name no user."""
     claim = settings.user_claim
     name = claims.get(claim)
     if not isinstance(name, str):
@@ -112,14 +114,14 @@ def identity_of(claims: Mapping[str, Any], settings: OidcSettings) -> Identity:
         raise RejectedToken(f"the claim {claim} is no name of a user: up to 80 letters, digits and _ . @ + | : -")
     if claim == "email" and claims.get("email_verified") is not True:
         raise RejectedToken("the provider does not state that the address in the claim email is verified")
-    said = claims.get(settings.group_claim, [])
-    groups = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    claimed = claims.get(settings.group_claim, [])
+    groups = [claimed] if isinstance(claimed, str) else claimed if isinstance(claimed, list) else []
     named = {each for each in groups[:_MOST_GROUPS] if isinstance(each, str)}
     return Identity(name, tuple(sorted(named & settings.group_rights.keys())))
 
 
 def _find_key(keys: Sequence[RSAKey | ECKey | OKPKey], header: Mapping[str, Any]) -> RSAKey | ECKey | OKPKey:
-    """Return the key of a token: that of its key id, or the only one for its algorithm if it names none."""
+    """Return the key with the key id of a token, or the only key for its algorithm if the token has no key id."""
     if header.get("alg") not in ALGORITHMS:
         raise RejectedToken(_ALGORITHM)
     fitting = [key for key in keys if str(header["alg"]).startswith(_OF_KIND[key.key_type])]

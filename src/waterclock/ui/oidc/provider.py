@@ -1,7 +1,7 @@
 """Requests the configuration, the keys and ID tokens of an OpenID Connect provider.
 
 Each response is limited in bytes and time. The configuration and the keys are cached for an hour. After a failure no
-request is sent for some seconds, so that strangers cannot make these pages send many to the provider.
+request is sent for some seconds, so that strangers cannot make this server flood the provider with requests.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _MOST_BYTES = 512 * 1024
 _TIMEOUT, _SECONDS = 5.0, 10.0  # seconds to wait for the next part of a response, and for all of it
-_KEPT = 3600.0  # seconds for which the configuration and the keys are cached
-_REST = 5.0  # seconds without requests after a failure
+_CACHE_SECONDS = 3600.0  # seconds for which the configuration and the keys are cached
+_PAUSE_SECONDS = 5.0  # seconds without requests after a failure
 _KEYS_AGAIN = 60.0  # seconds between two requests for unknown keys
 _ADDRESSES = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _TOKEN_ERRORS = frozenset({
@@ -48,7 +48,7 @@ class Provider:
     wall: Callable[[], float] = time.time
     seconds: float = _SECONDS
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _known: tuple[float, Mapping[str, Any]] | None = None
+    _cached_configuration: tuple[float, Mapping[str, Any]] | None = None
     _keys: tuple[float, tuple[RSAKey | ECKey | OKPKey, ...]] | None = None
     _failed: tuple[float, WaterclockError] | None = None
 
@@ -69,9 +69,9 @@ class Provider:
             self.read_secret(self.settings.client_secret)
 
     def address_to_sign_in(self, *, state: str, nonce: str, challenge: str, redirect: str) -> str:
-        """Return the address at the provider where a browser signs in. Raises  E945."""
+        """Return the address at the provider where a browser signs in. Raises E945 if the provider does not answer."""
         return _with_query(
-            self._configuration()["authorization_endpoint"],
+            self._read_configuration()["authorization_endpoint"],
             response_type="code",
             client_id=self.settings.client_id,
             redirect_uri=redirect,
@@ -83,26 +83,26 @@ class Provider:
         )
 
     def address_to_sign_out(self) -> str | None:
-        """Return the address at the provider where a browser signs out there, or None without one. Raises  E945."""
-        address = self._configuration().get("end_session_endpoint")
+        """Return the address at the provider where a browser signs out, or None. Raises E945 if it does not answer."""
+        address = self._read_configuration().get("end_session_endpoint")
         if not isinstance(address, str) or not self._is_acceptable(address):
             return None
         return _with_query(address, client_id=self.settings.client_id)
 
     def require_issuer(self, sent: str | None) -> None:
         """Raise E945 if the response that a browser brings from the provider names another issuer (RFC 9207)."""
-        is_promised = self._configuration().get("authorization_response_iss_parameter_supported") is True
+        is_promised = self._read_configuration().get("authorization_response_iss_parameter_supported") is True
         if (sent is not None or is_promised) and sent != self.settings.issuer:
             self._refuse("the answer names another issuer, or none", "start again; see who sent the browser here")
 
     def identify(self, code: str, *, verifier: str, nonce: str, redirect: str) -> Identity:
-        """Exchange a code for an ID token, and return the person whom it names. Raises  E945, E225."""
+        """Exchange a code for an ID token, and return the person in it. Raises E945 if that fails, E225 for secrets."""
         try:
             token = self._exchange(code, verifier, redirect)
             try:
-                claims = verify_id_token(token, self._key_set(), self.settings, nonce=nonce, now=self.wall())
+                claims = verify_id_token(token, self._read_keys(), self.settings, nonce=nonce, now=self.wall())
             except UnknownKey:
-                keys = self._key_set(_KEYS_AGAIN)
+                keys = self._read_keys(_KEYS_AGAIN)
                 claims = verify_id_token(token, keys, self.settings, nonce=nonce, now=self.wall())
             return identity_of(claims, self.settings)
         except RejectedToken as error:
@@ -110,39 +110,39 @@ class Provider:
 
     def _exchange(self, code: str, verifier: str, redirect: str) -> str:
         """Return the ID token for a code, from the token endpoint."""
-        configuration, client = self._configuration(), self.settings.client_id
+        configuration, client = self._read_configuration(), self.settings.client_id
         form = {
             "grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier,
         }  # fmt: skip
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         secret = None if self.settings.client_secret is None else self.read_secret(self.settings.client_secret)
-        ways = configuration.get("token_endpoint_auth_methods_supported")
+        methods = configuration.get("token_endpoint_auth_methods_supported")
         if secret is None:
             form["client_id"] = client
-        elif isinstance(ways, list) and "client_secret_basic" not in ways and "client_secret_post" in ways:
+        elif isinstance(methods, list) and "client_secret_basic" not in methods and "client_secret_post" in methods:
             form |= {"client_id": client, "client_secret": secret}
         else:
             pair = f"{quote(client, safe='')}:{quote(secret, safe='')}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         answer = self._send("POST", configuration["token_endpoint"], headers, urlencode(form).encode())
-        said = _object_of(answer)
+        response = _parse_object(answer)
         if answer.status != 200:
-            error = said.get("error")
+            error = response.get("error")
             reason = f": {error}" if isinstance(error, str) and error in _TOKEN_ERRORS else ""
             self._refuse(
                 f"the provider refused the code with status {answer.status}{reason}",
                 "start again; if it happens each time, check client_id, client_secret and the redirect address",
             )
-        token = said.get("id_token")
+        token = response.get("id_token")
         if not isinstance(token, str):
             self._refuse("the provider sent no ID token", "allow the scope openid for this client at the provider")
         return token
 
-    def _configuration(self) -> Mapping[str, Any]:
+    def _read_configuration(self) -> Mapping[str, Any]:
         """Return the provider's configuration, from memory for an hour."""
         with self._lock:
-            if self._known is not None and self.clock() < self._known[0] + _KEPT:
-                return self._known[1]
+            if self._cached_configuration is not None and self.clock() < self._cached_configuration[0] + _CACHE_SECONDS:
+                return self._cached_configuration[1]
             found = self._read(self.settings.issuer.rstrip("/") + _WELL_KNOWN)
             if found.get("issuer") != self.settings.issuer:
                 self._fail(
@@ -154,12 +154,12 @@ class Provider:
                     self._fail(
                         f"{name} in the provider's configuration is missing, or not https://", "ask its operator"
                     )
-            self._known = self.clock(), found
+            self._cached_configuration = self.clock(), found
             return found
 
-    def _key_set(self, oldest: float = _KEPT) -> tuple[RSAKey | ECKey | OKPKey, ...]:
+    def _read_keys(self, oldest: float = _CACHE_SECONDS) -> tuple[RSAKey | ECKey | OKPKey, ...]:
         """Return the provider's keys, from memory if they are at most `oldest` seconds old."""
-        address = self._configuration()["jwks_uri"]
+        address = self._read_configuration()["jwks_uri"]
         with self._lock:
             if self._keys is not None and self.clock() < self._keys[0] + oldest:
                 return self._keys[1]
@@ -177,14 +177,14 @@ class Provider:
 
     def _read(self, address: str) -> Mapping[str, Any]:
         """Request a JSON object from the provider, or raise a recent failure again. The caller holds the lock."""
-        if self._failed is not None and self.clock() < self._failed[0] + _REST:
+        if self._failed is not None and self.clock() < self._failed[0] + _PAUSE_SECONDS:
             raise self._failed[1]
         try:
             answer = self._send("GET", address, {"Accept": "application/json"}, None)
         except WaterclockError as error:
             self._failed = self.clock(), error
             raise
-        found = _object_of(answer) if answer.status == 200 else {}
+        found = _parse_object(answer) if answer.status == 200 else {}
         if not found:
             self._fail(
                 f"{address} answered {answer.status} without a JSON object", "check issuer, and ask its operator"
@@ -215,8 +215,8 @@ class Provider:
         raise WaterclockError("E945", f"the sign-in at {self.host} failed", why=why, fix=fix)
 
 
-def _object_of(answer: HttpResponse) -> Mapping[str, Any]:
-    """Return the JSON object of an answer; an empty one if it is none."""
+def _parse_object(answer: HttpResponse) -> Mapping[str, Any]:
+    """Return the JSON object in a response, or an empty one if it contains no object."""
     try:
         found = json.loads(answer.content)
     except (ValueError, RecursionError):

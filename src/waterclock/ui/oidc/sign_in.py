@@ -1,6 +1,6 @@
 """Sends browsers to the provider to sign in, and identifies the person when a browser comes back with a code.
 
-A stranger learns nothing from a refusal. Its reason is for administrators, in the record of accesses.
+A refusal shows no reason to the browser. Administrators find the reason in the recorded accesses.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ T = TypeVar("T")
 class RefusedSignIn(PlainTextResponse):
     """The response to a sign-in that failed; `reason` is for administrators and is not sent."""
 
-    def __init__(self, reason: str, status: HTTPStatus = HTTPStatus.FORBIDDEN, said: str = _REFUSED) -> None:
-        super().__init__(said, status, {"Cache-Control": "no-store"})
+    def __init__(self, reason: str, status: HTTPStatus = HTTPStatus.FORBIDDEN, message: str = _REFUSED) -> None:
+        super().__init__(message, status, {"Cache-Control": "no-store"})
         self.reason = reason
 
 
@@ -52,7 +52,7 @@ class RefusedSignIn(PlainTextResponse):
 class ProviderSignIn:
     """Answers the requests of a sign-in at a provider: its start, its end, and the sign-out.
 
-    `place` is part of the cookie's name, as for sessions.
+    `place` is the server's port, which is part of the cookie's name, as for sessions.
     """
 
     place: str
@@ -123,15 +123,15 @@ class ProviderSignIn:
         )
         return Credential(SignIn.OIDC, issuer=provider.settings.issuer, user=found.name, groups=found.groups)
 
-    async def _ask(self, question: Callable[[], T]) -> T:
+    async def _ask(self, request: Callable[[], T]) -> T:
         """Call a function that waits for the provider in a separate thread, so that a slow provider stops no page."""
-        return await to_thread.run_sync(question, limiter=self._threads)
+        return await to_thread.run_sync(request, limiter=self._threads)
 
 
 def refuse_unknown(credential: Credential) -> RefusedSignIn:
     """Return the response for a person who has signed in at the provider, but has no access here."""
     reason = f"{credential.user} is no declared user, and is in no group of group_roles"
-    return RefusedSignIn(reason, said=_UNKNOWN)
+    return RefusedSignIn(reason, message=_UNKNOWN)
 
 
 def _redirect_of(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""The page of accesses for administrators: the sessions of browsers, and who did what or was refused."""
+"""The page of accesses, for administrators: the sessions of browsers, and who did what or was refused what."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from waterclock.ui.page_query import Content, PageQuery
 _MOST = 200
 
 
-def access(at: OpenedProject, asked: PageQuery, sessions: Callable[[], list[Content]]) -> Content:
-    """Return the sessions of browsers and the newest accesses. `who` in `asked` selects one person. Cost: a query."""
-    who = asked.values.get("who", "").strip() or None
+def access(at: OpenedProject, parameters: PageQuery, sessions: Callable[[], list[Content]]) -> Content:
+    """Return the sessions of browsers and the newest accesses. The parameter `who` selects a person. Cost: a query."""
+    who = parameters.values.get("who", "").strip() or None
     found = () if at.ledger is None else at.ledger.access.list_accesses(since=None, who=who, most=_MOST)
     return {
         "sessions": [_describe_session(at, each) for each in sessions()],

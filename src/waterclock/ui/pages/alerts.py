@@ -1,4 +1,4 @@
-"""The open alerts on a page, and their acknowledgement."""
+"""The list of open alerts on a page, and the form that acknowledges one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.permissions.people import Person, Right, require_right
 from waterclock.ui.page_query import Content, PageQuery
 
-_LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
+_STATES = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
 
 
 def open_alerts(at: OpenedProject) -> list[Content]:
@@ -22,19 +22,19 @@ def open_alerts(at: OpenedProject) -> list[Content]:
     words = Words(at.project.name, at.project.env, at.flow)
     found = [alert for alert in at.ledger.alerts.known() if alert.resolved is None]
     ranked = sorted(found, key=lambda it: (it.acknowledged is not None, it.trouble.severity.rank, it.number))
-    return [_alert(at, words, alert) for alert in ranked]
+    return [_describe_alert(at, words, alert) for alert in ranked]
 
 
-def acknowledge_alert(at: OpenedProject, asked: PageQuery, by: Person) -> None:
+def acknowledge_alert(at: OpenedProject, parameters: PageQuery, by: Person) -> None:
     """Acknowledge an alert, so that its messages are not repeated. The form has its number `alert` and a reason `why`.
 
-    Raises  E940 without the right to run, E903 without a reason, E918 for an invalid number, E457 and E458 as
-            `acknowledge`, E412 before the first run
+    Raises E940 without the right to run, E903 without a reason, E918 for an invalid number, E412 before the first
+            run, E457 and E458 as `acknowledge` of the ledger.
     """
     require_right(by, Right.RUN, "acknowledge an alert", at.project.access)
-    why = " ".join(asked.values.get("why", "").split())[:2000]
+    why = " ".join(parameters.values.get("why", "").split())[:2000]
     need_reason_of_acknowledging(why)
-    number = asked.values.get("alert", "")
+    number = parameters.values.get("alert", "")
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise WaterclockError("E918", f"{number[:20]!r} is not the number of an alert", fix="today's page lists them")
     if at.ledger is None:
@@ -42,12 +42,12 @@ def acknowledge_alert(at: OpenedProject, asked: PageQuery, by: Person) -> None:
     at.ledger.alerts.acknowledge(int(number), who=by.name, why=why)
 
 
-def _alert(at: OpenedProject, words: Words, alert: Alert) -> Content:
+def _describe_alert(at: OpenedProject, words: Words, alert: Alert) -> Content:
     known = alert.acknowledged
     return {
         "number": alert.number,
         "severity": str(alert.trouble.severity),
-        "look": _LOOKS[alert.trouble.severity],
+        "look": _STATES[alert.trouble.severity],
         "line": words.line(alert.trouble),
         "since": page_time(alert.opened, at.zone),
         "blocks": words.blocks(alert.trouble),

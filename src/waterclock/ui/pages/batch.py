@@ -37,7 +37,7 @@ from waterclock.ui.pages.batch_actions import CAN_BE_RETRIED, actions_of_batch, 
 from waterclock.ui.pages.batches import describe_batches, states_of
 from waterclock.ui.pages.quality import note_content
 
-_SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
+_STATUS_WORDS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
     "retried", "skipped", "recompute requested", "recollect requested", "backfill requested", "skip requested",
     "replay requested", "request withdrawn", f"{RELEASE} requested", "released", CLOSED,
@@ -50,10 +50,10 @@ _NEWEST_ATTEMPT = {
 }
 
 
-def batch(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the details of the labels in the address. Raises  E511, E513, E514 for labels that cannot be read."""
-    name, _ = one_table(at.flow, f"`{asked.values['table']}`")
-    table, text = at.flow.tables[name], asked.values["labels"]
+def batch(at: OpenedProject, parameters: PageQuery) -> Content:
+    """Return the details of the labels in the address. Raises E511, E513, E514 for labels that cannot be read."""
+    name, _ = one_table(at.flow, f"`{parameters.values['table']}`")
+    table, text = at.flow.tables[name], parameters.values["labels"]
     labels = parse_labels(text)
     span = known_label_bounds(at, table, labels)
     content: Content = {"table": name, "name": name.rpartition(".")[2], "labels": text}
@@ -61,18 +61,18 @@ def batch(at: OpenedProject, asked: PageQuery) -> Content:
         found = states_of(at, [table], {name: labels})[name]
         if not found:  # older than START, and not stored
             labels.limit_to(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
-        return content | _one(at, table, found[0])
+        return content | _describe_batch(at, table, found[0])
     return describe_batches(at, [table], {name: labels}, text) | content
 
 
-def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
-    plan = at.planner.plan(at.snapshot, at.now)  # only the oldest batches of a long backlog, so that pages stay fast
+def _describe_batch(at: OpenedProject, table: Table, one: LabelState) -> Content:
+    plan = at.planner.plan(at.snapshot, at.now)  # of a long backlog only the oldest batches, so that pages are fast
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
     zone, state = table.cadence.zone, state_of(one.status)
     plan = add_source_waits(plan, source_waits(at, plan))
-    way = find_wait_chain(plan, table.name, one.label)
+    chain = find_wait_chain(plan, table.name, one.label)
     return {
         "kind": "one",
         "label": label_of(one.label),
@@ -80,27 +80,27 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
         "short": short_label(one.label, table.cadence, at.now),
         "state": str(state),
         "status": str(one.status),
-        "reason": way[0].detail if way and one.status is Status.READY else one.reason,
+        "reason": chain[0].detail if chain and one.status is Status.READY else one.reason,
         "window": f"{page_time(window.start, zone)} to {page_time(window.end, zone)}",
         "due": instant_text(due),
         "due_words": page_time(due, table.cadence.zone),
-        "way": _way(at, way) if len(way) > 1 else [],
-        "error": _error_of_label(table, one, audit) or _error_of_root(at, way),
-        "facts": [*_facts(at, table, audit), *_books(at, table, one.label)],
-        "inputs": _inputs(at, audit),
+        "way": _describe_wait_chain(at, chain) if len(chain) > 1 else [],
+        "error": _error_of_label(table, one, audit) or _error_of_root(at, chain),
+        "facts": [*_list_facts(at, table, audit), *_describe_books(at, table, one.label)],
+        "inputs": _describe_inputs(at, audit),
         "decided": _list_decisions(audit, zone),
-        "notes": _notes(at, table, audit),
+        "notes": _list_rule_notes(at, table, audit),
         "holds_up": count_blocked_batches(plan, table.name, one.label),
         "record": None if audit is None else batch_record(audit),
-        "actions": actions_of_batch(at, plan, table, one, way),
+        "actions": actions_of_batch(at, plan, table, one, chain),
     }
 
 
-def _way(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
+def _describe_wait_chain(at: OpenedProject, chain: Sequence[WhyStep]) -> list[Content]:
     """Describe each step of the chain from this batch to the cause of its wait, with a link to the next batch."""
     steps = []
-    for index, step in enumerate(way):
-        following = way[index + 1] if index + 1 < len(way) else None
+    for index, step in enumerate(chain):
+        following = chain[index + 1] if index + 1 < len(chain) else None
         who = "which" if index else "this"
         steps.append(
             {
@@ -110,14 +110,16 @@ def _way(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
                 "status": str(step.status),
                 "detail": step.detail,
                 "is_root": step.is_root,
-                "says": f"{who} waits for" if following else f"{who} {_SAYS.get(step.status, f'is {step.status}')}",
-                "next": None if following is None else _link(at, following),
+                "says": f"{who} waits for"
+                if following
+                else f"{who} {_STATUS_WORDS.get(step.status, f'is {step.status}')}",
+                "next": None if following is None else _batch_link(at, following),
             }
         )
     return steps
 
 
-def _link(at: OpenedProject, step: WhyStep) -> Content:
+def _batch_link(at: OpenedProject, step: WhyStep) -> Content:
     return {
         "table": step.table,
         "words": short_label(step.label, at.flow.tables[step.table].cadence, at.now),
@@ -125,23 +127,23 @@ def _link(at: OpenedProject, step: WhyStep) -> Content:
     }
 
 
-def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Content | None:
+def _error_of_root(at: OpenedProject, chain: Sequence[WhyStep]) -> Content | None:
     """Return the error of the batch at the end of the chain, or None if this batch waits for no other one."""
-    if at.ledger is None or len(way) < 2 or way[-1].status not in CAN_BE_RETRIED:
+    if at.ledger is None or len(chain) < 2 or chain[-1].status not in CAN_BE_RETRIED:
         return None
     try:
-        return _error(at.ledger.past.audit(way[-1].table, way[-1].label))
+        return _newest_error(at.ledger.past.audit(chain[-1].table, chain[-1].label))
     except WaterclockError:  # it was never claimed
         return None
 
 
 def _error_of_label(table: Table, one: LabelState, audit: Audit | None) -> Content | None:
     """Return the error of the page's own batch. If it cannot be released any more, the fix is a retry."""
-    error = _error(audit)
+    error = _newest_error(audit)
     return error | {"fix": retry_words(table.name, label_of(one.label))} if error and one.is_outdated else error
 
 
-def _error(audit: Audit | None) -> Content | None:
+def _newest_error(audit: Audit | None) -> Content | None:
     """Return the error of the newest attempt, split into its parts."""
     if audit is None:
         return None
@@ -152,16 +154,16 @@ def _error(audit: Audit | None) -> Content | None:
     return rendered_parts(text) | {"attempts": len(audit.attempts)}
 
 
-def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
+def _list_facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
     facts: list[Content] = []
     current = None if audit is None else audit.current
     made = current.revision if current else None
     usual = at.snapshot.of(table.name).seconds_per_batch
     held = find_held_result(at, table, None if audit is None else audit.cell)
     if held is not None:
-        aside = count_quarantined(held.measures)
-        beside = f", and {count_words(aside, 'row')} quarantined" if aside else ""
-        facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{beside}: not visible"})
+        quarantined = count_quarantined(held.measures)
+        note = f", and {count_words(quarantined, 'row')} quarantined" if quarantined else ""
+        facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{note}: not visible"})
     if made is not None and current is not None:
         took = seconds_words(sum(made.timings.values()))
         compared = f", usually {seconds_words(usual)}" if usual is not None else ""
@@ -193,21 +195,21 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content
     return facts
 
 
-def _books(at: OpenedProject, table: Table, label: datetime) -> list[Content]:
+def _describe_books(at: OpenedProject, table: Table, label: datetime) -> list[Content]:
     """Describe when and why a window's books closed, or how far it was checked."""
     closing = read_closing(at, table, label)
     return [] if closing is None else [{"name": "Books", "text": books_words(closing, table.cadence.zone)}]
 
 
 def _describe_older_rows(audit: Audit | None) -> str:
-    """Note that the rows are of an older revision, if the newest attempt made none."""
+    """Return a note that the rows are of an older revision, if the newest attempt committed none; otherwise ""."""
     if audit is None or audit.cell.claim == audit.cell.current_claim:
         return ""
-    said = _NEWEST_ATTEMPT.get(audit.cell.status or "")
-    return f", of an older revision: {said}" if said else ""
+    note = _NEWEST_ATTEMPT.get(audit.cell.status or "")
+    return f", of an older revision: {note}" if note else ""
 
 
-def _inputs(at: OpenedProject, audit: Audit | None) -> list[Content]:
+def _describe_inputs(at: OpenedProject, audit: Audit | None) -> list[Content]:
     current = None if audit is None else audit.current
     if current is None:
         return []
@@ -247,7 +249,7 @@ def _list_decisions(audit: Audit | None, zone: str) -> list[Content]:
     ][:_MOST_DECISIONS]
 
 
-def _notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
+def _list_rule_notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content]:
     """Return the notes on the rules that the batch breaks."""
     broken = () if audit is None else rules_broken(table, audit)
     if at.ledger is None or not broken:

@@ -28,25 +28,25 @@ _MOST_COUNTED = 1_000_000  # labels: some 0.7 s
 States = Mapping[str, Sequence[LabelState]]
 
 
-def batches(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the states of the labels that the address selects. Raises  E512 without labels, E525; as `select`."""
-    if not asked.labels:
+def batches(at: OpenedProject, parameters: PageQuery) -> Content:
+    """Return the states of the selected labels. Raises E510 to E514 without valid labels, E525 for too many."""
+    if not parameters.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
-    tables, labels = asked.tables(at)
+    tables, labels = parameters.tables(at)
     return describe_batches(
-        at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels
+        at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, parameters.labels
     )
 
 
 def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
-    """Return the counts of due labels by state, and the labels that are not quiet, newest first.
+    """Return the counts of due labels by state, and the labels that need attention (not QUIET), newest first.
 
-    If none needs attention and there are only a few labels, all are listed.
+    If no label needs attention and there are only a few, all are listed.
 
-    Raises  E525 for more than a million labels
+    Raises E525 for more than a million labels.
     Cost: two queries of the ledger, a plan, and a microsecond per done label
     """
-    block = _block(at, tables, labels)
+    block = _read_selected_labels(at, tables, labels)
     counts: Counter[State] = Counter()
     for one in block.values():
         counts += one.state_counts
@@ -90,12 +90,12 @@ class _TableLabels:
 
     @property
     def listed_labels(self) -> Sequence[LabelState]:
-        """The labels listed one by one."""
+        """The labels that are listed one by one: those before START, then the others."""
         return (*self.older.listed, *self.states.listed)
 
     @property
     def state_counts(self) -> Counter[State]:
-        """The counts by displayed state."""
+        """The number of selected labels in each displayed state."""
         counted = Counter(self.look_of(one) for one in self.listed_labels)
         for status, count in (*self.older.counts.items(), *self.states.counts.items()):
             counted[state_of(status)] += count
@@ -107,8 +107,10 @@ class _TableLabels:
         return State.WARNED if state is State.OK and one.label in self.warned else state
 
 
-def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _TableLabels]:
-    edges = {table.name: _edges(at, table, labels[table.name]) for table in tables}
+def _read_selected_labels(
+    at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]
+) -> Mapping[str, _TableLabels]:
+    edges = {table.name: _selected_bounds(at, table, labels[table.name]) for table in tables}
     if not edges:
         return {}
     starts = at.planner.starts(at.snapshot, at.now)
@@ -122,50 +124,54 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     bounds = {name: (begin, min(max(begin, starts[name]), end), end) for name, (begin, end) in edges.items()}
     found = count_states(at.planner, at.snapshot, at.now, settled, bounds, apart=warned)
     waiting = {name: find_withdrawable_labels(at.snapshot.of(name)) for name in edges}
-    asked = {name: sum(1 for label in waiting[name] if begin <= label < end) for name, (begin, end) in edges.items()}
+    requested = {
+        name: sum(1 for label in waiting[name] if begin <= label < end) for name, (begin, end) in edges.items()
+    }
     return {
-        name: replace(_table_batches(settled, name, older, states, asked[name]), warned=warned[name])
+        name: replace(_table_batches(settled, name, older, states, requested[name]), warned=warned[name])
         for name, (older, states) in found.items()
     }
 
 
-def _table_batches(settled: StoredStates, name: str, older: SpanStates, states: SpanStates, asked: int) -> _TableLabels:
+def _table_batches(
+    settled: StoredStates, name: str, older: SpanStates, states: SpanStates, requested: int
+) -> _TableLabels:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
     made = frozenset(one.label for one in states.listed if one.label in has_rows or contains_label(done, one.label))
-    return _TableLabels(older, states, made, states.counts.get(Status.DONE, 0) + len(made), asked)
+    return _TableLabels(older, states, made, states.counts.get(Status.DONE, 0) + len(made), requested)
 
 
-def _edges(at: OpenedProject, table: Table, meant: Labels) -> tuple[datetime, datetime]:
+def _selected_bounds(at: OpenedProject, table: Table, selected: Labels) -> tuple[datetime, datetime]:
     """Return the bounds of the selected due labels."""
-    low, high = meant.bounds(table.cadence)
+    low, high = selected.bounds(table.cadence)
     begin, end = low or BEGINNING, min(high or FOREVER, table.cadence.last_due(at.now))
     return begin, max(begin, end)
 
 
 def states_of(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> States:
     """Map each table to the states of its selected due labels. Cost: a query, a plan, some microseconds per label."""
-    meant = {table.name: labels.get(table.name, Labels()) for table in tables}
-    bounds = [(at.flow.tables[name], *meant[name].bounds(at.flow.tables[name].cadence)) for name in meant]
+    selected = {table.name: labels.get(table.name, Labels()) for table in tables}
+    bounds = [(at.flow.tables[name], *selected[name].bounds(at.flow.tables[name].cadence)) for name in selected]
     low = min((low or BEGINNING for _, low, _ in bounds), default=BEGINNING)
     high = max((high or FOREVER for _, _, high in bounds), default=BEGINNING)
     if low >= high:
         return {}
-    stored = [] if at.ledger is None else at.ledger.past.grid(list(meant), low, high)
-    found = label_states(at.planner, at.snapshot, at.now, stored, (low, high), only=list(meant))
+    stored = [] if at.ledger is None else at.ledger.past.grid(list(selected), low, high)
+    found = label_states(at.planner, at.snapshot, at.now, stored, (low, high), only=list(selected))
     return {
         table.name: [one for one in found[table.name] if (first or BEGINNING) <= one.label < (end or FOREVER)]
         for table, first, end in bounds
     }
 
 
-def _describe_label(at: OpenedProject, name: str, one: LabelState, look: State, *, is_alone: bool) -> Content:
+def _describe_label(at: OpenedProject, name: str, one: LabelState, state: State, *, is_alone: bool) -> Content:
     words = local_label(one.label, at.flow.tables[name].cadence)
     return {
         "table": name,
         "label": label_of(one.label),
         "words": words if is_alone else f"{name} @ {words}",
-        "state": str(look),
+        "state": str(state),
         "reason": one.reason,
         "rows": None if one.stored is None else one.stored.rows,
         "address": batch_address(name, label_of(one.label)),
@@ -181,7 +187,7 @@ def _actions(block: Mapping[str, _TableLabels], labels: str) -> list[Content]:
         (Verb.RECOMPUTE, "Recompute", {name: one.done for name, one in block.items()}),
         (Verb.WITHDRAW, "Withdraw", {name: one.asked_for for name, one in block.items()}),
     ]
-    would_help = any(_count_unmade(one, _MADE_IF_ASKED) for one in block.values())
+    would_help = any(_count_unmade(one, _MADE_ON_REQUEST) for one in block.values())
     actions = []
     for verb, word, found in offered:
         if (count := sum(found.values())) and (verb is not Verb.BACKFILL or would_help):
@@ -190,14 +196,14 @@ def _actions(block: Mapping[str, _TableLabels], labels: str) -> list[Content]:
     return actions
 
 
-_MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
-_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # the others wait even if requested
+_MADE_ON_REQUEST = frozenset({Status.READY, Status.NOT_NEEDED})
+_NOT_MADE = _MADE_ON_REQUEST | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # these three wait even if requested
 
 
 def _count_unmade(one: _TableLabels, statuses: Container[Status]) -> int:
     """Count the labels with these statuses that have no rows, and have not been requested, started or failed."""
-    meant = (each for each in one.states.listed if each.status in statuses and each.label not in one.made)
-    listed = sum(1 for each in meant if not (is_begun(each) or has_failed(each) or is_requested(each)))
+    unmade = (each for each in one.states.listed if each.status in statuses and each.label not in one.made)
+    listed = sum(1 for each in unmade if not (is_begun(each) or has_failed(each) or is_requested(each)))
     return listed + sum(count for status, count in one.states.counts.items() if status in statuses)
 
 

@@ -17,21 +17,21 @@ _STRIP = 30  # labels in the strip next to each name
 _FACETS = ("layer", "owner", "tag", "kind", "state")
 
 
-def catalog(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the selected tables, with counts for each filter value. Cost: as the grid's."""
-    tables, _ = asked.tables(at)
+def catalog(at: OpenedProject, parameters: PageQuery) -> Content:
+    """Return the selected tables, with counts for each filter value. The cost is that of `grid`."""
+    tables, _ = parameters.tables(at)
     names = [table.name for table in tables]
     plan = plan_of_due(at, names)
     found = freshness(at.flow, names, at.snapshot, plan)
-    wanted = {facet: asked.values[facet] for facet in _FACETS if asked.values.get(facet)}
-    shown = [table for table in tables if _has_all(table, found[table.name], wanted)]
+    wanted = {facet: parameters.values[facet] for facet in _FACETS if parameters.values.get(facet)}
+    shown = [table for table in tables if _matches_filters(table, found[table.name], wanted)]
     axis = axis_of(at, shown, (), _STRIP)
     strips = {ribbon.table: ribbon for ribbon in build_timeline_bars(at, shown, axis, plan.batches)}
     return {
-        "tables": [_row(at, table, found[table.name], strips.get(table.name)) for table in shown],
+        "tables": [_describe_table(at, table, found[table.name], strips.get(table.name)) for table in shown],
         "of": len(tables),
         "columns": len(axis.columns),
-        "facets": {facet: _counts(tables, found, facet) for facet in _FACETS},
+        "facets": {facet: _count_values(tables, found, facet) for facet in _FACETS},
         "wanted": wanted,
     }
 
@@ -47,16 +47,16 @@ def values_of(table: Table, fresh: Freshness, facet: str) -> tuple[str, ...]:
     return (str(table.kind),) if facet == "kind" else (str(fresh.state),)
 
 
-def _has_all(table: Table, fresh: Freshness, wanted: dict[str, str]) -> bool:
+def _matches_filters(table: Table, fresh: Freshness, wanted: dict[str, str]) -> bool:
     return all(value in values_of(table, fresh, facet) for facet, value in wanted.items())
 
 
-def _counts(tables: Iterable[Table], found: dict[str, Freshness], facet: str) -> dict[str, int]:
+def _count_values(tables: Iterable[Table], found: dict[str, Freshness], facet: str) -> dict[str, int]:
     counts = Counter(value for table in tables for value in values_of(table, found[table.name], facet))
     return dict(counts.most_common())
 
 
-def _row(at: OpenedProject, table: Table, fresh: Freshness, strip: TimelineBar | None) -> Content:
+def _describe_table(at: OpenedProject, table: Table, fresh: Freshness, strip: TimelineBar | None) -> Content:
     return {
         "table": table.name,
         "layer": table.name.rpartition(".")[0],

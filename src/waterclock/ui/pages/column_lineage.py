@@ -1,4 +1,4 @@
-"""The lineage of one column: all upstream and downstream columns, each with its expression."""
+"""The page of a column's lineage: all upstream and downstream columns, each with its expression."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 _SIZES = Sizes(width=196, height=56)
 
 
-def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
-    """Return the drawing and lists of a column's lineage. Cost: a parse of each query on the way. Raises  E517."""
-    trees = column_trees(at.project, table, asked.values["column"], ledger=at.ledger)
+def column_lineage(at: OpenedProject, parameters: PageQuery, table: str) -> Content:
+    """Return the drawing and lists of a column's lineage. Raises E517 if it is unknown. Cost: a parse of each query."""
+    trees = column_trees(at.project, table, parameters.values["column"], ledger=at.ledger)
     column = trees.up.column.column
     found: dict[str, Branch] = {}
-    edges = [*_edges(trees.up, found, is_up=True), *_edges(trees.down, found, is_up=False)]
+    edges = [*_list_edges(trees.up, found, is_up=True), *_list_edges(trees.down, found, is_up=False)]
     laid = lay_out(sorted(found, key=lambda each: at.flow.order.index(found[each].column.table)), edges, _SIZES)
-    up, down = ({str(each.column) for each in _all(tree)} - {trees.column} for tree in (trees.up, trees.down))
+    up, down = ({str(each.column) for each in _walk_tree(tree)} - {trees.column} for tree in (trees.up, trees.down))
     made = f"is made from {count_words(len(up), 'column')}" if up else "is made from no other column"
     went = f"went into {count_words(len(down), 'column')}" if down else "went into none"
     return {
         "kind": "columns",
         "table": table,
         "column": column,
-        "title": [{"text": f"{table}.{_name(trees.up)} {made} and {went}.", "mark": None}],
+        "title": [{"text": f"{table}.{_column_text(trees.up)} {made} and {went}.", "mark": None}],
         "more": [],
         "note": "",
         "every": "",
-        "view": "list" if asked.values.get("view") == "list" else "picture",
-        "picture": lineage_address(table, asked, view=""),
-        "list": lineage_address(table, asked, view="list"),
-        "svg": lineage_address(table, asked, suffix=".svg", view=""),
+        "view": "list" if parameters.values.get("view") == "list" else "picture",
+        "picture": lineage_address(table, parameters, view=""),
+        "list": lineage_address(table, parameters, view="list"),
+        "svg": lineage_address(table, parameters, suffix=".svg", view=""),
         "page": table_address(table),
         "columns": list(list_lineage_columns(at.project, table, at.ledger)),
         "depth": 0,
@@ -47,7 +47,7 @@ def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
         "further": "",
         "to": "",
         "nodes": [
-            _node(branch, asked, is_here=name == trees.column) | box_position(laid.boxes[name])
+            _build_node(branch, parameters, is_here=name == trees.column) | box_position(laid.boxes[name])
             for name, branch in found.items()
         ],
         "edges": [
@@ -60,60 +60,60 @@ def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
         "span": "",
         "rows": [],
         "trees": [
-            {"name": "Made from", "rows": list(_rows(trees.up, asked, 0))},
-            {"name": "Went into", "rows": list(_rows(trees.down, asked, 0))},
+            {"name": "Made from", "rows": list(_list_rows(trees.up, parameters, 0))},
+            {"name": "Went into", "rows": list(_list_rows(trees.down, parameters, 0))},
         ],
     }
 
 
-def _all(branch: Branch) -> Iterator[Branch]:
+def _walk_tree(branch: Branch) -> Iterator[Branch]:
     yield branch
     for each in branch.beyond:
-        yield from _all(each)
+        yield from _walk_tree(each)
 
 
-def _edges(branch: Branch, found: dict[str, Branch], *, is_up: bool) -> Iterator[tuple[str, str]]:
+def _list_edges(branch: Branch, found: dict[str, Branch], *, is_up: bool) -> Iterator[tuple[str, str]]:
     """Yield the edges of a tree, upstream first, and store each column in `found` by its name."""
     if not branch.is_seen or str(branch.column) not in found:
         found[str(branch.column)] = branch
     for each in branch.beyond:
         ends = str(each.column), str(branch.column)
         yield ends if is_up else (ends[1], ends[0])
-        yield from _edges(each, found, is_up=is_up)
+        yield from _list_edges(each, found, is_up=is_up)
 
 
-def _name(branch: Branch) -> str:
+def _column_text(branch: Branch) -> str:
     return "every column" if branch.column.column == "*" else branch.column.column
 
 
-def _expression(branch: Branch) -> str:
+def _expression_text(branch: Branch) -> str:
     """Return the expression of a column, or "" if it is only the column's name."""
     made = branch.made
     is_bare = made.expression.rpartition(".")[2].lower() == branch.column.column.lower()
     return "" if is_bare else made.expression
 
 
-def _node(branch: Branch, asked: PageQuery, *, is_here: bool = False) -> Content:
-    expression = _expression(branch)
+def _build_node(branch: Branch, parameters: PageQuery, *, is_here: bool = False) -> Content:
+    expression = _expression_text(branch)
     table, column = branch.column.table, branch.column.column
     return {
         "id": str(branch.column),
         "kind": "column",
         "table": table,
         "column": column,
-        "name": _name(branch),
+        "name": _column_text(branch),
         "under": table,
         "expression": expression,
         "note": branch.made.note,
         "state": "ok",
         "is_here": is_here,
-        "words": f"{table}.{_name(branch)}{f' = {expression}' if expression else ''}",
-        "address": lineage_address(table, asked, column="" if column == "*" else column, depth="", open="", t=""),
+        "words": f"{table}.{_column_text(branch)}{f' = {expression}' if expression else ''}",
+        "address": lineage_address(table, parameters, column="" if column == "*" else column, depth="", open="", t=""),
         "strip": [],
     }
 
 
-def _rows(branch: Branch, asked: PageQuery, indent: int) -> Iterator[Content]:
-    yield _node(branch, asked, is_here=indent == 0) | {"indent": indent, "is_seen": branch.is_seen}
+def _list_rows(branch: Branch, parameters: PageQuery, indent: int) -> Iterator[Content]:
+    yield _build_node(branch, parameters, is_here=indent == 0) | {"indent": indent, "is_seen": branch.is_seen}
     for each in branch.beyond:
-        yield from _rows(each, asked, indent + 1)
+        yield from _list_rows(each, parameters, indent + 1)

@@ -1,4 +1,4 @@
-"""The start page: a sentence about the project, and the grid, a row for each table with the states of its labels."""
+"""The start page: a sentence about the project, and the grid with the states of each table's labels in a row."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ from waterclock.ui.page_query import Content, PageQuery
 
 NEWEST = 60  # columns shown without a label selection
 _MOST = 400  # columns of any grid
-_MOST_LABELS = 1_000_000  # of any grid: some 0.8 s
+_MOST_LABELS = 1_000_000  # of any grid, which take some 0.8 s
 _MOST_TIMED = 20_000  # labels, the limit for the durations of columns: some 0.1 s
 _HIGH = 12  # pixels of the highest bar of the durations
 _CELLS = ((90, 15), (200, 6), (_MOST, 3))  # the width of a column in pixels, by the maximum number of columns
-_IN_HOURS = timedelta(hours=25)  # a span of at most a day gets columns as short as the shortest windows
-_CLOSED_FROM = 300  # tables, from which on layers are collapsed
+_SHORT_SPAN = timedelta(hours=25)  # a span of at most a day gets columns as short as the shortest windows
+_COLLAPSED_FROM = 300  # tables, from which on layers are collapsed
 
 
-def grid(at: OpenedProject, asked: PageQuery) -> Content:
+def grid(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the content of the grid. Cost: two plans, and four queries of the ledger."""
-    tables, labels = asked.tables(at)
+    tables, labels = parameters.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     axis = axis_of(at, tables, labels.values())
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
     drawn = build_timeline_bars(at, tables, axis, plan.batches)
-    said = verdict(at.flow, found, plan)
+    summary = verdict(at.flow, found, plan)
     return {
-        "title": [sentence_part(part) for part in said.title],
-        "more": [sentence_part(part) for part in said.more],
-        "counts": _counts(drawn),
+        "title": [sentence_part(part) for part in summary.title],
+        "more": [sentence_part(part) for part in summary.more],
+        "counts": _count_states(drawn),
         "tables": len(tables),
         "by": str(axis.by),
         "leads_into_columns": len(axis.columns) > 1 and axis.by.period.unit is not TimeUnit.MINUTE,
-        "cell": _cell(axis),
-        "columns": list(_columns(axis)),
-        "took": _took(at, tables, axis),
-        "layers": [_layer(at, schema, rows, found, plan) for schema, rows in _group_by_schema(drawn)],
-        "are_closed": len(tables) > _CLOSED_FROM,
+        "cell": _column_width(axis),
+        "columns": list(_describe_columns(axis)),
+        "took": _duration_bars(at, tables, axis),
+        "layers": [_describe_schema(at, schema, rows, found, plan) for schema, rows in _group_by_schema(drawn)],
+        "are_closed": len(tables) > _COLLAPSED_FROM,
         "next_due": instant_text(plan.next_due),
     }
 
 
 def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> TimeAxis:
-    """Return the grid's columns: of the selected labels, or else of the newest. They are wider if there are many."""
+    """Return the columns of the grid, for the selected labels or else the newest. Long spans have longer columns."""
     zones = {table.cadence.zone for table in tables}
     by = column_cadence(tables, at.zone if at.zone in zones or not zones else min(zones))
     due = newest_span(tables, by, at.now, newest)
@@ -77,7 +77,7 @@ def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels]
     span = max(low, BEGINNING), min(high, FOREVER)
     if span[0] >= span[1]:
         return TimeAxis(by, (), span[1])
-    if span[1] - span[0] <= _IN_HOURS:
+    if span[1] - span[0] <= _SHORT_SPAN:
         by = shortest_cadence(tables, by)
     by = fitting_cadence(by, (by.floor(span[0]), by.ceil(span[1])), _MOST)
     axis = TimeAxis.over(by, (by.floor(span[0]), by.ceil(span[1])))
@@ -96,15 +96,15 @@ def _labels_within(tables: Iterable[Table], low: datetime, high: datetime) -> in
     return sum(count * cadence.count(cadence.ceil(low), cadence.ceil(high)) for cadence, count in cadences.items())
 
 
-def _took(at: OpenedProject, tables: Sequence[Table], axis: TimeAxis) -> list[Content]:
-    """Return a bar for each column with a duration, in proportion. Empty if there are too many labels."""
+def _duration_bars(at: OpenedProject, tables: Sequence[Table], axis: TimeAxis) -> list[Content]:
+    """Return a bar for each column, in proportion to the durations of its batches. Empty for too many labels."""
     if at.ledger is None or not axis.columns or _labels_within(tables, *axis.span) > _MOST_TIMED:
         return []
     found = at.ledger.past.durations([table.name for table in tables], *axis.span)
     spent: defaultdict[int, float] = defaultdict(float)
     for label, took in found.items():
         spent[bisect_right(axis.columns, label) - 1] += took.total_seconds()
-    most, width = max(spent.values(), default=0.0), _cell(axis)
+    most, width = max(spent.values(), default=0.0), _column_width(axis)
     return [
         {
             "labels": column_text(axis.by, axis.columns[index]),
@@ -135,24 +135,24 @@ def _last_day(by: Cadence, start: datetime) -> date:
     return by.next(start).astimezone(nominal_zone(by.zone)).date() - timedelta(days=1)
 
 
-def _cell(axis: TimeAxis) -> int:
+def _column_width(axis: TimeAxis) -> int:
     """Return the width of a column in pixels."""
     return next((width for most, width in _CELLS if len(axis.columns) <= most), 2)
 
 
-def _columns(axis: TimeAxis) -> Iterator[Content]:
+def _describe_columns(axis: TimeAxis) -> Iterator[Content]:
     """Yield each column: its labels, and the heading above it at the start of a period."""
     zone = nominal_zone(axis.by.zone)
     unit = axis.by.period.unit
     before: datetime | None = None
-    last, width = len(axis.columns) - 1, _cell(axis)
+    last, width = len(axis.columns) - 1, _column_width(axis)
     for index, start in enumerate(axis.columns):
         local = start.astimezone(zone)
         yield {
             "labels": column_text(axis.by, start),
             "starts": label_of(start),
-            "above": _above(local, before, unit),
-            "number": _number(local, before, unit, is_last=index == last),
+            "above": _heading(local, before, unit),
+            "number": _column_number(local, before, unit, is_last=index == last),
             "begins": _is_period_start(local, before, unit),
             "x": index * width,
             "is_last": index == last,
@@ -160,7 +160,7 @@ def _columns(axis: TimeAxis) -> Iterator[Content]:
         before = local
 
 
-def _above(local: datetime, before: datetime | None, unit: TimeUnit) -> str:
+def _heading(local: datetime, before: datetime | None, unit: TimeUnit) -> str:
     if unit is TimeUnit.MINUTE:
         return f"{local.day} {local:%b %Y}" if before is None or before.date() != local.date() else ""
     if unit in {TimeUnit.DAY, TimeUnit.WEEK}:
@@ -169,7 +169,7 @@ def _above(local: datetime, before: datetime | None, unit: TimeUnit) -> str:
     return f"{local:%Y}" if before is None or before.year != local.year else ""
 
 
-def _number(local: datetime, before: datetime | None, unit: TimeUnit, *, is_last: bool) -> str:
+def _column_number(local: datetime, before: datetime | None, unit: TimeUnit, *, is_last: bool) -> str:
     """Format the number of a column that starts a period or is the newest, or ""."""
     if unit is TimeUnit.MINUTE:
         return f"{local:%H}" if is_last or (local.minute == 0 and local.hour % 6 == 0) else ""
@@ -196,7 +196,7 @@ def _group_by_schema(drawn: Iterable[TimelineBar]) -> Iterator[tuple[str, list[T
         yield schema, list(of_schema)
 
 
-def _layer(
+def _describe_schema(
     at: OpenedProject, schema: str, rows: Sequence[TimelineBar], found: Mapping[str, Freshness], plan: Plan
 ) -> Content:
     names = [row.table for row in rows]
@@ -206,11 +206,11 @@ def _layer(
         "tables": len(names),
         "fresh": fresh_of(found, names),
         "worst": str(min((found[name].state for name in names), key=LOUDNESS.__getitem__)),
-        "rows": [_row(at, row, found[row.table], is_root=row.table in roots) for row in rows],
+        "rows": [_describe_table(at, row, found[row.table], is_root=row.table in roots) for row in rows],
     }
 
 
-def _row(at: OpenedProject, row: TimelineBar, fresh: Freshness, *, is_root: bool) -> Content:
+def _describe_table(at: OpenedProject, row: TimelineBar, fresh: Freshness, *, is_root: bool) -> Content:
     table = at.flow.tables[row.table]
     return {
         "table": row.table,
@@ -229,12 +229,12 @@ def fresh_words(table: Table, fresh: Freshness, now: datetime) -> str:
     """Format the freshness of a table: `20 Nov`, `19 Nov · 1 late`, `20 Nov · 1 gap`."""
     if fresh.label is None:
         return "nothing yet"
-    said = short_label(fresh.label, table.cadence, now)
+    described = short_label(fresh.label, table.cadence, now)
     if fresh.gaps:
-        said += f" · {count_words(fresh.gaps, 'gap')}"
+        described += f" · {count_words(fresh.gaps, 'gap')}"
     elif fresh.late is not None and fresh.behind:
-        said += f" · {fresh.behind} late"
-    return said
+        described += f" · {fresh.behind} late"
+    return described
 
 
 def cadence_words(cadence: Cadence) -> str:
@@ -250,7 +250,7 @@ def cadence_words(cadence: Cadence) -> str:
 
 
 def describe_piece(table: Table, piece: BarPiece, now: datetime) -> Content:
-    """Return one piece of a ribbon for the page."""
+    """Return the fields of one piece of a timeline bar for the page."""
     last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
     first = table.cadence.ceil(piece.low)
     content: Content = {"column": piece.column, "columns": piece.columns, "state": str(piece.state), "of": piece.of}
@@ -268,7 +268,7 @@ def describe_piece(table: Table, piece: BarPiece, now: datetime) -> Content:
     return content
 
 
-def _counts(drawn: Iterable[TimelineBar]) -> dict[str, int]:
+def _count_states(drawn: Iterable[TimelineBar]) -> dict[str, int]:
     """Count the labels by displayed state, most severe first, without the quiet states."""
     counts: Counter[State] = Counter()
     for row in drawn:

@@ -19,74 +19,76 @@ from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, query_address
 
-_LONGEST = 120  # letters of a value that are shown
+_LONGEST = 120  # characters of a value that are shown
 
 
 def describe_label_rows(
-    at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]
+    at: OpenedProject, table: Table, parameters: PageQuery, states: Sequence[LabelState]
 ) -> Content | None:
     """Return the rows of the label `at` in the address, or else of the newest label that was made.
 
     In the address, `known` is the claim whose rows are shown. They are compared with the claim `against`, or with the
     current rows of the label `beside`. `differing` shows only the differences. Return None before the first batch, and
     for a publish, whose rows are at its destination.
-    Raises  E513 and E514 for labels that the table does not have
+    Raises E513 and E514 for labels that the table does not have.
     """
-    label = _label(at, table, asked, states)
+    label = _selected_label(at, table, parameters, states)
     if at.ledger is None or label is None or table.destination is not None:
         return None
     audit = at.ledger.past.audit(table.name, label)
     revisions = revisions_of(audit)
     if not revisions:
         return None
-    known = _claim(asked, "known", label) or audit.cell.current_claim or revisions[0].claim
+    known = _parse_claim(parameters, "known", label) or audit.cell.current_claim or revisions[0].claim
     content = _describe_revisions(table, audit, revisions, known) | {
-        "against": _claim(asked, "against", label),
+        "against": _parse_claim(parameters, "against", label),
         "beside": "",
     }
     try:
-        against = _against(at, at.ledger, table, asked, audit)
+        against = _find_compared_revision(at, at.ledger, table, parameters, audit)
         content["beside"] = (
             local_label(against[0].cell.label, table.cadence) if against and against[0] is not audit else ""
         )
-        found = revision_rows(at, table, audit, known, against, only_differing="differing" in asked.values)
+        found = revision_rows(at, table, audit, known, against, only_differing="differing" in parameters.values)
     except WaterclockError as error:
         return content | {"error": error.to_dict()}
     return content | {"error": None} | _describe_rows(found, is_compared=against is not None)
 
 
-def _against(
-    at: OpenedProject, ledger: Ledger, table: Table, asked: PageQuery, audit: Audit
+def _find_compared_revision(
+    at: OpenedProject, ledger: Ledger, table: Table, parameters: PageQuery, audit: Audit
 ) -> tuple[Audit, int] | None:
-    """Return the label and the claim to compare with: another label's current claim, or another one of this label.
+    """Return the batch and claim to compare with: another label's current claim, or another claim of this label.
 
-    Raises  E513 and E514 for a label that the table does not have, E412 and E516 for one without rows
+    Raises E513 and E514 for a label that the table does not have, E412 and E516 for one without rows.
     """
-    if said := asked.values.get("beside", "").strip():
-        other = ledger.past.audit(table.name, known_label_bounds(at, table, parse_labels(said))[0])
+    if other_label := parameters.values.get("beside", "").strip():
+        other = ledger.past.audit(table.name, known_label_bounds(at, table, parse_labels(other_label))[0])
         return other, other.cell.current_claim or 0
-    claim = _claim(asked, "against", audit.cell.label)
+    claim = _parse_claim(parameters, "against", audit.cell.label)
     return None if claim is None else (audit, claim)
 
 
-def _label(at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]) -> datetime | None:
-    said = asked.values.get("at", "").strip()
-    if said:
-        return known_label_bounds(at, table, parse_labels(said))[0]
+def _selected_label(
+    at: OpenedProject, table: Table, parameters: PageQuery, states: Sequence[LabelState]
+) -> datetime | None:
+    given = parameters.values.get("at", "").strip()
+    if given:
+        return known_label_bounds(at, table, parse_labels(given))[0]
     made = [one.label for one in states if one.stored is not None and one.stored.current_claim is not None]
     return made[-1] if made else None
 
 
-def _claim(asked: PageQuery, name: str, label: datetime) -> int | None:
+def _parse_claim(parameters: PageQuery, name: str, label: datetime) -> int | None:
     """Return the claim in a form field, or None if the form was filled in for another label."""
-    if asked.values.get("of", label_of(label)) != label_of(label):
+    if parameters.values.get("of", label_of(label)) != label_of(label):
         return None
-    said = asked.values.get(name, "")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < 18 else None
+    given = parameters.values.get(name, "")
+    return int(given) if given.isascii() and given.isdecimal() and len(given) < 18 else None
 
 
 def _describe_revisions(table: Table, audit: Audit, revisions: Sequence[Attempt], known: int) -> Content:
-    """Return the available and the chosen revisions."""
+    """Return the fields about the revisions of a label, of which `known` is the chosen claim."""
     last = len(revisions)
     return {
         "label": label_of(audit.cell.label),
@@ -110,23 +112,23 @@ def _revision_words(attempt: Attempt, number: int, *, is_now: bool) -> str:
 
 
 def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
-    said = count_words(found.rows, "row")
+    described = count_words(found.rows, "row")
     if found.differing is not None:
-        said = count_words(found.compared, "row")
-        said = f"{found.differing} of {said} differ" if found.differing else f"all {said} are the same"
+        described = count_words(found.compared, "row")
+        described = f"{found.differing} of {described} differ" if found.differing else f"all {described} are the same"
     elif is_compared:
-        said = f"{said}: more than {count_words(MOST_COMPARED, 'row')} need a query to compare"
+        described = f"{described}: more than {count_words(MOST_COMPARED, 'row')} need a query to compare"
     return {
         "columns": list(found.columns),
-        "numbers": _numbers(found),
+        "numbers": _are_number_columns(found),
         "rows": found.rows,
         "differing": found.differing,
-        "says": said,
-        "shown": [_row(row) for row in found.shown],
+        "says": described,
+        "shown": [_describe_row(row) for row in found.shown],
     }
 
 
-def _numbers(found: RevisionRows) -> list[bool]:
+def _are_number_columns(found: RevisionRows) -> list[bool]:
     """Return, for each column, whether all its values are numbers, which are aligned right."""
     columns = zip(*(row.values for row in found.shown), strict=True)
     return [all(value is None or _is_number(value) for value in values) for values in columns]
@@ -136,24 +138,24 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _row(row: RowDifference) -> Content:
+def _describe_row(row: RowDifference) -> Content:
     was = row.was or (None,) * len(row.values)
     return {
         "kind": row.kind,
         "cells": [
             {
-                "text": _text(value),
-                "was": _text(old) if row.was is not None and old != value else None,
+                "text": _cell_text(value),
+                "was": _cell_text(old) if row.was is not None and old != value else None,
             }
             for value, old in zip(row.values, was, strict=True)
         ],
     }
 
 
-def _text(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").replace("+00:00", "Z")
-    said = value.isoformat() if isinstance(value, date) else str(value)
-    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
+    text = value.isoformat() if isinstance(value, date) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,4 +1,4 @@
-"""The history of a table's statement: each version of its code, when it was declared, its batches and its changes."""
+"""The page of a statement's history: the versions of its code, with their dates, batches and changes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from waterclock.ui.page_query import Content
 
 _MOST = 50
 _MOST_LINES = 2_000  # of a statement that is compared with another: a tenth of a second
-_KINDS = {"+": "added", "-": "gone", "@": "soft"}
+_LINE_KINDS = {"+": "added", "-": "gone", "@": "soft"}
 
 
 def history(at: OpenedProject, declared: Table) -> list[Content]:
-    """Return the newest versions of a table's code, newest first, with changes. Cost: as `ledger.past.codes`."""
+    """Return the newest versions of a table's code, newest first, with their changes. Cost: a ledger query."""
     found = [] if at.ledger is None else at.ledger.past.codes(declared.name, _MOST + 1)
     before = [*found[1:], None]
-    codes = [_code(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]
+    codes = [_describe_version(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]
     for index, each in enumerate(codes):
         each["is_current"] = not index and found[0].code == declared.fingerprint
     return codes
 
 
-def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Content:
+def _describe_version(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Content:
     zone = declared.cadence.zone
     labels = "" if each.first is None or each.last is None else local_range(each.first, each.last, declared.cadence)
     return {
@@ -38,11 +38,11 @@ def _code(declared: Table, each: CodeVersion, before: CodeVersion | None) -> Con
         "labels": labels,
         "statement": each.statement,
         "is_same": before is not None and before.statement is not None and before.statement == each.statement,
-        "changes": _changes(None if before is None else before.statement, each.statement),
+        "changes": _diff_lines(None if before is None else before.statement, each.statement),
     }
 
 
-def _changes(before: str | None, after: str | None) -> list[Content]:
+def _diff_lines(before: str | None, after: str | None) -> list[Content]:
     """Return the lines of a unified diff without its header. Empty if a text is unknown or too long."""
     if before is None or after is None:
         return []
@@ -50,4 +50,4 @@ def _changes(before: str | None, after: str | None) -> list[Content]:
     if max(map(len, texts)) > _MOST_LINES:
         return []
     lines = list(unified_diff(*texts, lineterm="", n=3))[2:]
-    return [{"kind": _KINDS.get(line[:1], "same"), "text": line} for line in lines]
+    return [{"kind": _LINE_KINDS.get(line[:1], "same"), "text": line} for line in lines]

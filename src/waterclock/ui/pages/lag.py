@@ -25,7 +25,7 @@ from waterclock.ui.page_query import Content, PageQuery, batch_address, table_ad
 from waterclock.ui.pages.quality import tabs
 
 _MOST = 100
-_LOOK = {DeadlineState.MISSED: State.FAILED, DeadlineState.NEAR: State.WARNED, DeadlineState.LONG: State.WARNED}
+_STATES = {DeadlineState.MISSED: State.FAILED, DeadlineState.NEAR: State.WARNED, DeadlineState.LONG: State.WARNED}
 _RANK = {DeadlineState.MISSED: 0, DeadlineState.NEAR: 1, DeadlineState.LONG: 2}
 _VERBS = {
     DeadlineState.MISSED: "missed its deadline",
@@ -35,11 +35,11 @@ _VERBS = {
 _NONE = "–"
 
 
-def lag(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the content of the page for the selected tables. Cost: as `lag_content`."""
-    tables, _ = asked.tables(at)
+def lag(at: OpenedProject, parameters: PageQuery) -> Content:
+    """Return the content of the page for the selected tables. `lag_content` states the cost."""
+    tables, _ = parameters.tables(at)
     found = lag_content(at, tables)
-    return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}
+    return {"title": title_of(found), "tabs": tabs("Lag", parameters), **found}
 
 
 def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
@@ -52,12 +52,12 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
     due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES
     groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].stand])
     return {
-        "deadlines": [_deadline(at, alike) for alike in groups[:_MOST]],
+        "deadlines": [_describe_deadline(at, alike) for alike in groups[:_MOST]],
         "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in DeadlineState},
         "more_deadlines": max(0, len(groups) - _MOST),
         "with_deadline": len(tables_with_deadlines(at.flow, names)),
-        "silent": [_silence(at, each) for each in silent(at, names).found],
-        "lags": [_lag(at, each) for each in lags(at, names)],
+        "silent": [_describe_silence(at, each) for each in silent(at, names).found],
+        "lags": [_describe_lag(at, each) for each in lags(at, names)],
     }
 
 
@@ -68,7 +68,7 @@ def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Conte
     """
     of, silent = found["counts"], len(found["silent"])
     behind = 0 if is_empty_where_well else sum(1 for each in found["lags"] if each["is_behind"])
-    said = [
+    counted = [
         (
             of[DeadlineState.MISSED],
             "window has missed its deadline",
@@ -81,7 +81,7 @@ def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Conte
         (behind, "table is behind", "tables are behind", State.WARNED),
     ]
     parts: list[Content] = []
-    for count, one, many, state in said:
+    for count, one, many, state in counted:
         if count:
             between = [{"text": ", ", "mark": None}] if parts else []
             parts += [*between, {"text": count_words(count, one, many), "mark": str(state)}]
@@ -93,7 +93,7 @@ def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Conte
     return [*parts, {"text": ".", "mark": None}]
 
 
-def _deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Content:
+def _describe_deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Content:
     first, last = alike[0], alike[-1]
     cadence = at.flow.tables[first.table].cadence
     label, newest = first.window.label, last.window.label
@@ -102,7 +102,7 @@ def _deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Content:
     return {
         "table": first.table,
         "stands": str(first.stand),
-        "look": str(_LOOK[first.stand]),
+        "look": str(_STATES[first.stand]),
         "verb": _VERBS[first.stand],
         "label": label,
         "last": newest,
@@ -126,7 +126,7 @@ def _deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Content:
     }
 
 
-def _silence(at: OpenedProject, each: Silence) -> Content:
+def _describe_silence(at: OpenedProject, each: Silence) -> Content:
     first, last = label_of(each.since), label_of(each.last)
     return {
         **each.to_json(),
@@ -135,7 +135,7 @@ def _silence(at: OpenedProject, each: Silence) -> Content:
     }
 
 
-def _lag(at: OpenedProject, each: Lag) -> Content:
+def _describe_lag(at: OpenedProject, each: Lag) -> Content:
     """Return the lag of a table, as values and in words, with a dash for unknown values."""
     delays = each.delays
     spans = (None, None, None) if delays is None else (delays.p50, delays.p95, delays.most)
@@ -146,13 +146,13 @@ def _lag(at: OpenedProject, each: Lag) -> Content:
         "address": table_address(each.table, "quality"),
         "words": {
             "fresh_to": _NONE if each.fresh_to is None else page_time(each.fresh_to, zone),
-            "behind": _span(each.behind),
-            "inputs": _span(each.ahead),
+            "behind": _span_text(each.behind),
+            "inputs": _span_text(each.ahead),
             "labels": number_words(each.labels),
             "rows": _NONE if each.rows is None else f"{number_words(each.rows)}{'+' if each.is_more else ''}",
-            "p50": _span(spans[0]),
-            "p95": _span(spans[1]),
-            "max": _span(spans[2]),
+            "p50": _span_text(spans[0]),
+            "p95": _span_text(spans[1]),
+            "max": _span_text(spans[2]),
             "late": _NONE if late is None or delays is None else f"{late} of {delays.labels}",
         },
         "is_late": bool(late),
@@ -161,5 +161,5 @@ def _lag(at: OpenedProject, each: Lag) -> Content:
     }
 
 
-def _span(span: timedelta | None) -> str:
+def _span_text(span: timedelta | None) -> str:
     return _NONE if span is None else span_words(span)

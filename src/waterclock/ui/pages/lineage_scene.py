@@ -21,9 +21,9 @@ _ROOTS = frozenset({State.FAILED, State.HELD})
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The shown tables, upstream first, with their states.
+    """The tables of a lineage drawing, upstream first, with their states.
 
-    `reads` has the inputs of each table of the flow. `roots` maps each table to the tables that cause its waits.
+    `reads` has the inputs of each table of the flow. `roots` maps each table to the tables that block it.
     """
 
     at: OpenedProject
@@ -40,7 +40,7 @@ class Scene:
     def of(
         cls,
         at: OpenedProject,
-        asked: PageQuery,
+        parameters: PageQuery,
         names: set[str],
         labels: Mapping[str, Labels] | None = None,
         here: str | None = None,
@@ -50,7 +50,7 @@ class Scene:
         """Build the scene of some tables. Cost: a plan."""
         shown = [name for name in at.flow.order if name in names]
         if labels is None:
-            _, every = PageQuery(labels=asked.labels).tables(at)
+            _, every = PageQuery(labels=parameters.labels).tables(at)
             labels = {name: each for name, each in every.items() if name in names}
         plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=shown))
         found = freshness(at.flow, shown, at.snapshot, plan)
@@ -61,16 +61,16 @@ class Scene:
 
     @property
     def is_far(self) -> bool:
-        """True if there is only room for names and states."""
+        """Whether there are so many tables that a box has only room for a name and a state."""
         return len(self.names) > _FAR_FROM
 
     def is_bad(self, source: str, target: str) -> bool:
-        """Return whether `target` waits for a failure of its input `source`, or for one that `source` waits for too."""
+        """Return whether `target` is blocked by its input `source`, or by a table that blocks `source`, too."""
         own = {source} if self.found[source].state in _ROOTS else set()
         return bool(self.roots.get(target, set()) & (own | self.roots.get(source, set())))
 
     def is_hidden_bad(self, name: str) -> bool:
-        """Return whether a table waits for a failure that no shown input leads to."""
+        """Return whether a table is blocked by a table that is not a shown input and blocks no shown input."""
         seen = {source for source in self.reads[name] if source in self.found}
         led = seen.union(*(self.roots.get(source, set()) for source in seen))
         return bool(self.roots.get(name, set()) - led)

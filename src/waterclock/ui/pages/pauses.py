@@ -1,4 +1,4 @@
-"""Pauses on the pages: the current one of a table, past ones, and the possible actions."""
+"""The pauses on pages: the current pause of a table, its past pauses, and the actions that pause or resume it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def describe_pause(at: OpenedProject, name: str | None) -> Content:
     """Return the current pause of a table, or of all tables if no name is given, and the possible actions."""
     own = at.snapshot.paused if name is None else at.snapshot.of(name).paused
     found = own if name is None else at.snapshot.pause_of(name)
-    said = "" if name is None else f"`{name}`"
+    selection = "" if name is None else f"`{name}`"
     what = " all" if name is None else ""
     verb = Verb.PAUSE if own is None else Verb.RESUME
-    actions = [_build_action(verb, f"{verb.capitalize()}{what}…", said)]
+    actions = [_build_action(verb, f"{verb.capitalize()}{what}…", selection)]
     if name is not None and at.snapshot.paused is not None:
         actions.append(_build_action(Verb.RESUME, "Resume all…", ""))
     return {"paused": None if found is None else pause_content(found, at.zone), "can_pause": actions}
 
 
 def pause_content(pause: Pause, zone: str) -> Content:
-    """Return the fields of a pause for the pages, with a sentence about it."""
+    """Return the fields of a pause for a page, with a sentence that describes it."""
     return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
 
 
@@ -56,8 +56,8 @@ def list_pauses(at: OpenedProject, name: str) -> list[Content]:
 
 def build_resume_action(pause: Pause, name: str) -> Content:
     """Return the action that ends the pause of a table."""
-    said, words = ("", "Resume all…") if pause.is_of_all else (f"`{name}`", f"Resume {name.rpartition('.')[2]}…")
-    return _build_action(Verb.RESUME, words, said)
+    selection, words = ("", "Resume all…") if pause.is_of_all else (f"`{name}`", f"Resume {name.rpartition('.')[2]}…")
+    return _build_action(Verb.RESUME, words, selection)
 
 
 def _build_action(verb: Verb, words: str, selection: str) -> Content:

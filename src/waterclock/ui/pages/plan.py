@@ -19,37 +19,37 @@ _MOST = 10_000  # batches, the maximum for a plan computed interactively
 _MOST_LABELS = 200  # of a table, that are listed singly
 
 
-def plan(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises  as `proposals.propose`."""
-    return _describe_plan(at, asked, _propose_plan(at, asked))
+def plan(at: OpenedProject, parameters: PageQuery) -> Content:
+    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises the errors of `propose`."""
+    return _describe_plan(at, parameters, _propose_plan(at, parameters))
 
 
-def carry_out_plan(at: OpenedProject, asked: PageQuery, by: Person) -> tuple[Content, bool]:
-    """Carry out the plan that was shown, unless it has changed. Raises  as `proposals`.
+def carry_out_plan(at: OpenedProject, parameters: PageQuery, by: Person) -> tuple[Content, bool]:
+    """Carry out the shown plan, unless it has changed. Return the current plan, and whether it was carried out.
 
-    Return the current plan, and whether it was carried out.
+    Raises the errors of `propose` and `decide`.
     """
-    proposal = _propose_plan(at, asked)
-    content = _describe_plan(at, asked, proposal)
-    if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
+    proposal = _propose_plan(at, parameters)
+    content = _describe_plan(at, parameters, proposal)
+    if not proposal.is_possible or parameters.values.get("digest") != proposal.digest:
         return content | {"has_changed": True}, False
-    why = asked.values.get("why", "").strip()[:2000]
+    why = parameters.values.get("why", "").strip()[:2000]
     decide(at, proposal, by=by, why=why)
     return content | {"is_done": True, "why": why, "who": by.name}, True
 
 
-def _propose_plan(at: OpenedProject, asked: PageQuery) -> Proposal:
-    return propose(at, asked.values.get("verb", ""), asked.selection, asked.labels or None, _MOST)
+def _propose_plan(at: OpenedProject, parameters: PageQuery) -> Proposal:
+    return propose(at, parameters.values.get("verb", ""), parameters.selection, parameters.labels or None, _MOST)
 
 
-def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> Content:
+def _describe_plan(at: OpenedProject, parameters: PageQuery, proposal: Proposal) -> Content:
     out = find_publishes(at.flow, proposal)
     everything = proposal.all
     total = sum(map(len, everything.values()))
     return {
         "verb": proposal.verb.value,
-        "selection": asked.selection,
-        "labels": asked.labels,
+        "selection": parameters.selection,
+        "labels": parameters.labels,
         "title": _title(at, proposal),
         "word": _WORDS[proposal.verb],
         "count": proposal.count,
@@ -64,7 +64,7 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
                 "table": name,
                 "asked": len(proposal.asked.get(name, ())),
                 "count": len(windows),
-                "words": _span(at, name, [window.start for window in windows]),
+                "words": _labels_text(at, name, [window.start for window in windows]),
                 "labels": [label_of(window.start) for window in windows[:_MOST_LABELS]],
                 "seconds": proposal.cost.tables[name].seconds,
                 "took": "" if (took := proposal.cost.tables[name].seconds) is None else seconds_words(took),
@@ -110,17 +110,17 @@ def _title(at: OpenedProject, proposal: Proposal) -> str:
     if proposal.of_tables is not None:
         return f"{_WORDS[proposal.verb]} {_tables_words(proposal.of_tables)}"
     names = list(proposal.asked)
-    what = f"{names[0]} @ {_span(at, names[0], [window.start for window in proposal.asked[names[0]]])}"
+    what = f"{names[0]} @ {_labels_text(at, names[0], [window.start for window in proposal.asked[names[0]]])}"
     if len(names) > 1:
         what = f"{count_words(proposal.count, 'batch', 'batches')} of {number_words(len(names))} tables"
     following = sum(map(len, proposal.following.values()))
     if not following:
         return f"{_WORDS[proposal.verb]} {what}"
-    return _title_of_more(proposal, what, following)
+    return _title_with_following(proposal, what, following)
 
 
-def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
-    """Return the title of a plan that affects `following` other batches, too."""
+def _title_with_following(proposal: Proposal, what: str, following: int) -> str:
+    """Return the title of a plan that also affects `following` batches that were not requested."""
     if proposal.verb is Verb.SKIP:
         freed = count_words(following, "batch", "batches")
         return f"Skip {what}; {freed} no longer {'waits' if following == 1 else 'wait'} for it"
@@ -134,7 +134,7 @@ def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
     return f"{_WORDS[proposal.verb]} {what} and the {count_words(following, 'batch', 'batches')} it blocks"
 
 
-def _span(at: OpenedProject, name: str, labels: list[datetime]) -> str:
+def _labels_text(at: OpenedProject, name: str, labels: list[datetime]) -> str:
     cadence = at.flow.tables[name].cadence
     if len(labels) == 1:
         return short_label(labels[0], cadence, at.now)

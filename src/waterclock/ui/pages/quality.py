@@ -17,39 +17,42 @@ from waterclock.ui.page_query import Content, PageQuery, batch_address, table_ad
 NEWEST = 60
 
 
-def quality(at: OpenedProject, asked: PageQuery) -> Content:
+def quality(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the rules of the selected tables, broken ones first, and suggestions for tables that declare none.
 
     Cost: one ledger query, two more for each table with rules, and one for each of up to 20 tables without rules.
     """
-    tables, _ = asked.tables(at)
+    tables, _ = parameters.tables(at)
     found = rule_results(at, tables, NEWEST)
     broken = [rule for rule in found if rule.is_broken]
     return {
-        "tabs": tabs("Rules", asked),
+        "tabs": tabs("Rules", parameters),
         "rules": [rule_content(at, rule) for rule in found],
         "newest": NEWEST,
         "broken": len(broken),
-        "newly_broken": [_name(rule) for rule in broken if rule.is_newly_broken],
-        "newly_mended": [_name(rule) for rule in found if rule.was_broken and not rule.is_broken],
+        "newly_broken": [_rule_link(rule) for rule in broken if rule.is_newly_broken],
+        "newly_mended": [_rule_link(rule) for rule in found if rule.was_broken and not rule.is_broken],
         "tables": len(tables),
         "without_rules": sum(not has_rules(table) for table in tables),
         "suggested": [asdict(each) for each in suggested_rules(at, tables, NEWEST)],
     }
 
 
-def tabs(here: str, asked: PageQuery) -> list[Content]:
-    """Return the tabs of the quality pages."""
+def tabs(here: str, parameters: PageQuery) -> list[Content]:
+    """Return the tabs of the quality pages, of which `here` is the current one."""
     every = (("Rules", "/quality"), ("Lag", "/lag"))
     return [
-        {"name": name, "address": f"{address}{asked.query_string}", "is_here": name == here} for name, address in every
+        {"name": name, "address": f"{address}{parameters.query_string}", "is_here": name == here}
+        for name, address in every
     ]
 
 
-def store_note(at: OpenedProject, asked: PageQuery, by: Person) -> None:
-    """Store a note on a rule from a form's `table`, `rule` and `text`; an empty text removes it. Raises  E412, E940."""
-    table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, with their spaces
-    text = " ".join(asked.values.get("text", "").split())
+def store_note(at: OpenedProject, parameters: PageQuery, by: Person) -> None:
+    """Store the note in a form, or remove it if its text is empty. Raises the errors of `store_rule_note`."""
+    table, rule = (
+        parameters.values.get(name, "") for name in ("table", "rule")
+    )  # as they are declared, with their spaces
+    text = " ".join(parameters.values.get("text", "").split())
     store_rule_note(at, table, rule, text[:2000], by)
 
 
@@ -58,7 +61,7 @@ def note_content(note: RuleNote, zone: str) -> Content:
     return {"rule": note.rule, "text": note.text, "who": note.who, "at": page_time(note.at, zone)}
 
 
-def _name(rule: RuleResults) -> Content:
+def _rule_link(rule: RuleResults) -> Content:
     return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table, "quality")}
 
 
@@ -77,7 +80,7 @@ def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
         "said": "" if last is None else last.said,
         "said_at": "" if last is None else short_label(last.label, cadence, at.now),
         "said_of": "" if last is None else batch_address(rule.table, label_of(last.label)),
-        "pieces": _pieces(rule.answers),
+        "pieces": _join_results(rule.answers),
         "counts": {
             "kept": states.count(State.OK),
             "warned": states.count(State.WARNED),
@@ -88,8 +91,8 @@ def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
     }
 
 
-def _pieces(answers: tuple[LabelResult, ...]) -> list[Content]:
-    """Join adjacent batches with equal results."""
+def _join_results(answers: tuple[LabelResult, ...]) -> list[Content]:
+    """Join adjacent batches with the same result into pieces of a strip."""
     pieces: list[Content] = []
     for column, answer in enumerate(answers, NEWEST - len(answers)):
         if pieces and pieces[-1]["state"] == str(answer.state):

@@ -26,22 +26,28 @@ from waterclock.ui.query_queue import Asker
 LIMIT = 200  # rows shown on a page
 LIMIT_OF_FILE = 100_000
 _MOST_BARS = 60
-_LONGEST = 10_000  # letters of a query
+_LONGEST = 10_000  # characters of a query
 
 
-def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
+def query(at: OpenedProject, parameters: PageQuery, asker: Asker) -> Content:
     """Run the query `q` of the address, as of `as-of` if it is given, and return its rows. Without `q`, none runs.
 
     The first query starts Spark, which takes some ten seconds. Errors of the query are part of the content and do not
     fail the page.
     """
-    sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
-    content: Content = {"sql": sql, "as_of": tick, "example": _example(at, given), "errors": [], "answer": None}
+    sql, tick = parameters.values.get("q", "").strip(), parameters.values.get("as-of", "").strip()
+    content: Content = {
+        "sql": sql,
+        "as_of": tick,
+        "example": _example_query(at, parameters),
+        "errors": [],
+        "answer": None,
+    }
     if not sql:
         return content
     try:
-        _check_text(sql)
-        found = asker.ask(at.project, sql, LIMIT, as_of=tick or None, reader=given.reader)
+        _require_valid_length(sql)
+        found = asker.ask(at.project, sql, LIMIT, as_of=tick or None, reader=parameters.reader)
     except WaterclockError as error:
         every = error.errors if isinstance(error, ProjectErrors) else (error,)
         return content | {"errors": [one.to_dict() for one in every]}
@@ -51,26 +57,26 @@ def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
         "says": count_line(found.answer, "CSV"),
         "lines": [] if moment is None else moment_lines(moment, found.zone),
         "numbers": [is_number_type(kind) for _, kind in found.answer.columns],
-        "texts": [[_text(value) for value in row] for row in found.answer.rows],
-        "plot": _plot(found),
+        "texts": [[_format_value(value) for value in row] for row in found.answer.rows],
+        "plot": _build_bar_chart(found),
     }
 
 
-def build_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
+def build_csv(at: OpenedProject, parameters: PageQuery, asker: Asker) -> str:
     """Run the query of the address, and return up to LIMIT_OF_FILE rows as CSV with a header line. NULL is empty.
 
     With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
-    sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
-    _check_text(sql)
-    found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=given.reader)
+    sql, tick = parameters.values.get("q", "").strip(), parameters.values.get("as-of", "").strip()
+    _require_valid_length(sql)
+    found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=parameters.reader)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    escape = _escape_formula if given.values.get("formulas") == "escape" else str
+    escape = _escape_formula if parameters.values.get("formulas") == "escape" else str
     writer.writerow([escape(name) for name, _ in found.answer.columns])
     are_texts = [not is_number_type(kind) for _, kind in found.answer.columns]
     for row in found.answer.rows:
-        texts = ["" if value is None else _csv_text(value) for value in row]
+        texts = ["" if value is None else _format_csv_value(value) for value in row]
         writer.writerow([escape(text) if is_text else text for text, is_text in zip(texts, are_texts, strict=True)])
     return out.getvalue()
 
@@ -79,13 +85,13 @@ def _escape_formula(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) else text
 
 
-def _csv_text(value: Any) -> str:
-    """Return a value as other programs read it: instants with `T` and `Z`."""
+def _format_csv_value(value: Any) -> str:
+    """Format a value for CSV, with instants as `2013-01-05T05:00:00Z`."""
     return str(plain_value(value)) if isinstance(value, datetime) else value_words(value)
 
 
-def _check_text(sql: str) -> None:
-    """Refuse a query that is empty, or too long: truncated, it would be another query. Raises  E210."""
+def _require_valid_length(sql: str) -> None:
+    """Raise E210 for a query that is empty or too long. A truncated query would be another query."""
     if not sql:  # no process is started for it
         raise WaterclockError("E210", "there is no query", fix="write one SELECT")
     if len(sql) > _LONGEST:
@@ -97,9 +103,9 @@ def _check_text(sql: str) -> None:
         )
 
 
-def _example(at: OpenedProject, given: PageQuery) -> str:
+def _example_query(at: OpenedProject, parameters: PageQuery) -> str:
     """Return an example query of the last declared table that is not a publish and that the reader sees."""
-    person = given.reader.person if given.reader is not None else None
+    person = parameters.reader.person if parameters.reader is not None else None
     made = [
         name for name in at.flow.order
         if at.flow.tables[name].destination is None
@@ -108,11 +114,11 @@ def _example(at: OpenedProject, given: PageQuery) -> str:
     return f"SELECT * FROM {made[-1]}" if made else "SELECT * FROM waterclock.batches"
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "NULL" if value is None else value_words(value)
 
 
-def _plot(found: AnsweredQuestion) -> Content | None:
+def _build_bar_chart(found: AnsweredQuestion) -> Content | None:
     """Return bars of the first numeric column by the first other column, or None if the rows do not fit a bar chart."""
     answer = found.answer
     numbers = [index for index, (_, kind) in enumerate(answer.columns) if is_number_type(kind)]
@@ -131,8 +137,8 @@ def _plot(found: AnsweredQuestion) -> Content | None:
         "zero": round((high / scale) * 100, 2),
         "bars": [
             {
-                "name": _text(row[name]),
-                "value": _text(row[height]),
+                "name": _format_value(row[name]),
+                "value": _format_value(row[height]),
                 "y": round((high - max(value, 0.0)) / scale * 100, 2),
                 "height": round(max(abs(value) / scale * 100, 0.5), 2),
             }

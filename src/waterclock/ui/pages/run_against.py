@@ -1,4 +1,4 @@
-"""The comparison of two runs by table: the batches of each, the time per batch, and the code."""
+"""The comparison of two runs: for each table its batches, the time per batch, and whether its code differs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.operations.formatting import seconds_words
 from waterclock.ui.page_query import Content
 
-_EARLIER = 100  # runs to search for the previous one
-_TRIED = 5  # of these, to find one with claims
-_IS_SLOWER = 1.5
+_EARLIER_RUNS = 100  # runs to search for the previous one
+_MOST_SEARCHED = 5  # how many of these are searched for one with claims
+_NOTABLE_FACTOR = 1.5
 
 
 def find_earlier_run(ledger: Ledger, run: RunRecord, most: int) -> tuple[RunRecord, list[RunClaim]] | None:
-    """Find the newest earlier ended run of the same command, with its claims. Cost: some queries."""
-    runs = ledger.past.runs(_EARLIER)
+    """Find the newest earlier run of the same command that ended and claimed batches. Cost: some queries."""
+    runs = ledger.past.runs(_EARLIER_RUNS)
     earlier = [
         other
         for other in runs
         if other.command == run.command and other.ended_at is not None and other.started_at < run.started_at
     ]
-    for other in earlier[:_TRIED]:
+    for other in earlier[:_MOST_SEARCHED]:
         if claims := ledger.past.claims_of_run(other, most):
             return other, claims
     return None
@@ -37,7 +37,7 @@ def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list
             "table": name,
             "now": _describe_work(now.get(name)),
             "before": _describe_work(then.get(name)),
-            "change": _change(now.get(name), then.get(name)),
+            "change": _describe_speed_change(now.get(name), then.get(name)),
             "has_other_code": _has_other_code(now.get(name), then.get(name)),
         }
         for name in dict.fromkeys((*now, *then))
@@ -46,8 +46,8 @@ def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list
 
 
 @dataclass(frozen=True, slots=True)
-class _PageWork:
-    """The batches of a table in a run."""
+class _TableWork:
+    """The done batches of one table in one run: their number, rows, total seconds and code versions."""
 
     batches: int
     rows: int
@@ -56,25 +56,25 @@ class _PageWork:
 
     @property
     def each(self) -> float:
-        """Seconds per batch."""
+        """The mean duration of a batch in seconds."""
         return self.seconds / self.batches
 
 
-def _group_by_table(claims: Iterable[RunClaim]) -> dict[str, _PageWork]:
+def _group_by_table(claims: Iterable[RunClaim]) -> dict[str, _TableWork]:
     found: dict[str, list[RunClaim]] = {}
     for claim in claims:
         if claim.status == "done":
             found.setdefault(claim.table, []).append(claim)
-    return {name: _work(of_table) for name, of_table in found.items()}
+    return {name: _sum_claims(of_table) for name, of_table in found.items()}
 
 
-def _work(claims: Sequence[RunClaim]) -> _PageWork:
+def _sum_claims(claims: Sequence[RunClaim]) -> _TableWork:
     seconds = sum(
         max(0.0, (claim.closed_at - claim.claimed_at).total_seconds())
         for claim in claims
         if claim.closed_at is not None
     )
-    return _PageWork(
+    return _TableWork(
         batches=sum(claim.count for claim in claims),
         rows=sum(claim.rows or 0 for claim in claims),
         seconds=seconds,
@@ -82,7 +82,7 @@ def _work(claims: Sequence[RunClaim]) -> _PageWork:
     )
 
 
-def _describe_work(work: _PageWork | None) -> Content | None:
+def _describe_work(work: _TableWork | None) -> Content | None:
     if work is None:
         return None
     return {
@@ -94,15 +94,15 @@ def _describe_work(work: _PageWork | None) -> Content | None:
     }
 
 
-def _change(now: _PageWork | None, before: _PageWork | None) -> str:
-    """Describe how many times as long or as fast a batch was, if the difference is notable."""
+def _describe_speed_change(now: _TableWork | None, before: _TableWork | None) -> str:
+    """Format by which factor batches took longer or were faster, or "" below a factor of 1.5."""
     if now is None or before is None or not now.each or not before.each:
         return ""
     times = now.each / before.each
-    if times >= _IS_SLOWER:
+    if times >= _NOTABLE_FACTOR:
         return f"{times:.1f} times as long"
-    return f"{1 / times:.1f} times as fast" if times <= 1 / _IS_SLOWER else ""
+    return f"{1 / times:.1f} times as fast" if times <= 1 / _NOTABLE_FACTOR else ""
 
 
-def _has_other_code(now: _PageWork | None, before: _PageWork | None) -> bool:
+def _has_other_code(now: _TableWork | None, before: _TableWork | None) -> bool:
     return now is not None and before is not None and now.codes != before.codes

@@ -1,4 +1,4 @@
-"""The newest runs and the current runners; and one run, batch by batch."""
+"""The pages of runs: the newest runs with the current runners, and a single run batch by batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def runs(at: OpenedProject, _: PageQuery) -> Content:
     now = at.ledger.now()
     runners = [runner_content(at, runner, now) for runner in at.ledger.runners.all()]
     return {
-        "runs": [_run(at, run) for run in at.ledger.past.runs(_MOST)],
+        "runs": [_describe_run(at, run) for run in at.ledger.past.runs(_MOST)],
         "runners": runners,
         "alive": sum(each["is_alive"] for each in runners),
         "paused_tables": paused_by_name(at),
@@ -50,7 +50,7 @@ def runs(at: OpenedProject, _: PageQuery) -> Content:
 
 
 def runner_content(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Content:
-    """Return one runner for the page: whether it is alive, and its claims."""
+    """Return the fields of a runner for the page: whether it is active, and its open claims."""
     return {
         "runner": runner.runner,
         "who": runner.who,
@@ -71,66 +71,66 @@ def runner_content(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Cont
     }
 
 
-def run(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the batches of a run, when it made them, which are still running, and a comparison with another run.
+def run(at: OpenedProject, parameters: PageQuery) -> Content:
+    """Return the batches of a run with their times, its running batches, and a comparison with another run.
 
-    The other run is the one that `against` names, or else the previous one of the same command.
-    Raises  E524 for an unknown run
-    Cost: as `ledger.past.claims_of_run`, for both
+    The other run is the one that the parameter `against` names, or else the previous run of the same command.
+    Raises E524 for an unknown run.
+    Cost: the ledger queries for the claims of both runs
     """
     if at.ledger is None:
-        raise _unknown(asked.values["run"])
-    found = _find(at.ledger, asked.values["run"])
+        raise _unknown_run_error(parameters.values["run"])
+    found = _find_run(at.ledger, parameters.values["run"])
     claims = at.ledger.past.claims_of_run(found, _MOST_CLAIMS)
     end = found.ended_at or at.ledger.now()
-    return _run(at, found) | {
-        "claims": [_claim(at, each, end) for each in claims],
+    return _describe_run(at, found) | {
+        "claims": [_describe_claim(at, each, end) for each in claims],
         "is_cut": len(claims) == _MOST_CLAIMS,
         "counts": dict(Counter(each.status for each in claims).most_common()),
         "batches": sum(each.count for each in claims if each.status == "done"),
         "rows": sum(each.rows or 0 for each in claims),
-        "steps": _steps(claims),
-        "chart": _chart(claims, end),
+        "steps": _sum_steps(claims),
+        "chart": _build_chart(claims, end),
         "is_going_on": found.outcome is None,
-        "spark": _page_of_spark(at.ledger, found),
-        "waits": _waits(at) if found.outcome is None else [],
-        "against": _against(at, at.ledger, asked, found, claims),
+        "spark": _find_spark_page(at.ledger, found),
+        "waits": _list_waiting_batches(at) if found.outcome is None else [],
+        "against": _compare_runs(at, at.ledger, parameters, found, claims),
     }
 
 
-def _find(ledger: Ledger, name: str) -> RunRecord:
+def _find_run(ledger: Ledger, name: str) -> RunRecord:
     found = ledger.past.find_run(name)
     if found is None:
-        raise _unknown(name)
+        raise _unknown_run_error(name)
     return found
 
 
-def _unknown(name: str) -> WaterclockError:
+def _unknown_run_error(name: str) -> WaterclockError:
     return WaterclockError("E524", f"there is no run {name}", fix="the page of runs lists the newest runs")
 
 
-def _against(
-    at: OpenedProject, ledger: Ledger, asked: PageQuery, found: RunRecord, claims: Sequence[RunClaim]
+def _compare_runs(
+    at: OpenedProject, ledger: Ledger, parameters: PageQuery, found: RunRecord, claims: Sequence[RunClaim]
 ) -> Content | None:
     """Return the comparison with another run, or None if there is none."""
-    named = asked.values.get("against", "").strip()
+    named = parameters.values.get("against", "").strip()
     if named:
-        other = _find(ledger, named)
+        other = _find_run(ledger, named)
         before = other, ledger.past.claims_of_run(other, _MOST_CLAIMS)
     elif (earlier := find_earlier_run(ledger, found, _MOST_CLAIMS)) is not None:
         before = earlier
     else:
         return None
-    return _run(at, before[0]) | {"tables": side_by_side(claims, before[1]), "is_named": bool(named)}
+    return _describe_run(at, before[0]) | {"tables": side_by_side(claims, before[1]), "is_named": bool(named)}
 
 
-def _page_of_spark(ledger: Ledger, found: RunRecord) -> str | None:
+def _find_spark_page(ledger: Ledger, found: RunRecord) -> str | None:
     """Return the address of Spark's web UI, or None after the end of the run."""
     address = ledger.past.spark_page(found.run) if found.outcome is None else None
     return address if address and urlsplit(address).scheme in {"http", "https"} else None
 
 
-def _waits(at: OpenedProject) -> list[Content]:
+def _list_waiting_batches(at: OpenedProject) -> list[Content]:
     """Return the due batches that wait, each with its reason."""
     plan = at.planner.plan(at.snapshot, at.now)
     waiting = [batch for batch in plan.batches if batch.causes or batch.status is Status.PAUSED][:_MOST_WAITING]
@@ -145,7 +145,7 @@ def _waits(at: OpenedProject) -> list[Content]:
     ]
 
 
-def _claim(at: OpenedProject, claim: RunClaim, end: datetime) -> Content:
+def _describe_claim(at: OpenedProject, claim: RunClaim, end: datetime) -> Content:
     table = at.flow.tables.get(claim.table)
     labels = label_of(claim.first) if claim.count == 1 else f"{label_of(claim.first)}..{label_of(claim.last)}"
     words = labels.replace("..", " to ")
@@ -172,7 +172,7 @@ def _claim(at: OpenedProject, claim: RunClaim, end: datetime) -> Content:
     }
 
 
-def _steps(claims: Sequence[RunClaim]) -> list[Content]:
+def _sum_steps(claims: Sequence[RunClaim]) -> list[Content]:
     """Return the total time of each step, longest first."""
     total: Counter[str] = Counter()
     for claim in claims:
@@ -182,7 +182,7 @@ def _steps(claims: Sequence[RunClaim]) -> list[Content]:
     ]
 
 
-def _chart(claims: Sequence[RunClaim], end: datetime) -> Content:
+def _build_chart(claims: Sequence[RunClaim], end: datetime) -> Content:
     """Return a bar for each claim over the time of the run. Overlapping bars are in separate lanes."""
     if not claims:
         return {"lanes": 0, "bars": [], "seconds": 0.0}
@@ -208,7 +208,7 @@ def _chart(claims: Sequence[RunClaim], end: datetime) -> Content:
     return {"lanes": len(free), "bars": bars, "width": _WIDTH, "seconds": span, "took": seconds_words(span)}
 
 
-def _run(at: OpenedProject, run: RunRecord) -> Content:
+def _describe_run(at: OpenedProject, run: RunRecord) -> Content:
     took = None if run.ended_at is None else max((run.ended_at - run.started_at).total_seconds(), 0.0)
     return {
         "run": run.run,

@@ -38,24 +38,24 @@ _BARS = 60
 _LISTED = 200
 
 
-def table(at: OpenedProject, asked: PageQuery) -> Content:
+def table(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the content of a tab of a table's page.
 
     Cost: a plan of all tables, and four queries of the ledger; for the quality tab as `table_quality`
 
-    Raises  E511 for an unknown table, E910 for an unknown tab
+    Raises E511 for an unknown table, E910 for an unknown tab.
     """
-    tab = asked.values.get("tab", TABS[0])
+    tab = parameters.values.get("tab", TABS[0])
     if tab not in TABS:
         raise WaterclockError("E910", f"a table's page has no {tab}", fix=f"its parts are {', '.join(TABS)}")
-    name, _ = one_table(at.flow, f"`{asked.values['table']}`")
+    name, _ = one_table(at.flow, f"`{parameters.values['table']}`")
     declared = at.flow.tables[name]
     plan = at.planner.plan(at.snapshot, at.now)
     found = freshness(at.flow, at.flow.tables, at.snapshot, plan)
     content = (
-        _head(declared, found[name])
+        _describe_head(declared, found[name])
         | describe_pause(at, name)
-        | {"tab": tab, "tabs": [_tab(name, each) for each in TABS]}
+        | {"tab": tab, "tabs": [_build_tab(name, each) for each in TABS]}
     )
     if tab == "code":
         return content | {
@@ -71,17 +71,17 @@ def table(at: OpenedProject, asked: PageQuery) -> Content:
             "pauses": list_pauses(at, name),
             **list_versions(at, declared),
         }
-    states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
+    states, cells = _read_newest_states(at, declared, _LISTED if tab == "batches" else _BARS)
     if tab == "batches":
         return content | {"batches": [_describe_label(declared, one) for one in reversed(states)]}
     return (
         content
-        | _overview(at, declared, found, states, cells)
-        | {"held": describe_label_rows(at, declared, asked, states)}
+        | _describe_overview(at, declared, found, states, cells)
+        | {"held": describe_label_rows(at, declared, parameters, states)}
     )
 
 
-def _head(declared: Table, fresh: Freshness) -> Content:
+def _describe_head(declared: Table, fresh: Freshness) -> Content:
     name = declared.name
     return {
         "table": name,
@@ -96,11 +96,11 @@ def _head(declared: Table, fresh: Freshness) -> Content:
     }
 
 
-def _tab(name: str, tab: str) -> Content:
+def _build_tab(name: str, tab: str) -> Content:
     return {"name": tab, "address": table_address(name, "" if tab == TABS[0] else tab)}
 
 
-def _states(at: OpenedProject, declared: Table, newest: int) -> tuple[Sequence[LabelState], Sequence[Cell]]:
+def _read_newest_states(at: OpenedProject, declared: Table, newest: int) -> tuple[Sequence[LabelState], Sequence[Cell]]:
     """Return the newest labels of a table with their states, and their records in the ledger."""
     axis = axis_of(at, [declared], (), newest)
     low, high = declared.cadence.floor(axis.span[0]), declared.cadence.ceil(axis.span[1])
@@ -109,19 +109,19 @@ def _states(at: OpenedProject, declared: Table, newest: int) -> tuple[Sequence[L
     return states[-newest:], stored
 
 
-def _overview(
+def _describe_overview(
     at: OpenedProject, declared: Table, found: dict[str, Freshness], states: Sequence[LabelState], cells: Sequence[Cell]
 ) -> Content:
     usual = at.snapshot.of(declared.name).seconds_per_batch
     rows = [cell.rows for cell in cells if cell.rows is not None]
     return {
-        "sentence": _sentence(at, declared, states),
-        "bars": _bars(at, declared, states),
+        "sentence": _describe_states(at, declared, states),
+        "bars": _build_bars(at, declared, states),
         "now": [
             {"name": "Fresh to", "text": fresh_words(declared, found[declared.name], at.now)},
             *([{"name": "Rows", "text": number_words(rows[-1])}] if rows else []),
             *([] if usual is None else [{"name": "Usual", "text": seconds_words(usual)}]),
-            {"name": "Next", "text": _next(at, declared)},
+            {"name": "Next", "text": _describe_next_window(at, declared)},
         ],
         "kind": [
             {"name": "Kind", "text": f"{declared.type} {declared.kind}"},
@@ -134,18 +134,18 @@ def _overview(
             for it in describe_columns(at, declared)
         ],
         "is_open": declared.columns.is_open,
-        "made_from": _neighbours(found, dict.fromkeys(read.table for read in declared.reads)),
-        "went_into": _neighbours(found, _readers(at.flow, declared.name)),
+        "made_from": _describe_neighbours(found, dict.fromkeys(read.table for read in declared.reads)),
+        "went_into": _describe_neighbours(found, _find_readers(at.flow, declared.name)),
         "source": "" if declared.source is None else str(declared.source.unit),
         "destination": "" if declared.destination is None else str(declared.destination),
     }
 
 
-def _readers(flow: Flow, name: str) -> dict[str, None]:
+def _find_readers(flow: Flow, name: str) -> dict[str, None]:
     return dict.fromkeys(each.name for each in flow.tables.values() if any(read.table == name for read in each.reads))
 
 
-def _neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Content]:
+def _describe_neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Content]:
     return [
         {"table": name, "state": str(found[name].state), "address": table_address(name)}
         for name in names
@@ -153,16 +153,16 @@ def _neighbours(found: dict[str, Freshness], names: dict[str, None]) -> list[Con
     ]
 
 
-def _next(at: OpenedProject, declared: Table) -> str:
-    """Format the next window that is not over, and when it is due."""
+def _describe_next_window(at: OpenedProject, declared: Table) -> str:
+    """Format the next window that has not ended yet, and when it is due."""
     cadence = declared.cadence
     start = max(cadence.last_due(at.now), first_windows(at, [declared.name])[declared.name].window.start)
     window = cadence.window_of(start)
     return f"{short_label(window.start, cadence, at.now)}, due {page_time(cadence.due_at(window), cadence.zone)}"
 
 
-def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> list[Content]:
-    """Describe the most severe states of the table first, then how many labels are fresh."""
+def _describe_states(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> list[Content]:
+    """Return sentences about the labels of a table: the most severe states first, then how many are fresh."""
     loud = {State.FAILED, State.HELD, State.BLOCKED, State.EXPIRED, State.STALE, State.PAUSED, State.RUNNING}
     by_state: dict[State, list[LabelState]] = {}
     for one in states:
@@ -175,9 +175,9 @@ def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) 
         newest = of_state[-1]
         what = short_label(newest.label, declared.cadence, at.now)
         what = what if len(of_state) == 1 else count_words(len(of_state), "batch", "batches")
-        said = str(state) if state is State.FAILED else f"{'is' if len(of_state) == 1 else 'are'} {state}"
-        reason = _short(newest.reason) if state in {State.FAILED, State.HELD, State.BLOCKED} else ""
-        sentences.append({"text": f"{what} {said}", "mark": str(state), "reason": reason})
+        described = str(state) if state is State.FAILED else f"{'is' if len(of_state) == 1 else 'are'} {state}"
+        reason = _shorten(newest.reason) if state in {State.FAILED, State.HELD, State.BLOCKED} else ""
+        sentences.append({"text": f"{what} {described}", "mark": str(state), "reason": reason})
     well = len(by_state.get(State.OK, ())) + len(by_state.get(State.WARNED, ()))
     due = len(by_state.get(State.DUE, ()))
     if due:
@@ -192,11 +192,11 @@ def _sentence(at: OpenedProject, declared: Table, states: Sequence[LabelState]) 
     return sentences
 
 
-def _short(reason: str) -> str:
+def _shorten(reason: str) -> str:
     return reason if len(reason) <= 160 else f"{reason[:159]}…"
 
 
-def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> Content:
+def _build_bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> Content:
     """Return a bar for each label, with a height by its number of rows. A label without rows has a fixed height.
 
     A held batch that readers do not see has a height by its sealed rows. Cost: a small file for each held batch
@@ -212,14 +212,14 @@ def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> C
         count = rows.get(one.label, sealed.get(one.label))
         words = short_label(one.label, declared.cadence, at.now)
         state = state_of(one.status)
-        said = f"{words}: {state}" if count is None else f"{words}: {count_words(count, 'row')}, {state}"
+        description = f"{words}: {state}" if count is None else f"{words}: {count_words(count, 'row')}, {state}"
         bars.append(
             {
                 "label": label_of(one.label),
                 "state": str(state),
                 "rows": rows.get(one.label),
                 "height": 0.85 if count is None else max(0.02, count / most),
-                "words": said,
+                "words": description,
                 "short": words,
                 "address": batch_address(declared.name, label_of(one.label)),
             }
@@ -233,7 +233,7 @@ def _describe_label(declared: Table, one: LabelState) -> Content:
         "label": label_of(one.label),
         "words": local_label(one.label, declared.cadence),
         "state": str(state_of(one.status)),
-        "reason": _short(one.reason) if one.status is not Status.DONE else "",
+        "reason": _shorten(one.reason) if one.status is not Status.DONE else "",
         "rows": None if stored is None else stored.rows,
         "attempts": 0 if stored is None else stored.attempts,
         "code": "" if stored is None or stored.code is None else stored.code[:8],

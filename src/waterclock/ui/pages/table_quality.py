@@ -31,7 +31,7 @@ from waterclock.ui.pages.quality import NEWEST, rule_content
 
 _MOST_MEASURES = 24
 _MOST_COLUMNS = 60
-_LONGEST = 24  # letters of a value
+_LONGEST = 24  # characters of a value
 _HEIGHT = 70
 _MARGIN = 6
 
@@ -50,8 +50,8 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
         notes = at.ledger.past.rule_notes([table.name])
     labels = [cell.label for cell in cells]
     shown = [each for each in counted if each.label >= labels[0]] if labels else []
-    said = {each.label: tuple(map(str, each.measures.get("warnings", ()))) for each in shown}
-    rules = worst_first(rules_in(table, cells, said, notes))
+    warnings = {each.label: tuple(map(str, each.measures.get("warnings", ()))) for each in shown}
+    rules = worst_first(rules_in(table, cells, warnings, notes))
     series = series_of(table, counted, labels)
     states = {cell.label: str(cell.status) for cell in cells}
     words = {label: short_label(label, table.cadence, at.now) for label in labels}
@@ -59,9 +59,9 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     late = lag_content(at, [table])
     return {
         "newest": NEWEST,
-        "sentence": [*_sentence(rules, len(labels)), *title_of(late, is_empty_where_well=True)],
-        "rules": [_rule(at, table, rule, shown) for rule in rules],
-        "measures": [_measure(table, each, rules, states, words) for each in series[:_MOST_MEASURES]],
+        "sentence": [*_summarize_rules(rules, len(labels)), *title_of(late, is_empty_where_well=True)],
+        "rules": [_describe_rule(at, table, rule, shown) for rule in rules],
+        "measures": [_describe_measure(table, each, rules, states, words) for each in series[:_MOST_MEASURES]],
         "more_measures": max(0, len(series) - _MOST_MEASURES),
         "profile": [_describe_profile(each) for each in profile[:_MOST_COLUMNS]],
         "more_columns": max(0, len(profile) - _MOST_COLUMNS),
@@ -70,8 +70,8 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     }
 
 
-def _sentence(rules: Sequence[RuleResults], batches: int) -> list[Content]:
-    """Describe how many rules fail, or that all pass."""
+def _summarize_rules(rules: Sequence[RuleResults], batches: int) -> list[Content]:
+    """Return a sentence about how many rules of the table fail, or that all pass."""
     if not rules:
         return [{"text": "No rule is declared. ", "mark": None}]
     if not batches:
@@ -88,24 +88,26 @@ def _sentence(rules: Sequence[RuleResults], batches: int) -> list[Content]:
     ]
 
 
-def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[MeasuredBatch]) -> Content:
-    """Return a rule for the page with the rows that broke it. Only rules that remove rows count them by rule."""
+def _describe_rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[MeasuredBatch]) -> Content:
+    """Return a rule for the page, with the number of rows that broke it, if they are counted by rule."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
     )
     of = next((each.of for each in table.input_rules if each.name == rule.rule), "")
     measured = [each.measures.get(INPUTS_FOUND, {}).get(of, {}) if of else each.measures for each in shown]
-    sifted = [measures for measures in measured if "broken" in measures]
-    takes = None if check is None else check.row_action
+    counted = [measures for measures in measured if "broken" in measures]
+    row_action = None if check is None else check.row_action
     return rule_content(at, rule) | {
-        "rows": sum(int(each["broken"].get(rule.rule, 0)) for each in sifted) if check and sifted else None,
-        "taken": sum(int(each.get("first", {}).get(rule.rule, 0)) for each in sifted) if takes and sifted else None,
-        "takes": "" if takes is None else _TAKES[takes],
+        "rows": sum(int(each["broken"].get(rule.rule, 0)) for each in counted) if check and counted else None,
+        "taken": sum(int(each.get("first", {}).get(rule.rule, 0)) for each in counted)
+        if row_action and counted
+        else None,
+        "takes": "" if row_action is None else _ACTION_WORDS[row_action],
         "aside": _quarantine_page(table, check),
     }
 
 
-_TAKES = {Action.QUARANTINE: "quarantined", Action.DROP: "dropped"}
+_ACTION_WORDS = {Action.QUARANTINE: "quarantined", Action.DROP: "dropped"}
 
 
 def _quarantine_page(table: Table, check: Check | None) -> str | None:
@@ -115,16 +117,16 @@ def _quarantine_page(table: Table, check: Check | None) -> str | None:
 
 
 def _list_removed_rows(table: Table, each: MeasuredBatch, words: str) -> Iterator[Content]:
-    """Yield the removed rows of a batch: by input table before its query, then of its own rows."""
+    """Yield the numbers of rows that rules removed: from each input before the query, then from the batch itself."""
     for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:
             seen = counts["in"] - counts[QUARANTINED] - counts["dropped"]
-            yield _aside(table, each.label, words, counts, seen) | {"input": name}
+            yield _describe_removed_rows(table, each.label, words, counts, seen) | {"input": name}
     if each.measures.get(QUARANTINED) or each.measures.get("dropped"):
-        yield _aside(table, each.label, words, each.measures, each.rows)
+        yield _describe_removed_rows(table, each.label, words, each.measures, each.rows)
 
 
-def _aside(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Content:
+def _describe_removed_rows(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Content:
     came = counts.get("in")
     return {
         "label": label_of(label),
@@ -150,7 +152,7 @@ def _describe_profile(each: ColumnProfile) -> Content:
     }
 
 
-def _measure(
+def _describe_measure(
     table: Table,
     series: MeasureSeries,
     rules: Iterable[RuleResults],
@@ -166,7 +168,7 @@ def _measure(
         "rules": list(series.rules),
         "newest": "" if newest is None else _newest_words(newest, words[newest.label]),
         "says": _describe_series(series, words, len(broken)),
-        "points": [_point(point, words[point.label]) for point in series.points],
+        "points": [_describe_point(point, words[point.label]) for point in series.points],
         "broken": broken,
         "drawn": _build_drawing(series.points, marks),
         "first": words[series.points[0].label] if series.points else "",
@@ -178,24 +180,24 @@ def _list_broken_batches(
     table: Table, rules: Sequence[RuleResults], states: Mapping[datetime, str], words: Mapping[datetime, str]
 ) -> list[Content]:
     """Return the batches in which rules failed, newest first, with the messages of the rules."""
-    said: dict[datetime, list[str]] = {}
+    messages: dict[datetime, list[str]] = {}
     for rule in rules:
         for answer in rule.answers:
             if answer.state in {State.WARNED, State.FAILED}:
-                said.setdefault(answer.label, []).append(answer.said)
+                messages.setdefault(answer.label, []).append(answer.said)
     return [
         {
             "label": label_of(label),
             "words": words[label],
             "state": states[label] if states[label] in {"failed", "held"} else "warned",
-            "said": "; ".join(dict.fromkeys(said[label])),
+            "said": "; ".join(dict.fromkeys(messages[label])),
             "address": batch_address(table.name, label_of(label)),
         }
-        for label in sorted(said, reverse=True)
+        for label in sorted(messages, reverse=True)
     ]
 
 
-def _point(point: MeasurePoint, words: str) -> Content:
+def _describe_point(point: MeasurePoint, words: str) -> Content:
     return {
         "label": label_of(point.label),
         "words": words,
@@ -213,7 +215,7 @@ def _newest_words(point: MeasurePoint, words: str) -> str:
 
 
 def _usual_words(point: MeasurePoint) -> str:
-    """Format the bounds, or the usual value if there are none."""
+    """Format the bounds of the usual range, or the usual value if there are none."""
     if point.low is not None and point.high is not None:
         return f"{point.low:.6g} to {point.high:.6g}"
     if point.low is not None:
@@ -224,7 +226,7 @@ def _usual_words(point: MeasurePoint) -> str:
 
 
 def _describe_series(series: MeasureSeries, words: Mapping[datetime, str], broken: int) -> str:
-    """Describe in a sentence what the drawing shows."""
+    """Return a sentence that describes the drawing of a measure, for readers who do not see it."""
     if not series.points:
         return f"{series.name}: nothing yet"
     spans = f"{words[series.points[0].label]} to {words[series.points[-1].label]}"
@@ -273,7 +275,7 @@ def _build_drawing(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> 
 
 
 def _build_scale(low: float, high: float) -> Callable[[float], float]:
-    """Return a function that maps a number to its distance from the top."""
+    """Return a function that maps a value to its distance from the top of the drawing."""
     span = high - low
 
     def place(value: float) -> float:

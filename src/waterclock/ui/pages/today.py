@@ -1,4 +1,4 @@
-"""The page Today, a short form of the grid for mails and phones; and the page of all current errors, grouped."""
+"""The page Today, a short summary for mails and phones, and the page of all current errors, grouped by cause."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from waterclock.ui.pages.grid import fresh_words, sentence_part
 _MOST = 50
 
 
-def today(at: OpenedProject, asked: PageQuery) -> Content:
+def today(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the problems that need a user, the late tables and the running batches. Cost: two plans and a query."""
-    tables, _ = asked.tables(at)
+    tables, _ = parameters.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
-    said = verdict(at.flow, found, plan)
+    summary = verdict(at.flow, found, plan)
     late = [name for name, one in found.items() if not one.is_fresh and one.label is not None]
     return {
         "alerts": open_alerts(at),
-        "title": [sentence_part(part) for part in said.title],
-        "more": [sentence_part(part) for part in said.more],
+        "title": [sentence_part(part) for part in summary.title],
+        "more": [sentence_part(part) for part in summary.more],
         "needs": troubles(at, plan)[:_MOST],
         "late": [
             {
@@ -41,13 +41,13 @@ def today(at: OpenedProject, asked: PageQuery) -> Content:
             for name in late[:_MOST]
         ],
         "more_late": max(0, len(late) - _MOST),
-        "running": [_batch(at, each) for each in plan.batches if each.status is Status.RUNNING][:_MOST],
+        "running": [_describe_batch(at, each) for each in plan.batches if each.status is Status.RUNNING][:_MOST],
     }
 
 
-def errors(at: OpenedProject, asked: PageQuery) -> Content:
+def errors(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return all batches that failed, are held or can never be made, grouped by cause. Cost: a plan."""
-    tables, _ = asked.tables(at)
+    tables, _ = parameters.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = troubles(at, plan)
     return {
@@ -66,38 +66,38 @@ def troubles(at: OpenedProject, plan: Plan) -> list[Content]:
             alike.setdefault((batch.table, batch.status.value, common_reason(batch.reason)), []).append(batch)
     failed = [batch for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD}]
     found_troubles = [
-        _trouble(at, batches, failed, sum(blocks.get((each.table, each.label), 0) for each in batches))
+        _describe_problem(at, batches, failed, sum(blocks.get((each.table, each.label), 0) for each in batches))
         for batches in alike.values()
     ]
     return sorted(found_troubles, key=lambda each: (-each["blocks"], -each["count"]))
 
 
-def _trouble(at: OpenedProject, batches: list[Batch], failed: Iterable[Batch], blocks: int) -> Content:
+def _describe_problem(at: OpenedProject, batches: list[Batch], failed: Iterable[Batch], blocks: int) -> Content:
     first, last = batches[0], batches[-1]
     within = [each for each in failed if each.table == first.table and first.label <= each.label <= last.label]
     return {
-        **_batch(at, last),
+        **_describe_batch(at, last),
         "reason": last.reason,
         "count": len(batches),
         "blocks": blocks,
         "retried": len(within),
         "labels": label_of(first.label) if len(batches) == 1 else f"{label_of(first.label)}..{label_of(last.label)}",
-        "first": _words(at, first),
-        "others": [_words(at, each) for each in list(batches[:-1])[-6:]],
+        "first": _label_text(at, first),
+        "others": [_label_text(at, each) for each in list(batches[:-1])[-6:]],
         "can_retry": last.status is not Status.EXPIRED,
         "can_release": last.status is Status.HELD and not last.is_outdated,
     }
 
 
-def _batch(at: OpenedProject, batch: Batch) -> Content:
+def _describe_batch(at: OpenedProject, batch: Batch) -> Content:
     return {
         "table": batch.table,
         "label": label_of(batch.label),
-        "words": _words(at, batch),
+        "words": _label_text(at, batch),
         "state": str(display_state_of(batch)),
         "address": batch_address(batch.table, label_of(batch.label)),
     }
 
 
-def _words(at: OpenedProject, batch: Batch) -> str:
+def _label_text(at: OpenedProject, batch: Batch) -> str:
     return short_label(batch.label, at.flow.tables[batch.table].cadence, at.now)

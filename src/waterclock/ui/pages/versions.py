@@ -1,4 +1,4 @@
-"""The schema versions of a table and of its source: the changes of each, and its first label."""
+"""The list of schema versions of a table and of its source: the changes and the first label of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 50
 def list_versions(at: OpenedProject, table: Table) -> Content:
     """Return the newest schema versions of the source and of the table, newest first. Cost: a query."""
     found = () if at.ledger is None else at.ledger.past.newest_schemas(table.name, _MOST + 1)
-    said = {
+    described = {
         (side, version.number): (change_words(version, change), version)
         for side in Side
         for version, change in list_schema_changes(found, side)
@@ -27,8 +27,8 @@ def list_versions(at: OpenedProject, table: Table) -> Content:
     for each in reversed(versions_json(found)):
         side = Side(each["of"])
         if side in many and each["version"] == oldest[side]:
-            continue  # read only to compute the changes of the next one
-        words, version = said[side, each["version"]]
+            continue  # only read to compute the changes of the next version
+        words, version = described[side, each["version"]]
         label = label_of(version.label)
         versions.append(
             each

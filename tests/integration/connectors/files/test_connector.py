@@ -172,7 +172,7 @@ def test_a_key_that_only_a_late_line_has_is_a_column(spark: SparkSession, folder
 def test_a_large_gzip_file_that_was_cut_is_told_by_name(
     spark: SparkSession, folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waterclock.connectors.files.completeness._READ_THROUGH", {})
+    monkeypatch.setattr("waterclock.connectors.files.completeness._MOST_READ", {})
     text = csv_text([{"id": str(at), "note": f"{at * 7919}"} for at in range(20_000)])
     path = drop(folder, "cut.csv.gz", text)
     path.write_bytes(path.read_bytes()[:-2000])

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 def test_a_line_that_cannot_be_read_is_no_column_of_its_file(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_schemas, "_LOOKED_THROUGH", 0)
+    monkeypatch.setattr(file_schemas, "_MOST_PARSED", 0)
     path = tmp_path / "a.json"
     path.write_text('{"id": "1", "note": "n"}\n{"id": "2", "no\n')
     columns = replace(declared(), unread=UnparsedLines("readable", (RuleAction(Action.QUARANTINE),)))

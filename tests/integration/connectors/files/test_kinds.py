@@ -348,7 +348,7 @@ class TestJsonDocuments:
     def test_keys_of_much_json_are_found_by_spark(
         self, spark: SparkSession, folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("waterclock.connectors.files.file_schemas._LOOKED_THROUGH", 0)
+        monkeypatch.setattr("waterclock.connectors.files.file_schemas._MOST_PARSED", 0)
         drop(folder, "a.json", json.dumps(ORDERS))
         found = read(spark, folder, "a.json", declared(), multiline=True, rows="pages.orders.lines")
         assert by("sku", found) == [{"n": "2", "sku": "a"}, {"n": None, "sku": "b"}, {"n": "1", "sku": "c"}]
@@ -384,7 +384,7 @@ class TestXml:
         text = '<r xmlns:o="u"><i x="1"><a>1</a><b>2</b><o:b>3</o:b></i><i><a>4</a><c><d/></c></i><i y="2">t</i></r>'
         drop(folder, "a.xml", text)
         small = read(spark, folder, "a.xml", declared(), rows="i")
-        monkeypatch.setattr("waterclock.connectors.files.file_schemas._LOOKED_THROUGH", 0)
+        monkeypatch.setattr("waterclock.connectors.files.file_schemas._MOST_PARSED", 0)
         assert by("a", read(spark, folder, "a.xml", declared(), rows="i")) == by("a", small)
         assert set(small[0]) == {"_x", "_y", "a", "b", "c", "_VALUE"}
 

@@ -198,7 +198,7 @@ def test_what_is_put_anew_while_it_is_put_away_is_put_away_whole_or_not_at_all(
     path.write_bytes(contents[0])
     items = listing(system).items
     put: list[bytes] = []
-    real = object_files._Ranges._range
+    real = object_files._RangeReader._range
 
     def ranged(self: Any, begin: int, end: int) -> Any:
         if begin and len(put) < times:
@@ -207,7 +207,7 @@ def test_what_is_put_anew_while_it_is_put_away_is_put_away_whole_or_not_at_all(
         return real(self, begin, end)
 
     with monkeypatch.context() as patched:
-        patched.setattr(object_files._Ranges, "_range", ranged)
+        patched.setattr(object_files._RangeReader, "_range", ranged)
         if times == 9:
             with pytest.raises(WaterclockError, match="E807") as error:
                 collector(system).archive(system.unit, items)
@@ -224,7 +224,7 @@ def test_what_is_put_anew_while_it_is_put_away_is_put_away_whole_or_not_at_all(
 def test_a_big_file_is_copied_on_the_condition_that_none_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_files, "_COPIED_SOON", 1_000_000)
+    monkeypatch.setattr(object_files, "_QUICK_COPY_BYTES", 1_000_000)
     path, target, theirs = tmp_path / "big", entry_path(fresh_bucket(), "big"), b"of another"
     path.write_bytes(os.urandom(20_000_000))
     real = object_files.copy_if_absent

@@ -242,7 +242,7 @@ def test_of_many_missed_windows_each_decodes_the_log_up_to_about_its_own_end(mon
         return slot_reading.events_of(connection, followed, high)
 
     monkeypatch.setattr(following, "events_of", spied)
-    monkeypatch.setattr(slot_reading, "_SHORT", 1 << 16)
+    monkeypatch.setattr(slot_reading, "_SHORTEST_READ", 1 << 16)
     for number, end in enumerate(ends):
         assert {row["a"] for row in it.read(end)} == {str(number)}
     assert it.held == it.source()

@@ -40,7 +40,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         at.stop()
         at.start()
     monkeypatch.setattr(PostgresCollector, "clock", past_all_windows)
-    monkeypatch.setattr(slot_reading, "_SHORT", 1 << 14)
+    monkeypatch.setattr(slot_reading, "_SHORTEST_READ", 1 << 14)
     yield
     for (name,) in at.run("SELECT gid FROM pg_prepared_xacts"):
         at.run(f"ROLLBACK PREPARED '{name}'")

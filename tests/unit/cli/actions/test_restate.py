@@ -107,7 +107,7 @@ def test_what_was_never_done_is_not_made_again(busy_shop: Shop, runs: Runs) -> N
     [
         (("shop.orders", "2019-01"), "E513"),
         (("shop.orders", "2031-01-01"), "E513"),
-        (("sales.by_country", "2024-11-18"), "E519 no table of sales.by_country is collected"),
+        (("sales.by_country", "2024-11-18"), "E519 sales.by_country contains no COLLECT"),
         (("web.visits", "2024-11-18"), "an item does not arrive again"),
         (("shop.customers", "2024-11-18..2024-11-19"), None),
     ],
@@ -128,7 +128,7 @@ def test_a_snapshot_that_is_not_the_newest_is_not_collected_again(shop: Shop) ->
     shop.done("shop.customers", 19)
     found = shop.ask("recollect", "shop.customers", "2024-11-19", "--yes", "--now", "2024-11-21T08:00")
     assert found.exit_code == 1
-    assert "E519 shop.customers cannot be collected again for the past" in found.stderr
+    assert "E519 only the newest label of shop.customers can be collected again" in found.stderr
     assert "recollect shop.customers@20241120000000" in found.stderr
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.audit_records import Audit, Cell, Link
-from waterclock.cli.views.audit import _measure, _print_links, _source_pairs, print_batches
+from waterclock.cli.views.audit import _format_measure, _print_links, _source_pairs, print_batches
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status
 from waterclock.ledger.store.schema import AnyRow
@@ -68,7 +68,7 @@ def test_a_batch_that_can_never_be_made_can_be_skipped(busy_shop: Shop) -> None:
 
 
 def test_a_delivery_has_no_version_and_columns_left_out_are_named(busy_shop: Shop) -> None:
-    assert _measure(["modified_at", "note"]) == "modified_at, note"
+    assert _format_measure(["modified_at", "note"]) == "modified_at, note"
     busy_shop.done("out.by_country", 17, version=-1)
     delivered = busy_shop.ask("audit", "out.by_country@2024-11-17").stdout
     assert "■ done" in delivered
@@ -77,13 +77,13 @@ def test_a_delivery_has_no_version_and_columns_left_out_are_named(busy_shop: Sho
 
 def test_a_batch_is_looked_up_without_those_beside_it(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[datetime] = []
-    cell = status._cell
+    cell = status._build_cell
 
     def seen(row: AnyRow) -> Cell:
         read.append(row.label)
         return cell(row)
 
-    monkeypatch.setattr(status, "_cell", seen)
+    monkeypatch.setattr(status, "_build_cell", seen)
     busy_shop.ask("audit", "sales.by_country@2024-11-18")
     assert set(read) == {day(18)}
     read.clear()

@@ -147,13 +147,13 @@ def test_a_stopped_attempt_goes_on_with_what_it_had_copied(out: PublishedFolder,
         deliver(out, shelf.delivery(paths))
     copied: list[str] = []
     with pytest.MonkeyPatch.context() as patched:
-        real = copying.Copier._copy
+        real = copying.Copier._copy_to_part
 
         def noted(self: Any, source: str, *more: Any) -> None:
             copied.append(source)
             real(self, source, *more)
 
-        patched.setattr(copying.Copier, "_copy", noted)
+        patched.setattr(copying.Copier, "_copy_to_part", noted)
         deliver(out, shelf.delivery(paths, claim=1 if point in {"deliver.latched", "deliver.done"} else 2))
     assert len(copied) == (len(paths) - 3 if point == "deliver.copied" else 0)
     assert copies(out) == wanted(shelf, paths)

@@ -12,7 +12,7 @@ import pytest
 
 from waterclock.connectors.files.excel_reading import columns_of, reader_of
 from waterclock.connectors.files.reading_options import parse_read_options
-from waterclock.connectors.files.sheet_rows import _text
+from waterclock.connectors.files.sheet_rows import _cell_text
 from waterclock.errors import WaterclockError
 
 
@@ -53,7 +53,7 @@ def rows_of(file: io.BytesIO, **options: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_cell_is_the_text_that_says_the_same(cell: object, text: str | None) -> None:
-    assert _text(cell) == text
+    assert _cell_text(cell) == text
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_cell_is_the_text_that_says_the_same(cell: object, text: str | None) -
     ],
 )
 def test_what_reckoning_leaves_behind_is_no_digit_of_a_cell(cell: float, text: str, near: str) -> None:
-    assert (_text(cell), _text(cell, is_near=True)) == (text, near)
+    assert (_cell_text(cell), _cell_text(cell, is_near=True)) == (text, near)
 
 
 def test_a_hidden_sheet_is_read_where_it_is_named_alone() -> None:

@@ -471,7 +471,7 @@ def archiving_at(monkeypatch: pytest.MonkeyPatch, folder: LandingFolder, step: s
     return seen
 
 
-STEPS = ("find", "find_named", "_find_problem", "_item", "_find_name_clash")
+STEPS = ("find", "find_named", "_find_problem", "_build_item", "_find_name_clash")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -511,7 +511,7 @@ def item_of(folder: LandingFolder) -> Item:
     return Item(path.name, DAY, path.stat().st_size, str(path))
 
 
-@pytest.mark.parametrize("step", ["find_named", "_item"])
+@pytest.mark.parametrize("step", ["find_named", "_build_item"])
 def test_what_another_table_archives_meanwhile_is_found_by_its_name(
     folder: LandingFolder, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -577,7 +577,7 @@ def test_all_broken_rows_of_a_file_are_counted_and_the_first_ones_named(tmp_path
 def test_of_a_long_file_not_all_rows_behind_the_first_broken_one_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(error_positions, "_FURTHER", 3)
+    monkeypatch.setattr(error_positions, "_MOST_FURTHER_ROWS", 3)
     path = tmp_path / "a.csv"
     path.write_text("n\n1\nx\ny\n2\n3\nz\n")
     assert explained(path).what == "a.csv has at least 2 broken rows, in lines 3, 4"

@@ -71,5 +71,5 @@ def test_the_window_of_a_text_is_that_of_its_columns_value(declared: str, sql: s
         ReadOptions(timestamp_format="HHmm", date_format="ddMM"),
     )
     taken = CollectedColumn("x", "x", declared, is_typed=True)
-    assert scanning._data_time(raw, "x", taken, "UTC", reading) == sql
-    assert "try_cast(`x` AS TIMESTAMP)" in scanning._data_time(raw, "x", None, "UTC", reading)
+    assert scanning._data_time_sql(raw, "x", taken, "UTC", reading) == sql
+    assert "try_cast(`x` AS TIMESTAMP)" in scanning._data_time_sql(raw, "x", None, "UTC", reading)

@@ -31,7 +31,7 @@ def test_a_closed_list_finds_its_columns_in_much_json_as_in_little(
         return dict.fromkeys(file_schemas._json_keys(paths, ReadOptions()), "STRING")
 
     if is_much:
-        monkeypatch.setattr(file_schemas, "_LOOKED_THROUGH", 0)
+        monkeypatch.setattr(file_schemas, "_MOST_PARSED", 0)
     columns = declared(("userid", "INT"), is_open=False)
     (shape,) = file_schemas.shapes_of([str(path)], ReadOptions(), columns, keys_of_many=keys_of_many)
     assert [one.name for one in shape.found] == found
@@ -39,7 +39,7 @@ def test_a_closed_list_finds_its_columns_in_much_json_as_in_little(
 
 def test_much_json_that_is_spelt_as_declared_is_not_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": 1, "at": 2}\n')
-    monkeypatch.setattr(file_schemas, "_LOOKED_THROUGH", 0)
+    monkeypatch.setattr(file_schemas, "_MOST_PARSED", 0)
 
     def never(_: str, paths: Sequence[str]) -> Mapping[str, str]:
         raise AssertionError(paths)

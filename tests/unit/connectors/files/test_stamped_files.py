@@ -99,7 +99,7 @@ def test_a_look_at_one_window_costs_hardly_more_of_a_hundred_times_as_many_files
     assert max(calls[2:]) < 1.5 * max(calls[:2]), calls
 
 
-@pytest.mark.parametrize("step", ["_by_stamp", "_find_problem"])
+@pytest.mark.parametrize("step", ["_list_by_stamp", "_find_problem"])
 @pytest.mark.parametrize("look", ["window", "newest"])
 def test_what_moves_to_the_archive_after_it_was_listed_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, look: str
@@ -111,10 +111,10 @@ def test_what_moves_to_the_archive_after_it_was_listed_is_there(
     real = getattr(land, step)
 
     def archive(*args: Any) -> Any:
-        result = real(*args) if step == "_by_stamp" else None
+        result = real(*args) if step == "_list_by_stamp" else None
         if Path(wanted.path).exists():
             archive_items(landing, [wanted])
-        return result if step == "_by_stamp" else real(*args)
+        return result if step == "_list_by_stamp" else real(*args)
 
     monkeypatch.setattr(land, step, archive)
     if look == "window":

@@ -42,14 +42,14 @@ def test_the_process_imports_little() -> None:
 
 
 def test_a_process_without_an_answer_is_an_error_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workbook_process, "_START", "raise ImportError('no such library')")
+    monkeypatch.setattr(workbook_process, "_PROCESS_CODE", "raise ImportError('no such library')")
     with pytest.raises(ValueError, match="the workbook cannot be read: ImportError: no such library"):
         workbook_process.read_columns(io.BytesIO(b"x"), SheetRequest())
 
 
 def test_a_process_without_an_answer_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workbook_process, "_START", "import time; time.sleep(600)")
-    monkeypatch.setattr(workbook_process, "_MOST_WAITED", 0.1)
+    monkeypatch.setattr(workbook_process, "_PROCESS_CODE", "import time; time.sleep(600)")
+    monkeypatch.setattr(workbook_process, "_MOST_WAIT_SECONDS", 0.1)
     with pytest.raises(WaterclockError) as caught:
         workbook_process.read_columns(io.BytesIO(b"x"), SheetRequest(null="x" * 1_000))
     assert (caught.value.code, caught.value.why) == ("E882", "reading it takes more than 0.1 seconds")

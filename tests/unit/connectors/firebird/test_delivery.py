@@ -224,7 +224,7 @@ def _die_in(database: FirebirdDatabase, made: Delivery, step: str) -> None:
 @pytest.mark.parametrize(
     ("step", "options"),
     [
-        ("_make_ready", {}),
+        ("_prepare_delivery", {}),
         ("_deliver_rows", {}),
         ("_deliver_rows", {"behind": "view"}),
         ("update_view", {"behind": "view"}),

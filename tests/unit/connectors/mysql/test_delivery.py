@@ -407,9 +407,9 @@ def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
 @pytest.mark.parametrize(
     ("step", "options"),
     [
-        ("_make_ready", {}),
+        ("_prepare_delivery", {}),
         ("_deliver_rows", {}),
-        ("_make_ready", {"behind": "view"}),
+        ("_prepare_delivery", {"behind": "view"}),
         ("_deliver_rows", {"behind": "view"}),
         ("update_view", {"behind": "view"}),
     ],

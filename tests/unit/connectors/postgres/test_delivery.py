@@ -202,7 +202,7 @@ def test_rows_that_a_trigger_keeps_from_being_deleted_stop_the_delivery(
         "CREATE FUNCTION keeps() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;"
         "CREATE TRIGGER keeps BEFORE DELETE ON totals FOR EACH ROW EXECUTE FUNCTION keeps()"
     )
-    with pytest.raises(WaterclockError, match="kept 2 of 1 rows"):
+    with pytest.raises(WaterclockError, match="stored 2 of 1 rows"):
         deliver(database, delivery(folder, ("a", 2), claim=2, label_text="20130102000000"))
     assert [row["amount"] for row in database.rows()] == [1]
 
@@ -285,7 +285,7 @@ def test_any_other_name_is_taken(database: PostgresDatabase, folder: Path, *, is
 
 
 def test_a_schema_that_is_not_there_is_told(database: PostgresDatabase, folder: Path) -> None:
-    with pytest.raises(WaterclockError, match="the database refuses") as refused:
+    with pytest.raises(WaterclockError, match="the database rejected") as refused:
         CONNECTOR.deliverer(database.setting).deliver(unit_of("ops", "nowhere.totals"), [delivery(folder, ("a", 1))])
     assert str(refused.value.fix).startswith("create the schema")
 

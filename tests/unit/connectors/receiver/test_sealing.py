@@ -353,7 +353,7 @@ class Story:
 def test_any_order_of_steps_keeps_each_event_once_and_in_its_window(
     tmp_path: Path, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool, "_AGAIN", 0)
+    monkeypatch.setattr(spool, "_RETRY_SECONDS", 0)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(os, "fdatasync", lambda _: None)
     events = 0
@@ -370,7 +370,7 @@ def test_any_order_of_steps_keeps_each_event_once_and_in_its_window(
 @pytest.mark.parametrize("broken", ["no marker", "closed are not sealed"])
 def test_the_story_finds_what_is_wrong(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take a part of the protocol away: some order of steps must tell."""
-    monkeypatch.setattr(spool, "_AGAIN", 0)
+    monkeypatch.setattr(spool, "_RETRY_SECONDS", 0)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(os, "fdatasync", lambda _: None)
     if broken == "no marker":

@@ -198,8 +198,8 @@ def test_a_later_page_that_is_not_there_loses_no_page_before_it(
 @pytest.mark.parametrize("value", ["\u00b2", "\u0663", "07", "-1", "1.0", " 1", "x"])
 def test_a_text_in_a_body_stays_one(value: str) -> None:
     """Signs of other scripts are digits too, and no numbers of JSON."""
-    assert collection._plain(value) == value
-    assert collection._plain("12345678901234567890") == 12345678901234567890
+    assert collection._json_parameter(value) == value
+    assert collection._json_parameter("12345678901234567890") == 12345678901234567890
 
 
 def test_two_writers_of_one_series_keep_no_key_twice(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ def test_a_stopped_collect_goes_on_from_a_bucket(tmp_path: Path) -> None:
     reading = space.reading(tmp_path, "cursor", in_pages("cursor", 2))
     reading = replace(reading, setting=replace(reading.setting, archive=entry_path(fresh_bucket(), "archive")))
     with pytest.raises(Stopped), inject_faults(after(3, "page.kept")):
-        list(collection._collect(reading, collection._series_of(reading, None), None))
+        list(collection._read_series(reading, collection._series_of(reading, None), None))
     series = collection._series_of(reading, None)
-    pages = list(collection._collect(reading, series, None))
+    pages = list(collection._read_series(reading, series, None))
     found = [json.loads(line)["id"] for page in pages for line in lines_of(entry_path(series.path_of(page)))]
     assert found == [str(place) for place in range(9)]
     assert len(space.asked) == 5

@@ -64,7 +64,7 @@ def test_tables_of_other_rows_of_one_path_do_not_share_columns(tmp_path: Path) -
 def collect(reading: RestSource, window: Window | None = None, *, close: bool = True) -> list[str]:
     """Collect once, and return the ids of the records that are kept, in order."""
     series = collection._series_of(reading, window)
-    pages = list(collection._collect(reading, series, window))
+    pages = list(collection._read_series(reading, series, window))
     found = [json.loads(line)["id"] for page in pages for line in lines_of(Path(series.path_of(page)))]
     assert len(found) == sum(page.rows for page in pages)
     if close:
@@ -210,7 +210,7 @@ def test_what_lay_too_long_is_asked_anew(space: Space, tmp_path: Path) -> None:
 
 
 def ids_of(reading: RestSource, series: Series) -> list[str]:
-    pages = collection._collect(reading, series, None)
+    pages = collection._read_series(reading, series, None)
     return [json.loads(line)["id"] for page in pages for line in lines_of(Path(series.path_of(page)))]
 
 
@@ -233,7 +233,7 @@ def test_pages_serve_no_later_batch_once_their_rows_are_stored(space: Space, tmp
     first, second = (Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in range(2))
 
     def read(*windows: Window) -> collection._CollectedPages:
-        return collection._read(reading, collection._window_series(reading, WindowRequest("at", windows)))
+        return collection._read_pages(reading, collection._window_series(reading, WindowRequest("at", windows)))
 
     space.set(rows=rows(3))
     killed = read(first)
@@ -251,11 +251,11 @@ def test_a_snapshot_is_never_that_of_an_earlier_batch(space: Space, tmp_path: Pa
     reading = space.reading(tmp_path, "page", in_pages("page", 2))
     space.set(rows=rows(3))
     with inject_faults(after(1, "page.kept")), pytest.raises(Stopped):
-        ids_of(reading, collection._series_of(reading, None, goes_on_whole=False))
-    assert ids_of(reading, collection._series_of(reading, None, goes_on_whole=False)) == ["0", "1", "2"]
+        ids_of(reading, collection._series_of(reading, None, reuses_complete=False))
+    assert ids_of(reading, collection._series_of(reading, None, reuses_complete=False)) == ["0", "1", "2"]
     assert len(space.asked) == 3, "it goes on where it stopped"
     space.set(rows=rows(1))  # it is killed when its batch is committed, before the series is closed
-    assert ids_of(reading, collection._series_of(reading, None, goes_on_whole=False)) == ["0"]
+    assert ids_of(reading, collection._series_of(reading, None, reuses_complete=False)) == ["0"]
 
 
 def test_a_page_of_which_nothing_is_left_is_not_the_last_where_there_is_more() -> None:
@@ -359,7 +359,7 @@ def strike(point):
     if point == "page.kept":
         print(point, flush=True); time.sleep(0.1)
 with inject_faults(strike):
-    list(collection._collect(reading, collection._series_of(reading, None), None))
+    list(collection._read_series(reading, collection._series_of(reading, None), None))
 """
 
 

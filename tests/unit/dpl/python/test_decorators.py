@@ -40,4 +40,4 @@ def test_each_clause_for_later_is_refused_by_its_name(word: str, kind: Statement
     argument = word.lower().replace(" ", "_") + "_" * keyword.iskeyword(word.lower())
     (tmp_path / "a.py").write_text(f'import waterclock as wc\nwc.{function}("{name}", {argument}="1 day")\n')
     _, errors = load_python(tmp_path / "a.py", root=tmp_path, variables={})
-    assert f"E208 {word}: not yet" in [f"{error.code} {error.what}" for error in errors]
+    assert f"E208 not available yet: {word}" in [f"{error.code} {error.what}" for error in errors]

@@ -125,7 +125,7 @@ def test_a_request_is_made_once_and_can_be_withdrawn(at_desk: Desk) -> None:
 
 def test_a_request_is_told_by_the_command_that_made_it(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
-    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann", said="replay")
+    at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann", command="replay")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recompute"}
     assert at_desk.ledger.past.audit("raw.a", day(0)).events[-1].kind == "replay requested"
 

@@ -1,4 +1,4 @@
-"""Upgrades a ledger's tables to the newest schema. Imported only where an upgrade is needed."""
+"""Upgrades a ledger's tables to the newest schema. Imported only if an upgrade is needed."""
 
 from __future__ import annotations
 
