@@ -20,9 +20,9 @@ from pathlib import Path
 from measure import grid, ratio
 
 from waterclock.connectors.files import landing as land
-from waterclock.connectors.files.landed_names import names_of
+from waterclock.connectors.files.landed_names import parse_unit_path
 
-NAMES = names_of("shop.orders")
+NAMES = parse_unit_path("shop.orders")
 FIRST = datetime(2013, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -7,12 +7,12 @@ from starlette.testclient import TestClient
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 
 TOKEN = "t0ken-of-the-tests-of-pages"
 
 
-def client_of(live: LiveProject, *, asker: Asker | None = None, raises: bool = True) -> TestClient:
+def client_of(live: LiveProject, *, asker: QueryQueue | None = None, raises: bool = True) -> TestClient:
     """Return a client of a project's pages, which sends their token with each request."""
     return TestClient(
         create_app(live, Guard(TOKEN), asker),

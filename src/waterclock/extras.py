@@ -12,7 +12,7 @@ from pathlib import Path
 _REQUIREMENT_OF_EXTRA = re.compile(r"^(?P<requirement>[^;]+?)\s*;\s*extra == ['\"](?P<extra>[^'\"]+)['\"]$")
 
 
-def install_extra(extra: str) -> str:
+def extra_install_command(extra: str) -> str:
     """Return the command that installs the libraries of an extra (`waterclock[extra]`) into the current environment.
 
     The command names the libraries themselves, in the versions that this release needs. It never names Waterclock: a
@@ -25,10 +25,12 @@ def install_extra(extra: str) -> str:
     except metadata.PackageNotFoundError:  # run from a folder of sources
         return f"pip install '.[{extra}]' in the checkout of Waterclock"
     found = map(_REQUIREMENT_OF_EXTRA.match, listed)
-    return install_packages(*(each["requirement"] for each in found if each is not None and each["extra"] == extra))
+    return package_install_command(
+        *(each["requirement"] for each in found if each is not None and each["extra"] == extra)
+    )
 
 
-def install_packages(*requirements: str) -> str:
+def package_install_command(*requirements: str) -> str:
     """Return the command that installs packages into the current environment, even if it is not activated."""
     return f"{_install_command()} {' '.join(map(shlex.quote, requirements))}"
 

@@ -41,7 +41,7 @@ def _fold_character(sign: str) -> str:
     return upper.lower() if len(upper.lower()) == 1 else upper
 
 
-def illegal_signs(name: str) -> tuple[str, ...]:
+def illegal_characters(name: str) -> tuple[str, ...]:
     """Return the distinct characters of a column's name that Parquet and Delta do not allow, in order."""
     return tuple(dict.fromkeys(sign for sign in name if sign in _ILLEGAL_CHARACTERS))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.spark_sql import cast_text, column_name, decimal_of, illegal_signs, literal_path
+from waterclock.spark_sql import cast_text, column_name, decimal_of, illegal_characters, literal_path
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_other_types_are_cast_alone() -> None:
 
 
 def test_signs_that_no_column_has_are_told_each_once() -> None:
-    assert illegal_signs("a b=c b") == (" ", "=")
-    assert illegal_signs("naïve-name.x") == ()
+    assert illegal_characters("a b=c b") == (" ", "=")
+    assert illegal_characters("naïve-name.x") == ()
 
 
 def test_a_source_s_name_becomes_one_that_a_table_bears() -> None:

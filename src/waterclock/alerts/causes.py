@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.alerts.decisions import AlertInput
-from waterclock.alerts.late import late_troubles
+from waterclock.alerts.late import find_deadline_causes
 from waterclock.batches.alerts import LONGEST, Batches, BatchWarnings, RootCause, TroubleKind, cause_key
 from waterclock.batches.kept_logs import LogSafety
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
@@ -103,7 +103,7 @@ def build_alert_input(check: CheckInput) -> AlertInput:
             *_find_silent_sources(check),
             *_find_empty_sources(check),
             *_find_retained_log_causes(check.logs),
-            *late_troubles(check.flow, check.deadlines),
+            *find_deadline_causes(check.flow, check.deadlines),
             *_find_current_warnings(check),
         )
     )

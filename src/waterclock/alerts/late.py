@@ -20,7 +20,7 @@ _KINDS = {
 _IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
 
 
-def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootCause]:
+def find_deadline_causes(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootCause]:
     """Yield the causes of missed deadlines and long runtimes.
 
     Batches of any table that wait for stopped batches of one table share a cause. Batches that are merely slow are

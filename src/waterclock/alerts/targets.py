@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.alerts.webhook import post
 from waterclock.batches.alerts import MessageCause
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
 from waterclock.http.posting import NotDelivered
@@ -114,7 +114,7 @@ def _create_apprise(target: Target, address: str) -> Apprise:
                 "E915",
                 f"target {target.name} needs apprise, which is not installed",
                 why=str(error),
-                fix=install_extra("alerts"),
+                fix=extra_install_command("alerts"),
             ) from error
         asset = apprise.AppriseAsset(app_id="Waterclock", app_desc="Waterclock", storage_mode="memory")
         found = apprise.Apprise(asset=asset)

@@ -11,7 +11,7 @@ from waterclock.batches.records import Input
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class BatchState:
     """The state of one batch. `status` is None if nothing about it is stored; the planner then derives it.
 
     `rows`, `code` and `current_claim` belong to the current revision, and are None without one. `claim` is the claim of
@@ -39,7 +39,7 @@ class StoredStates:
     """The stored states of the batches in a time span: the done labels of each table, ascending, and other batches."""
 
     done: Mapping[str, Sequence[datetime]] = field(default_factory=dict)
-    others: tuple[Cell, ...] = ()
+    others: tuple[BatchState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class RuleNote:
 class Audit:
     """Everything that the ledger has recorded about one batch, oldest first."""
 
-    cell: Cell
+    cell: BatchState
     attempts: tuple[Attempt, ...]
     events: tuple[Event, ...]
 

@@ -68,7 +68,7 @@ def cadence_of(table: Table) -> Cadence:
     return Cadence(table.offline.period, zone=table.cadence.zone)
 
 
-def merges(table: Table) -> bool:
+def has_spans(table: Table) -> bool:
     """Return whether a span's measures are merged from those of several labels, each of which has its own rows."""
     is_several = table.offline is not None and cadence_of(table).period != table.cadence.period
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
@@ -100,7 +100,7 @@ def to_measure(
     code = table.offline.code if table.offline else ""
     known = {label for label, it in kept.items() if (it.claim, it.code) == (current.get(label), code)}
     found = sorted((label for label in current if label not in known), reverse=True)[:most]
-    if not merges(table):
+    if not has_spans(table):
         return found
     spans, grid = spans_of(table, found), cadence_of(table)
     beside = (label for label in known if grid.floor(label) in spans and not kept[label].has_states)

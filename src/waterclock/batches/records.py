@@ -138,7 +138,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedSlice:
     """One slice that a claim committed, current or not, with its version and the time at which it was recorded."""
 
     label: datetime

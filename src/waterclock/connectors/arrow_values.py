@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.local_times import instants_in
+from waterclock.connectors.local_times import local_column_to_instants
 from waterclock.connectors.type_mismatch import FIRST_MICROS, LAST_MICROS, TypeMismatch
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
@@ -167,7 +167,9 @@ def _parse_texts(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array
     except pa.ArrowInvalid:
         if not pa.types.is_timestamp(wanted) or not wanted.tz:
             raise
-        return instants_in(texts.cast(pa.timestamp("us")), times.zone)  # this cast fails if a text has a zone
+        return local_column_to_instants(
+            texts.cast(pa.timestamp("us")), times.zone
+        )  # this cast fails if a text has a zone
 
 
 def _is_in_calendar(read: pa.Array) -> bool:

@@ -94,7 +94,7 @@ class ChangeCollector(Collector, Protocol):
 
 
 @runtime_checkable
-class LogKeeper(ChangeCollector, Protocol):
+class LogRetentionReporter(ChangeCollector, Protocol):
     """A source of changes that can report how much log it retains for each collect."""
 
     def find_retained_logs(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:

@@ -149,7 +149,7 @@ class Deliverer(Protocol):
 
 
 @runtime_checkable
-class Reachable(Protocol):
+class ReachableDestination(Protocol):
     """A destination whose record of deliveries is stored elsewhere, so that reading the record does not contact it."""
 
     def reach(self, unit: Unit) -> None:
@@ -158,7 +158,7 @@ class Reachable(Protocol):
 
 
 @runtime_checkable
-class PartKeeper(Protocol):
+class LabelTableDestination(Protocol):
     """A destination that stores each label in a separate table behind a view, so that a label can be dropped alone."""
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra, install_packages
+from waterclock.extras import extra_install_command, package_install_command
 from waterclock.flow.capabilities import Capabilities
 
 
@@ -14,7 +14,7 @@ def missing_library_error(files: str, package: str, extra: str, *, is_of_workers
 
     `is_of_workers`: the package must be installed on the machines of Spark's workers too.
     """
-    fix = install_extra(extra)
+    fix = extra_install_command(extra)
     return WaterclockError(
         "E888",
         f"{files} files need a library",
@@ -39,5 +39,5 @@ def require_driver(capabilities: Capabilities, connection: str, where: str | Non
             f"the connection {connection} needs a driver that is not installed",
             where=where or connection,
             why=f"connections of type {capabilities.type} use {driver.module}: {error}",
-            fix=install_extra(driver.extra) if driver.extra else install_packages(driver.package),
+            fix=extra_install_command(driver.extra) if driver.extra else package_install_command(driver.package),
         ) from error

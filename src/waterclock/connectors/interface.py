@@ -148,7 +148,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class LookRequest:
+class ChangeScanRequest:
     """A request to find the windows whose rows changed since the last scan.
 
     `windows` ascend. `marks` are the states that the last scan recorded, by window start. A window without a mark was
@@ -248,7 +248,7 @@ class TextSource(Collector, Protocol):
 
 
 @runtime_checkable
-class Awaited(Collector, Protocol):
+class CompletenessCollector(Collector, Protocol):
     """A source that can report that all rows of a window have arrived (AWAIT)."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
@@ -311,7 +311,7 @@ class ArrivalCollector(ItemReader, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingData:
     """Data that is stored but not collected yet: the number of files, their bytes, and the arrival time of the oldest.
 
     `is_open`: a writer still appends to it.
@@ -324,7 +324,7 @@ class Waiting:
 
 
 @runtime_checkable
-class Sealing(ArrivalCollector, Protocol):
+class SealingCollector(ArrivalCollector, Protocol):
     """A source to which writers on this machine add items continuously. Its clock advances even when it is idle."""
 
     def seal(self, unit: Unit, now: datetime) -> datetime:
@@ -335,7 +335,7 @@ class Sealing(ArrivalCollector, Protocol):
         """
         ...
 
-    def find_pending(self, unit: Unit) -> Waiting:
+    def find_pending(self, unit: Unit) -> PendingData:
         """Return the data that is stored and not collected yet, without side effects. Cost: a listing."""
         ...
 
@@ -352,14 +352,14 @@ class WindowCollector(Collector, Protocol):
 
 
 @runtime_checkable
-class Looking(Collector, Protocol):
+class ChangeScanner(Collector, Protocol):
     """A source with data times that can report which windows changed (LOOKBACK ... CHANGED).
 
     This is not BY CHANGES, which reads the log of changes of each row: see `change_collector`.
     """
 
     def look(
-        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+        self, spark: Callable[[], SparkSession], unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Find the windows that changed, as of one moment, without collecting rows.
 

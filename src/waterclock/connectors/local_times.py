@@ -23,17 +23,17 @@ _STEP = 6 * 3600  # seconds; no zone has ever changed its offset twice within th
 _MICROS = 1_000_000
 
 
-def instants_in(local: pa.Array, zone: str) -> pa.Array:
-    """Convert an Arrow column of local times of a zone to instants, as `instants_of` does; NULL stays NULL."""
+def local_column_to_instants(local: pa.Array, zone: str) -> pa.Array:
+    """Convert an Arrow column of local times of a zone to instants, as `local_micros_to_instants` does; NULL stays NULL."""
     import pyarrow as pa
 
     is_known = local.is_valid()
     micros = local.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    found = pa.array(instants_of(micros, zone), pa.int64(), mask=~is_known.to_numpy(zero_copy_only=False))
+    found = pa.array(local_micros_to_instants(micros, zone), pa.int64(), mask=~is_known.to_numpy(zero_copy_only=False))
     return found.cast(pa.timestamp("us", tz="UTC"))
 
 
-def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+def local_micros_to_instants(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
     """Convert local times to instants, both in microseconds since 1970. A local time is counted as if it were in UTC.
 
     The result is that of `resolve_local`: a time in a repeated hour is in the first one, and a skipped time is shifted

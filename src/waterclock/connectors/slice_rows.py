@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import readable
+from waterclock.files.filesystem import arrow_source
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
     for path in files:
         try:
-            with pq.ParquetFile(readable(path)) as file:
+            with pq.ParquetFile(arrow_source(path)) as file:
                 missing = [name for name in names if name not in file.schema_arrow.names]
                 if missing:
                     raise _unreadable_slice_error(path, f"it has no column {', '.join(missing)}")
@@ -84,7 +84,7 @@ def _unreadable_slice_error(path: Path, why: str) -> WaterclockError:
     )
 
 
-def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
+def to_portable_types(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
     """Convert a column to types that most systems accept: times, dates and decimals to text, nested values to JSON.
 
     Instants are in UTC, followed by the text `mark`, such as Z. Other columns are returned unchanged.
@@ -100,7 +100,7 @@ def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
         return column.cast(pa.string())
     if not is_plain(spark_type):
         values = column.to_pylist(maps_as_pydicts="lossy")
-        return pa.array([None if value is None else plain_text(value) for value in values], pa.string())
+        return pa.array([None if value is None else to_json_text(value) for value in values], pa.string())
     return column
 
 
@@ -117,7 +117,7 @@ def _time_texts(column: pa.Array) -> pa.Array:
         return pc.replace_substring_regex(zoneless.cast(pa.string()), pattern=r"\.0+$", replacement="")
 
 
-def plain_text(value: Any) -> str:
+def to_json_text(value: Any) -> str:
     """Encode a value as JSON text: instants in UTC with a Z; decimals, NaN and infinity as texts; bytes in base64."""
     try:
         return _ENCODER.encode(value)

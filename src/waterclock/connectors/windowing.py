@@ -41,7 +41,7 @@ def assign_windows(
         f"{FILE_KEY} NOT IN ({', '.join(sql_text(file_key_of(path)) for path in uncounted)})" if uncounted else "TRUE"
     )
     counted = sf.expr(f"count_if({TIME} IS NULL AND {is_counted})").alias("rows")
-    start, end = literal(windows[0].start), literal(windows[-1].end)
+    start, end = instant_literal(windows[0].start), instant_literal(windows[-1].end)
     kept = frame.observe(observation, counted).where(f"{TIME} >= {start} AND {TIME} < {end}")
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     names = [quote_name(name) for name in frame.columns if name not in (TIME, FILE_KEY)]
@@ -80,19 +80,19 @@ def label_sql(time: str, windows: Sequence[Window], *, has_gaps: bool) -> str:
     """
     if len(windows) == 1:
         label = sql_text(windows[0].label)
-        return f"CASE WHEN {time} < {literal(windows[0].end)} THEN {label} END" if has_gaps else label
+        return f"CASE WHEN {time} < {instant_literal(windows[0].end)} THEN {label} END" if has_gaps else label
     middle = len(windows) // 2
     earlier = label_sql(time, windows[:middle], has_gaps=has_gaps)
     later = label_sql(time, windows[middle:], has_gaps=has_gaps)
-    return f"CASE WHEN {time} < {literal(windows[middle].start)} THEN {earlier} ELSE {later} END"
+    return f"CASE WHEN {time} < {instant_literal(windows[middle].start)} THEN {earlier} ELSE {later} END"
 
 
-def literal(instant: datetime) -> str:
+def instant_literal(instant: datetime) -> str:
     """Format an instant as a Spark SQL literal."""
     return f"TIMESTAMP'{instant:%Y-%m-%d %H:%M:%S}Z'"
 
 
-def instant(value: str, type_name: str, zone: str) -> str:
+def instant_sql(value: str, type_name: str, zone: str) -> str:
     """Return SQL that converts a value to an instant.
 
     Values without a zone are in `zone`; a text may have its own offset. The result is NULL for a text that is not a

@@ -16,7 +16,7 @@ from waterclock.dpl.query.spark_functions import CALLS_OF_CODE, MOST_ARGUMENTS
 from waterclock.dpl.resolve.views import nearest_table
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedQuery
-from waterclock.dpl.syntax.tokens import refuse_touching, statements_of
+from waterclock.dpl.syntax.tokens import check_adjacent_strings, statements_of
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow, Query, Read, TableReference
 from waterclock.flow.enums import ReadKind
@@ -47,7 +47,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     source = statements[0].source
     span = source.span(0, len(source.text))
     try:
-        refuse_touching(source, statements[0].tokens)
+        check_adjacent_strings(source, statements[0].tokens)
     except WaterclockError as error:
         raise ProjectErrors([error]) from None
     found = find_references(ParsedQuery(span, statements[0].tokens))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from waterclock.connectors.delivering import Deliverer, Reachable
+from waterclock.connectors.delivering import Deliverer, ReachableDestination
 from waterclock.connectors.interface import EachCollector
 from waterclock.connectors.sql.changed_windows import change_column_of
 from waterclock.dpl.project import Project
@@ -29,7 +29,7 @@ from waterclock.storage.lake import require_put_if_absent
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ConnectionTest:
     """The result of one connection test. `said` briefly describes the system; `error` is why it cannot be used.
 
     `kind` is ledger, storage, source, destination, keys or spark. `name` is the ledger's URL or the storage's path, the
@@ -48,7 +48,7 @@ class Probe:
         return self.error is None
 
 
-def probes(project: Project) -> Iterator[Probe]:
+def probes(project: Project) -> Iterator[ConnectionTest]:
     """Test each system in turn, even if earlier tests failed. Spark is last because it takes seconds to start.
 
     All tests only read, except that one file is created in the storage and removed again.
@@ -67,14 +67,14 @@ def probes(project: Project) -> Iterator[Probe]:
     yield _run_probe("spark", "Spark", lambda: _check_spark(project))
 
 
-def _run_probe(kind: str, name: str, ask: Callable[[], str]) -> Probe:
+def _run_probe(kind: str, name: str, ask: Callable[[], str]) -> ConnectionTest:
     begun = time.perf_counter()
     try:
         description = ask()
     except Exception as raised:  # noqa: BLE001 - a failure of one test does not stop the others
         error = to_error(raised, where=name)
-        return Probe(kind, name, error.what, time.perf_counter() - begun, error)
-    return Probe(kind, name, description, time.perf_counter() - begun)
+        return ConnectionTest(kind, name, error.what, time.perf_counter() - begun, error)
+    return ConnectionTest(kind, name, description, time.perf_counter() - begun)
 
 
 def _ledger_name(project: Project) -> str:
@@ -129,7 +129,7 @@ def _check_destination(connections: Connections, project: Project, table: Table)
     if not project.publish:
         return f"{unit} is not checked: `publish = false` in env {project.env}"
     deliverer: Deliverer = connections.deliverer(unit.connection)
-    if isinstance(deliverer, Reachable):
+    if isinstance(deliverer, ReachableDestination):
         deliverer.reach(unit)
     newest = deliverer.last(unit, project.flow.project, table.name)
     return f"{unit} answers, {f'{newest.label_text} was delivered last' if newest else 'nothing was delivered yet'}"

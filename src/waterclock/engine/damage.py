@@ -12,8 +12,8 @@ from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
-from waterclock.files.filesystem import entry_path, is_folder, is_there, map_each
-from waterclock.files.object_stores import refusal_by_spark
+from waterclock.files.filesystem import entry_path, is_folder, file_exists, map_each
+from waterclock.files.object_stores import store_error_from_spark
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Kind
 from waterclock.planner.plan import RECOLLECT
@@ -23,7 +23,7 @@ from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
 # error codes of damage that a person fixes outside of the run; the next run tries the batch again by itself
-MENDED_ELSEWHERE = frozenset({"E605", "E752", "E753", "E643", "E754", "E758"})
+CODES_FIXED_ELSEWHERE = frozenset({"E605", "E752", "E753", "E643", "E754", "E758"})
 _SLICE_CODES = frozenset({"E605", "E640"})
 _WORDS = (
     "failed_read_file",
@@ -49,7 +49,7 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
                 return _find_place(lake, seen.where or "")
         else:
             text = str(seen)
-            if refusal_by_spark(text, lake.root) is not None:
+            if store_error_from_spark(text, lake.root) is not None:
                 return None  # the error names a file that could not be accessed, so its state is unknown
             if any(word in text.lower() for word in _WORDS) and (place := _find_place(lake, text)) is not None:
                 return place
@@ -141,7 +141,7 @@ def current_slice(work: RunContext, table: str, label: datetime) -> Slice | None
     return next((piece for piece in work.ledger.reads.slices(table, label, end) if piece.label == label), None)
 
 
-def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
+def find_repair_verb(work: RunContext, table: Table, label: datetime) -> str | None:
     """Return the command that restores a damaged slice: `recompute`, `recollect`, or None if no source has the rows."""
     batching = None if table.source is None else table.source.batching
     if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
@@ -250,7 +250,7 @@ def _suggest_fix(work: RunContext, table: Table, piece: Slice, *, is_manifest: b
             "again if not"
         )
     which = f"{table.name}@{label_of(piece.label)}"
-    verb = verb_of(work, table, piece.label)
+    verb = find_repair_verb(work, table, piece.label)
     without = f"`waterclock skip {table.name} {label_of(piece.label)} --why '…'`"
     if verb is None:
         return f"{without}: its source no longer has that snapshot, so the next snapshot is used for its window"
@@ -264,4 +264,4 @@ def _damage_reason(work: RunContext, place: FilePlace) -> str:
     path = entry_path(work.lake.folder(place.table), place.path)
     if place.path == place.slice_path:
         return "its manifest is missing" if is_folder(path) else "its folder is gone"
-    return "the file was cut off or changed since it was written" if is_there(path) else "the file is gone"
+    return "the file was cut off or changed since it was written" if file_exists(path) else "the file is gone"

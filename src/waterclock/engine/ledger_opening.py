@@ -70,7 +70,7 @@ def ledger_url(project: Project) -> str:
     return Secrets.of(project.secrets).value_of(project.ledger)
 
 
-def refuse_unknown_url(project: Project) -> None:
+def require_valid_ledger_url(project: Project) -> None:
     """Check a project's ledger URL, without connecting. Raises E403 if it is invalid, E424 without its driver, E225."""
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):

@@ -7,7 +7,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
 
 
-def expired_claims(work: RunContext) -> list[Claim]:
+def find_abandoned_claims(work: RunContext) -> list[Claim]:
     """Return the open claims of runners that are gone: the lease has expired, or the process is known to have ended.
 
     Claims that this runner left open itself are included. The caller must kill each claim before it resolves its

@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Flow, Table, Unit
 from waterclock.flow.enums import FOLDS, Mode
 from waterclock.flow.linked_projects import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.read.snapshot import NOBODY, Asking
+from waterclock.ledger.read.snapshot import NOBODY, RequestsByVerb
 from waterclock.planner.linked_projects import add_links, explain_window_mismatch, is_by_label, linked_span
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
@@ -42,7 +42,7 @@ class Links:
         """Map each linked table of this project to the other project's progress. It includes errors: none is raised."""
         return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
-    def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
+    def marked_snapshot(self, ledger: Ledger, who: str, asking: RequestsByVerb = NOBODY) -> LedgerSnapshot:
         """Record restatements of other projects in the ledger, and return its snapshot with these projects' facts.
 
         Each revision is recorded once, no matter which runners poll and how often.
@@ -201,7 +201,9 @@ def recorded_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) ->
     return {label: reads for label in labels if (reads := ledger.reads.inputs(table.name, label))}
 
 
-def problems(links: Mapping[str, LinkFacts], batches: tuple[Batch, ...]) -> dict[str, tuple[Batch, WaterclockError]]:
+def find_link_problems(
+    links: Mapping[str, LinkFacts], batches: tuple[Batch, ...]
+) -> dict[str, tuple[Batch, WaterclockError]]:
     """Map each due table that cannot read the other project to its first due batch and the error.
 
     Transient errors are left out, such as a server that is unavailable: the table waits.

@@ -14,8 +14,8 @@ from waterclock.batches.records import ClaimRequest
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.damage import find_log_errors
 from waterclock.engine.heartbeat import Heartbeat
-from waterclock.engine.left_claims import expired_claims
-from waterclock.engine.linked_projects import problems
+from waterclock.engine.left_claims import find_abandoned_claims
+from waterclock.engine.linked_projects import find_link_problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
 from waterclock.engine.offline_measures import measure_due
 from waterclock.engine.progress import GroupReport
@@ -197,7 +197,7 @@ class Runner:
     def _take_over(self) -> bool:
         """Resolve claims whose runner is gone. Return whether any was resolved. Imports delta-rs only if needed."""
         self._unsettled = ()
-        if left := expired_claims(self._work):
+        if left := find_abandoned_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
 
             found = take_over(self._work, left)
@@ -269,7 +269,7 @@ class Runner:
     def _find_live_claims(self) -> list[ClaimRequest]:
         """Return live runners' claims on batches that are due here, or on any batch if a claim of ours was refused."""
         own = self._work.settings.runner
-        left = {claim.number for claim in expired_claims(self._work)}
+        left = {claim.number for claim in find_abandoned_claims(self._work)}
         others = [claim for claim in self._work.ledger.claims.open() if claim.request.runner != own]
         return [
             claim.request
@@ -326,7 +326,9 @@ class Runner:
         fresh: deque[Group] = deque()
         self._report_refused(plan, tried, outcome)
         older = find_log_errors(self._work)
-        for batch, wrong in problems(self._work.links.read_progress(self._work.ledger), plan.batches).values():
+        for batch, wrong in find_link_problems(
+            self._work.links.read_progress(self._work.ledger), plan.batches
+        ).values():
             if (batch.table, batch.label) not in tried:
                 placed = add_batch_place(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
                 self._report_unclaimed(GroupReport(Group(batch.table, (batch,)), None, error=placed), tried, outcome)

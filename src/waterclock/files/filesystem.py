@@ -54,7 +54,7 @@ def entry_path(folder: str | Path, *parts: str) -> Path:
     return cast("Path", UPath(str(folder), **store.for_obstore).joinpath(*filter(None, parts)))
 
 
-def text_of(folder: str | Path) -> str:
+def path_as_text(folder: str | Path) -> str:
     """Return a folder as a text, to which a slash and a name can be appended."""
     return str(folder).rstrip("/") if is_remote(folder) else str(folder)
 
@@ -62,12 +62,12 @@ def text_of(folder: str | Path) -> str:
 def path_below(path: str, folder: Path) -> str | None:
     """Return a path relative to a folder, with slashes; None if it is not below the folder."""
     if is_remote(folder) or is_remote(path):
-        head = f"{text_of(folder)}/"
+        head = f"{path_as_text(folder)}/"
         return path[len(head) :] if path.startswith(head) else None
     return Path(path).relative_to(folder).as_posix() if Path(path).is_relative_to(folder) else None
 
 
-def readable(path: Path, size: int | None = None) -> Path | IO[bytes]:
+def arrow_source(path: Path, size: int | None = None) -> Path | IO[bytes]:
     """Return a source that Arrow can read: a local path, or an open file of an object store."""
     return open_for_reading(path, size) if is_remote(path) else path
 
@@ -81,7 +81,7 @@ def open_for_reading(path: str | Path, size: int | None = None) -> IO[bytes]:
     return Path(path).open("rb") if store is None else objects.open_object(store, _key(store, path), size)
 
 
-def writable(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
+def arrow_target(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
     """Return a target that Arrow can write: a local path, or an object that exists once it is complete."""
     return open_for_writing(path) if is_remote(path) else nullcontext(path)
 
@@ -110,7 +110,7 @@ def stat_file(path: str | Path) -> FileInfo:
     return FileInfo(meta["path"].rpartition("/")[2], meta["size"], meta["last_modified"])
 
 
-def is_there(path: str | Path) -> bool:
+def file_exists(path: str | Path) -> bool:
     """Return whether a file exists."""
     try:
         stat_file(path)
@@ -130,7 +130,7 @@ def is_folder(path: Path) -> bool:
 def read_bytes(path: str | Path, most: int = objects.MOST_BYTES) -> bytes:
     """Return the content of a file. Raises FileNotFoundError, and E609 for an object of more than `most` bytes."""
     store = store_of(path)
-    return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path), most)
+    return Path(path).read_bytes() if store is None else objects.read_object(store, _key(store, path), most)
 
 
 def read_text(path: str | Path) -> str:

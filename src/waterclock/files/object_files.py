@@ -90,7 +90,7 @@ def object_metadata(store: Store, key: str) -> ObjectMeta:
         return obstore.head(store.objects, key)
 
 
-def is_there(store: Store, key: str) -> bool:
+def object_exists(store: Store, key: str) -> bool:
     """Return whether an object exists."""
     try:
         object_metadata(store, key)
@@ -99,7 +99,7 @@ def is_there(store: Store, key: str) -> bool:
     return True
 
 
-def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
+def read_object(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
     """Return the content of an object. Raises E609 above `most` bytes, and (transient) for an incomplete response."""
     import obstore
 
@@ -143,7 +143,7 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
         with translate_store_errors(f"{store.bucket}/{key}"):
             _retry_conditional_put(lambda: obstore.put(store.objects, key, content, mode="create"))
     except AlreadyExistsError:
-        return object_metadata(store, key)["size"] == len(content) and content_of(store, key, len(content)) == content
+        return object_metadata(store, key)["size"] == len(content) and read_object(store, key, len(content)) == content
     return True
 
 
@@ -345,7 +345,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
         content = io.BytesIO()
         copy_content(source, content, size, where)
         return put_if_absent(store, key, content.getvalue())
-    if is_there(store, key):
+    if object_exists(store, key):
         return False
     folder, _, name = key.rpartition("/")
     temporary_key = f"{folder}/.{name}.{uuid.uuid4().hex}.part".lstrip("/")
@@ -354,7 +354,7 @@ def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> 
             copy_content(source, sink, size, where)
         if size <= _max_copy_size(store):
             return copy_if_absent(store, temporary_key, key, size)
-        if is_there(store, key):
+        if object_exists(store, key):
             return False
         copy_within(store, temporary_key, key)
     finally:
@@ -407,7 +407,7 @@ class _RangeReader(io.RawIOBase):
     def _request_size(self) -> int:
         meta = object_metadata(self._store, self._key)
         self._etag = meta["e_tag"]
-        return meta["size"] or len(content_of(self._store, self._key))  # no later response would show a wrong 0
+        return meta["size"] or len(read_object(self._store, self._key))  # no later response would show a wrong 0
 
     def _fetch(self, most: int) -> None:
         is_next = self._position == self._buffer_start + len(self._buffer)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -127,7 +127,7 @@ def register_bucket(url: str, options: Mapping[str, str]) -> None:
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(options_of(url)))
     if unknown:
-        raise no_option(unknown[0], url)
+        raise unknown_option_error(unknown[0], url)
     endpoint = options.get("endpoint")
     if endpoint is not None and not re.match(r"https?://[^/]", endpoint):
         raise _unreachable_error(
@@ -144,7 +144,7 @@ def options_of(url: str) -> tuple[str, ...]:
     return () if url.startswith(("gs:", "abfss:")) else OPTIONS
 
 
-def no_option(name: str, url: str) -> WaterclockError:
+def unknown_option_error(name: str, url: str) -> WaterclockError:
     """Return the error for an option that a URL's store does not have."""
     known = options_of(url)
     return WaterclockError(
@@ -203,7 +203,7 @@ def require_libraries(url: str) -> None:
             "object storage needs libraries that are not installed",
             where=url,
             why=f"there is no {' and no '.join(missing)}",
-            fix=f"install them: {install_extra('objects')}",
+            fix=f"install them: {extra_install_command('objects')}",
         )
 
 
@@ -231,13 +231,13 @@ def translate_store_errors(where: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        refusal = refusal_of(error, str(where))
+        refusal = translate_obstore_error(error, str(where))
         if refusal is None:
             raise
         raise refusal from error
 
 
-def refusal_of(error: BaseException, where: str) -> WaterclockError | None:
+def translate_obstore_error(error: BaseException, where: str) -> WaterclockError | None:
     """Convert an error that the store caused to E609, or to E807 if an object's name caused it; None for other errors.
 
     It also returns None for errors that callers handle: a file that is missing, or that exists already.
@@ -271,7 +271,7 @@ def _build_store_error(error: BaseException, text: str, where: str) -> Watercloc
     )
 
 
-def refusal_by_spark(text: str, where: str) -> WaterclockError | None:
+def store_error_from_spark(text: str, where: str) -> WaterclockError | None:
     """Return E609 if Spark's error message shows that a store did not answer or closed the connection; else None."""
     found = _NO_ANSWER_IN_JVM.search(text)
     fix = "check that it runs, and that the endpoint and the region are right"

@@ -10,7 +10,7 @@ from typing import Protocol
 from waterclock.flow.checked_references import checked_references
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
 from waterclock.flow.enums import Action, ReadKind, Scope
-from waterclock.flow.keys import KeyStays
+from waterclock.flow.keys import KeyOptions
 from waterclock.flow.origins import IN_ROWS, TYPES
 from waterclock.flow.rule_actions import FAILS, RuleActions, find_row_action
 
@@ -217,10 +217,10 @@ def _format_checks(columns: Columns) -> Iterator[Check]:
         yield Check(columns.unread.name, Requirement.PARSED, "parsed()", columns.unread.ladder)
 
 
-def key_stays(table: TableWithRules) -> KeyStays:
+def key_stays(table: TableWithRules) -> KeyOptions:
     """Return the rule for rows with the same key (PAST and ORDER BY), combined from all KEY columns."""
     key_options = [column.stays for column in table.columns.named if column.stays]
-    return KeyStays(
+    return KeyOptions(
         next((each.order for each in key_options if each.order), ()),
         next((each.past for each in key_options if each.past), None),
     )

@@ -20,7 +20,7 @@ from waterclock.flow.enums import FOLDS, Action, Batching, Kind, Mode, OnRestate
 from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
 from waterclock.flow.grants import Grant
-from waterclock.flow.keys import KeyStays
+from waterclock.flow.keys import KeyOptions
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.measures import Measure, MeasureComparison, Offline
@@ -103,7 +103,7 @@ class Column:
     else_of_null: RuleActions = ()
     else_of_key: RuleActions = ()
     ends: Ending | None = None
-    stays: KeyStays | None = None
+    stays: KeyOptions | None = None
     tells: str | None = None
     made_as: PublishedExpression | None = None
     is_hidden: bool = False

@@ -19,7 +19,7 @@ class KeyOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyStays:
+class KeyOptions:
     """The rule for rows with the same key: only the last by `order` passes; without an order, none of them passes.
 
     `past`: the time before a window's end in which earlier labels of the table must not contain the key; None if they

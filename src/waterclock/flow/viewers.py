@@ -18,7 +18,7 @@ QUARANTINE, HELD = "_quarantine", "_held"
 """The suffixes of the names by which queries read a table's quarantined rows and the rows of its held batches."""
 
 
-class Form(Enum):
+class TableVisibility(Enum):
     """How much of a table a person sees: all of it, the granted rows and columns, or nothing."""
 
     WHOLE = auto()
@@ -28,7 +28,7 @@ class Form(Enum):
 
 def is_restricted(flow: Flow, person: Person) -> bool:
     """Return whether there is a table of which the person does not see all rows and columns."""
-    return any(form_of(flow, person, name) is not Form.WHOLE for name in granted_tables(flow))
+    return any(form_of(flow, person, name) is not TableVisibility.WHOLE for name in granted_tables(flow))
 
 
 def granted_tables(flow: Flow) -> frozenset[str]:
@@ -48,7 +48,7 @@ def grants_of(flow: Flow, person: Person, name: str) -> tuple[Grant, ...] | None
     return None if any(grant.is_whole for grant in found) else found
 
 
-def form_of(flow: Flow, person: Person, name: str) -> Form:
+def form_of(flow: Flow, person: Person, name: str) -> TableVisibility:
     """Return how much of a table a person sees.
 
     Masks and conditions cannot be applied to quarantined and held rows, which are stored as they came, nor to a
@@ -56,10 +56,10 @@ def form_of(flow: Flow, person: Person, name: str) -> Form:
     """
     found = grants_of(flow, person, name)
     if found is None:
-        return Form.WHOLE
+        return TableVisibility.WHOLE
     if not found or _is_without_columns(flow, name):
-        return Form.NONE
-    return Form.RESTRICTED
+        return TableVisibility.NONE
+    return TableVisibility.RESTRICTED
 
 
 def table_of_rights(flow: Flow, name: str) -> str:

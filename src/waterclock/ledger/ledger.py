@@ -74,7 +74,7 @@ class Runners(Section):
 class Alerts(Section):
     """Stores alerts about root causes of failures, and the messages about them that wait to be sent."""
 
-    record_look = DatabaseMethod(alerts.record_look)
+    record_look = DatabaseMethod(alerts.record_alert_check)
     acknowledge = DatabaseMethod(alerts.acknowledge)
     take_message = DatabaseMethod(alerts.take_message)
     record_sent = DatabaseMethod(alerts.record_sent)
@@ -96,7 +96,7 @@ class OfflineMeasures(Section):
 
     newest_runs = DatabaseMethod(past_offline.read_offline_runs)
     list_measured_labels = DatabaseMethod(past_offline.list_measured_labels)
-    states = DatabaseMethod(past_offline.states)
+    states = DatabaseMethod(past_offline.read_partial_aggregates)
     newest_spans = DatabaseMethod(past_offline.newest_spans)
     reserve_measurement = DatabaseMethod(offline.reserve_measurement)
     record_measurements = DatabaseMethod(offline.record_measurements)

@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 from waterclock.batches.ledger_snapshot import OpenClaim, Pause
 from waterclock.errors import WaterclockError, did_you_mean, nearest
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ClaimClosed(WaterclockError):
     is_done: bool = False
 
 
-def more_than(most: int) -> WaterclockError:
+def too_many_batches_error(most: int) -> WaterclockError:
     """Build the error for a request of the web UI that affects more than `most` batches."""
     return WaterclockError(
         "E525",
@@ -129,7 +129,7 @@ def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
         "E424",
         f"the ledger {redact_url(url)} needs a driver that is not installed",
         why=str(error),
-        fix=install_extra("postgres"),
+        fix=extra_install_command("postgres"),
     )
 
 
@@ -145,7 +145,7 @@ def pool_full(table: str, label: datetime, pool: str, size: int) -> ClaimRefused
     )
 
 
-def read_since(table: str, label: datetime, claim: int | None) -> ClaimRefused:
+def collected_meanwhile_error(table: str, label: datetime, claim: int | None) -> ClaimRefused:
     """Build the error for collecting a past window that another runner has collected since its source was checked."""
     return ClaimRefused(
         "E828",
@@ -157,7 +157,7 @@ def read_since(table: str, label: datetime, claim: int | None) -> ClaimRefused:
     )
 
 
-def owned_by_another(table: str, label: datetime, other: datetime) -> ClaimRefused:
+def range_taken_error(table: str, label: datetime, other: datetime) -> ClaimRefused:
     """Build the error for a log range that was assigned to another label since it was looked up."""
     return ClaimRefused(
         "E850",
@@ -258,7 +258,7 @@ def other_project(found: str, asked: str) -> WaterclockError:
     )
 
 
-def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
+def changed_declaration_error(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
     """Build the error for a changed declaration that contradicts the table's batches.
 
     `changes` has the property, its former value and its new one.

@@ -19,7 +19,9 @@ def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str
     )
 
 
-def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str) -> WaterclockError:
+def uncuttable_rows_error(
+    table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str
+) -> WaterclockError:
     """Build the error for a changed cadence of a collect whose stored rows cannot be assigned to the new windows."""
     return WaterclockError(
         "E431",
@@ -30,7 +32,7 @@ def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str,
     )
 
 
-def cannot_follow(
+def unsupported_change_error(
     table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str, is_publish: bool = False
 ) -> WaterclockError:
     """Build the error for a changed declaration that a rebuild cannot apply."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.views.query import print_answer, value_text
 from waterclock.cli.views.theme import make_console, theme
-from waterclock.operations.query_results import AnsweredQuestion, count_line, is_number_type, moment_lines
+from waterclock.operations.query_results import ZonedQueryResult, count_line, is_number_type, moment_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ class CommandResult(ABC):
 class QueryResult(CommandResult):
     """The rows of a query's result: iterate over them, or display them as a table."""
 
-    told: AnsweredQuestion
+    told: ZonedQueryResult
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 from waterclock.http.posting import LEASE, NotDelivered, retry_delay
 from waterclock.openlineage.sinks import deliver
 from waterclock.operations.formatting import count_words
@@ -56,7 +56,7 @@ def sink_error(project: Project) -> WaterclockError | None:
     return WaterclockError(
         "E379",
         "events of lineage are made by openlineage-python, which is not installed",
-        fix=install_extra("openlineage"),
+        fix=extra_install_command("openlineage"),
     )
 
 

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from waterclock.engine.damage import require_log
 from waterclock.engine.query.query import require_table
-from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, moment_of
+from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, resolve_tick
 from waterclock.engine.reads.as_of import commit_records, resolve_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, files_below, is_there
+from waterclock.files.filesystem import entry_path, files_below, file_exists
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import zone_of
 from waterclock.storage.folds.older_states import find_cached_state
@@ -62,7 +62,7 @@ def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_a
         return DataFiles(table, _list_current_files(work, table), labels)
     zone = zone_of(work.flow)
     known = None if known_at is None else parse_instant(known_at, zone)
-    moment = moment_of(work, [name], RequestedTick(as_of, known, zone))
+    moment = resolve_tick(work, [name], RequestedTick(as_of, known, zone))
     found = resolve_as_of(work, table, moment.tick, known_at=moment.known_at)
     return DataFiles(
         table,
@@ -144,7 +144,7 @@ def _list_slice_files(work: RunContext, found: ContentLocation) -> tuple[ListedF
         except WaterclockError as error:
             raise _missing_files_error(found, f"the slice of {label_of(step.label)} is gone") from error
         for file in manifest.files:
-            if not is_there(entry_path(folder, file.path)):
+            if not file_exists(entry_path(folder, file.path)):
                 raise _missing_files_error(found, f"a file of the slice of {label_of(step.label)} is gone")
             label = label_of(step.label)
             files.append(ListedFile(absolute(folder, file.path), step.slice_path, file.size, label))

@@ -116,7 +116,7 @@ def deadlines_of(
             began |= past.began(sorted(older))
         found = [due for due in found if not is_history(due, began.get(due.table))]
     newest = past.list_newest_labels(timed, 1) if timed else {}
-    found += long_ones(flow, snapshot, newest, [each for each in work if each.table in timed], clock)
+    found += find_slow_batches(flow, snapshot, newest, [each for each in work if each.table in timed], clock)
     return tuple(found)
 
 
@@ -253,7 +253,7 @@ def _are_rows_as_late(found: WatermarkPosition, own: WatermarkPosition) -> bool:
     return found.slowest_at is None or (own.slowest_at is not None and found.slowest_at <= own.slowest_at)
 
 
-def long_ones(
+def find_slow_batches(
     flow: Flow,
     snapshot: LedgerSnapshot,
     newest: Mapping[str, Sequence[MadeLabel]],

@@ -76,6 +76,6 @@ def _find_late_instant(table: Table, batch: Batch, now: datetime) -> datetime | 
     return None
 
 
-def fresh_of(found: Mapping[str, Freshness], names: Iterable[str]) -> int:
+def count_fresh_tables(found: Mapping[str, Freshness], names: Iterable[str]) -> int:
     """Count the given tables that are fresh."""
     return sum(1 for name in names if found[name].is_fresh)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.batches.audit_records import Cell
+from waterclock.batches.audit_records import BatchState
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.flow.declarations import Table
@@ -10,7 +10,7 @@ from waterclock.flow.enums import Kind
 from waterclock.operations.opening import OpenedProject
 
 
-def find_held_result(at: OpenedProject, table: Table, cell: Cell | None) -> BatchResult | None:
+def find_held_result(at: OpenedProject, table: Table, cell: BatchState | None) -> BatchResult | None:
     """Return the sealed result of a batch's newest attempt if a rule holds it back, or None for any other batch.
 
     Cost: one small file. None is returned too if the sealed slice is gone, so that the other details can still be

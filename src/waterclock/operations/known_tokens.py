@@ -17,7 +17,7 @@ _MOST_TOKENS = 1000
 
 
 @dataclass(slots=True)
-class KnownTokens:
+class AccessTokenCache:
     """A cache of the valid access tokens in a ledger. May be used by many threads."""
 
     ledger: Callable[[], Ledger | None]

@@ -27,12 +27,12 @@ Arrows = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class LineageTreeNode:
     """A table in a lineage tree: how it is read, and the tables beyond it. `is_seen`: an earlier node has these."""
 
     table: str
     how: str = ""
-    beyond: tuple[Reach, ...] = ()
+    beyond: tuple[LineageTreeNode, ...] = ()
     is_seen: bool = False
 
     def names(self) -> list[str]:
@@ -52,8 +52,8 @@ class TableLineage:
 
     flow: Flow
     table: str
-    up: Reach
-    down: Reach
+    up: LineageTreeNode
+    down: LineageTreeNode
 
     def to_json(self) -> dict[str, Any]:
         """Return, for JSON, the upstream and downstream tables, nearest first, and the edges between them."""
@@ -276,9 +276,11 @@ def tables_on_paths(arrows: Arrows, one: str, other: str) -> set[str]:
 
 def _build_tree(
     name: str, how: str, arrows: Mapping[str, Collection[tuple[str, str]]], depth: int | None, seen: set[str]
-) -> Reach:
+) -> LineageTreeNode:
     if name in seen or depth == 0:
-        return Reach(name, how, is_seen=name in seen and bool(arrows[name]))
+        return LineageTreeNode(name, how, is_seen=name in seen and bool(arrows[name]))
     seen.add(name)
     less = None if depth is None else depth - 1
-    return Reach(name, how, tuple(_build_tree(other, read, arrows, less, seen) for other, read in arrows[name]))
+    return LineageTreeNode(
+        name, how, tuple(_build_tree(other, read, arrows, less, seen) for other, read in arrows[name])
+    )

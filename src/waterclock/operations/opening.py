@@ -208,7 +208,7 @@ def zone_of(flow: Flow) -> str:
     return max(zones, key=lambda zone: (zones[zone], zone == "UTC"), default="UTC")
 
 
-def nothing_ran() -> WaterclockError:
+def no_ledger_error() -> WaterclockError:
     """Build the error for an operation that needs a ledger where none exists yet."""
     return WaterclockError(
         "E412", "there is no ledger yet", why="nothing has run", fix="`waterclock run` makes the due batches"

@@ -23,7 +23,7 @@ from waterclock.flow.open_windows import open_windows_table
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import find_prerequisite_batches, missing_labels
 from waterclock.operations.held_batches import find_held_labels, releasable_labels
-from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
+from waterclock.operations.opening import OpenedProject, no_ledger_error, one_table
 from waterclock.operations.pausing import TablesToPause, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.operations.required_reasons import need_reason, need_reason_of_release
@@ -165,7 +165,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
     require_right(by, right_of(proposal.verb), f"{proposal.verb} batches", at.project.access)
     who = by.name
     if at.ledger is None:
-        raise nothing_ran()
+        raise no_ledger_error()
     if need := _REASON_CHECKS.get(proposal.verb):
         need(why)
     if proposal.of_tables is not None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.opening import sessions_of_queries
 from waterclock.engine.spark.cancelling import cancel_jobs, mark_jobs
 from waterclock.errors import WaterclockError
-from waterclock.operations.query_results import AnsweredQuestion, answer_query
+from waterclock.operations.query_results import ZonedQueryResult, answer_query
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -75,7 +75,7 @@ class QueryProcess:
         with self._raise_if_ended():
             self._connection.send(request)
 
-    def answer(self, seconds: float) -> AnsweredQuestion | str | None:
+    def answer(self, seconds: float) -> ZonedQueryResult | str | None:
         """Return the next message: BEGUN, or the query's result. Return None if there is none within `seconds`.
 
         Raises the query's own error, or E731 if the process has ended.
@@ -84,7 +84,7 @@ class QueryProcess:
             message = self._connection.recv() if self._connection.poll(seconds) else None
         if isinstance(message, BaseException):
             raise message
-        found: AnsweredQuestion | str | None = message
+        found: ZonedQueryResult | str | None = message
         return found
 
     def cancel(self) -> None:
@@ -151,7 +151,7 @@ class _QueryServer:
             time.sleep(_SECONDS_TO_END)
             os.killpg(0, signal.SIGKILL)
 
-    def _answer(self, request: QueryRequest) -> AnsweredQuestion | BaseException:
+    def _answer(self, request: QueryRequest) -> ZonedQueryResult | BaseException:
         try:
             sessions = self._sessions_of(request.project)
             mark_jobs(sessions.root(), _JOB_TAG)
@@ -186,7 +186,7 @@ class _QueryServer:
         self._sessions.revive()
         return self._sessions
 
-    def _send_message(self, message: AnsweredQuestion | BaseException | str) -> None:
+    def _send_message(self, message: ZonedQueryResult | BaseException | str) -> None:
         try:
             data = pickle.dumps(message)
             pickle.loads(data)  # noqa: S301 - our own data; an error with its own arguments may fail to unpickle

@@ -27,7 +27,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 
 @dataclass(frozen=True, slots=True)
-class AnsweredQuestion:
+class ZonedQueryResult:
     """The result of a query, and the zone for its instants. `can_make`: `query --make` can make batches first."""
 
     answer: AnsweredQuery
@@ -62,7 +62,7 @@ def answer_query(  # noqa: PLR0913 - the parts of a query
     partial: bool = False,
     sessions: Sessions | None = None,
     person: Person | None = None,
-) -> AnsweredQuestion:
+) -> ZonedQueryResult:
     """Run a query of a project's tables, as they are now or as of a tick. Given `sessions` are left open.
 
     `person` sees only what is granted to them; None is the owner of the project, who sees all.
@@ -71,15 +71,15 @@ def answer_query(  # noqa: PLR0913 - the parts of a query
         zone = zone_of(work.flow)
         known = None if known_at is None else parse_instant(known_at, zone)
         moment = None if as_of is None else RequestedTick(as_of, known, zone, is_partial=partial)
-        return AnsweredQuestion(
+        return ZonedQueryResult(
             query(work, sql, limit=limit, as_of=moment, person=person), zone, can_make=known is None
         )
 
 
-def some_rows(folder: Path, env: str | None, table: str, limit: int) -> AnsweredQuestion:
+def some_rows(folder: Path, env: str | None, table: str, limit: int) -> ZonedQueryResult:
     """Return some rows of a table's newest label."""
     with open_workplace(open_project(folder, env), is_question=True) as work:
-        return AnsweredQuestion(preview(work, table, limit=limit), zone_of(work.flow))
+        return ZonedQueryResult(preview(work, table, limit=limit), zone_of(work.flow))
 
 
 def count_line(answer: AnsweredQuery, more: str = "--limit") -> str:

@@ -127,7 +127,7 @@ def _find_done_labels(
 def refuse_more_than(most: int | None, count: int) -> None:
     """Raise E525 if `count` exceeds `most`, the limit for a request of a page. None means no limit."""
     if most is not None and count > most:
-        raise refusals.more_than(most)
+        raise refusals.too_many_batches_error(most)
 
 
 def _selected_span(

@@ -116,7 +116,7 @@ def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, .
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from waterclock.files.filesystem import entry_path, readable
+    from waterclock.files.filesystem import entry_path, arrow_source
     from waterclock.storage.slices.row_filter import HIDDEN
 
     parts: list[pa.Table] = []
@@ -125,7 +125,7 @@ def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, .
         for file in manifest.files:
             if left <= 0:
                 break
-            with pq.ParquetFile(readable(entry_path(folder, file.path), file.size)) as parquet:
+            with pq.ParquetFile(arrow_source(entry_path(folder, file.path), file.size)) as parquet:
                 for batch in parquet.iter_batches(batch_size=min(left, 50_000)):
                     parts.append(pa.Table.from_batches([batch]).slice(0, left))
                     left -= parts[-1].num_rows

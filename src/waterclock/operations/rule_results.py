@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.audit_records import Audit, Cell, RuleNote
+from waterclock.batches.audit_records import Audit, BatchState, RuleNote
 from waterclock.batches.records import warnings_of
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import Check, Requirement, checks_of, every_rule
 from waterclock.flow.declarations import Table
 from waterclock.flow.rule_actions import format_actions
-from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
+from waterclock.operations.opening import OpenedProject, no_ledger_error, one_table
 from waterclock.operations.states import State
 from waterclock.permissions.people import Person, Right, require_right
 
@@ -99,14 +99,14 @@ def rule_results(at: OpenedProject, tables: Sequence[Table], newest: int) -> tup
     return worst_first(found)
 
 
-def filter_evaluated_batches(cells: Iterable[Cell]) -> list[Cell]:
+def filter_evaluated_batches(cells: Iterable[BatchState]) -> list[BatchState]:
     """Return the batches that may have results of rules."""
     return [cell for cell in cells if cell.status in {"done", "failed", "held"}]
 
 
 def rules_in(
     table: Table,
-    cells: Sequence[Cell],
+    cells: Sequence[BatchState],
     warnings: Mapping[datetime, Sequence[str]],
     notes: Mapping[tuple[str, str], RuleNote],
 ) -> list[RuleResults]:
@@ -154,7 +154,7 @@ def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Per
             fix=did_you_mean(rule, names, otherwise="declare it with EXPECT"),
         )
     if at.ledger is None:
-        raise nothing_ran()
+        raise no_ledger_error()
     at.ledger.decisions.record_rule_note(name, rule, text, who=by.name)
 
 
@@ -176,7 +176,7 @@ def _describe_check(check: Check) -> str:
     return f"{check.columns[0]} holds {check.text}" if check.demand is Requirement.TYPE else f"{check.name} occurs once"
 
 
-def _rule_result(name: str, cell: Cell, warnings: Mapping[datetime, Sequence[str]]) -> LabelResult:
+def _rule_result(name: str, cell: BatchState, warnings: Mapping[datetime, Sequence[str]]) -> LabelResult:
     beginnings = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
         pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, beginnings))})")

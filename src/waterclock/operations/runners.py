@@ -15,7 +15,7 @@ def is_alive(runner: RunnerSeen, now: datetime) -> bool:
     return not has_ended(runner.runner) and until >= now
 
 
-def alive(at: OpenedProject) -> list[RunnerSeen]:
+def list_active_runners(at: OpenedProject) -> list[RunnerSeen]:
     """Return the active runners: they run batches now, or will when some are due."""
     if at.ledger is None:
         return []

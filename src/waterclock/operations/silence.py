@@ -60,19 +60,19 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
+class SilentCollects:
     """The collects of a flow whose sources have delivered nothing for unusually long."""
 
     flow: Flow
     found: tuple[Silence, ...] = ()
 
 
-NO_SILENCE = Silent(Flow(project="", tables={}))
+NO_SILENCE = SilentCollects(Flow(project="", tables={}))
 
 
-def silent(at: OpenedProject, names: Collection[str]) -> Silent:
+def find_silent_collects(at: OpenedProject, names: Collection[str]) -> SilentCollects:
     """Find the collects among `names` whose sources have delivered nothing for unusually long."""
-    return NO_SILENCE if at.ledger is None else Silent(at.flow, silences(at.flow, at.ledger.past, names))
+    return NO_SILENCE if at.ledger is None else SilentCollects(at.flow, silences(at.flow, at.ledger.past, names))
 
 
 def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Silence, ...]:

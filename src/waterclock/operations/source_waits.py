@@ -32,10 +32,12 @@ def source_waits(at: OpenedProject, plan: Plan) -> list[SourceWait]:
         return []
     recorded = at.ledger.past.waits_for_sources(names)
     found = [SourceWait(name, it.data["label"], it.at) for name, it in sorted(recorded.items()) if "label" in it.data]
-    return [wait for wait in found if any(waits(batch, {wait.table: wait.label}) for batch in plan.batches)]
+    return [
+        wait for wait in found if any(is_waiting_for_source(batch, {wait.table: wait.label}) for batch in plan.batches)
+    ]
 
 
-def waits(batch: Batch, since: Mapping[str, str]) -> bool:
+def is_waiting_for_source(batch: Batch, since: Mapping[str, str]) -> bool:
     """Return whether a ready batch waits for its source. `since` maps tables to the oldest label that waits."""
     oldest = since.get(batch.table)
     is_new = batch.status is Status.READY and not batch.is_revision
@@ -45,13 +47,15 @@ def waits(batch: Batch, since: Mapping[str, str]) -> bool:
 def count_waiting(plan: Plan, found: Collection[SourceWait]) -> int:
     """Count the ready batches of a plan that wait for their source."""
     since = since_of(found)
-    return sum(waits(batch, since) for batch in plan.batches)
+    return sum(is_waiting_for_source(batch, since) for batch in plan.batches)
 
 
 def add_source_waits(plan: Plan, found: Collection[SourceWait]) -> Plan:
     """Return a plan in which batches that wait for their source have that reason."""
     since = since_of(found)
-    batches = (replace(it, reason="waits for its source") if waits(it, since) else it for it in plan.batches)
+    batches = (
+        replace(it, reason="waits for its source") if is_waiting_for_source(it, since) else it for it in plan.batches
+    )
     return replace(plan, batches=tuple(batches)) if since else plan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.interface import Sealing, Setting, Waiting
+from waterclock.connectors.interface import SealingCollector, Setting, PendingData
 from waterclock.connectors.registry import connector
 from waterclock.flow.declarations import Secret
 from waterclock.operations.formatting import bytes_words, count_words
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from waterclock.operations.opening import OpenedProject
 
 
-def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
+def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, PendingData]:
     """Map each table with received, uncollected files to their number and size. Cost: a listing for each table."""
-    found: dict[str, Waiting] = {}
+    found: dict[str, PendingData] = {}
     for name in names:
         source = at.flow.tables[name].source
         if source is None:
@@ -27,14 +27,14 @@ def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, W
             continue
         plain = {key: value for key, value in connection.options.items() if not isinstance(value, Secret)}
         collector = kind.collector(Setting(connection.name, plain, at.project.root, at.project.root))
-        if isinstance(collector, Sealing):
+        if isinstance(collector, SealingCollector):
             waiting = collector.find_pending(source.unit)
             if waiting.files:
                 found[name] = waiting
     return found
 
 
-def received_lines(found: Mapping[str, Waiting]) -> list[str]:
+def received_lines(found: Mapping[str, PendingData]) -> list[str]:
     """Format the waiting files of each table in a line."""
     return [
         f"{name}: {count_words(it.files, 'file')} of {bytes_words(it.size)} received since {it.since:%Y-%m-%d %H:%MZ}"

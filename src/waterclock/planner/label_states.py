@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 
-from waterclock.batches.audit_records import Cell, StoredStates
+from waterclock.batches.audit_records import BatchState, StoredStates
 from waterclock.batches.ledger_snapshot import BatchStatus, LedgerSnapshot, Missing, describe_missing_inputs
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
@@ -39,7 +39,7 @@ class LabelState:
     label: datetime
     status: Status
     reason: str = ""
-    stored: Cell | None = None
+    stored: BatchState | None = None
     is_outdated: bool = False
 
 
@@ -66,7 +66,7 @@ def label_states(
     planner: Planner,
     snapshot: LedgerSnapshot,
     now: datetime,
-    stored: Iterable[Cell],
+    stored: Iterable[BatchState],
     span: tuple[datetime, datetime],
     *,
     only: Collection[str] | None = None,
@@ -77,7 +77,7 @@ def label_states(
     Cost: a plan of the span, and a few microseconds a label.
     """
     low, high = span
-    kept: dict[str, dict[datetime, Cell]] = {}
+    kept: dict[str, dict[datetime, BatchState]] = {}
     for cell in stored:
         kept.setdefault(cell.table, {})[cell.label] = cell
     facts = _collect_state_facts(planner, snapshot, now, span, kept, only)
@@ -107,7 +107,7 @@ def count_states(
     add no cost. Cost: a plan of the span, the listed labels, and some microseconds a span.
     """
     span = (min(each[0] for each in bounds.values()), max(each[-1] for each in bounds.values()))
-    kept: dict[str, dict[datetime, Cell]] = {}
+    kept: dict[str, dict[datetime, BatchState]] = {}
     for cell in settled.others:
         kept.setdefault(cell.table, {})[cell.label] = cell
     facts = _collect_state_facts(planner, snapshot, now, span, kept, bounds.keys())
@@ -158,7 +158,7 @@ def _collect_state_facts(
     snapshot: LedgerSnapshot,
     now: datetime,
     span: tuple[datetime, datetime],
-    kept: Mapping[str, Mapping[datetime, Cell]],
+    kept: Mapping[str, Mapping[datetime, BatchState]],
     only: Collection[str] | None,
 ) -> dict[str, _StateFacts]:
     """Collect for each table everything that determines the states of the labels in a time span."""
@@ -221,7 +221,7 @@ class _StateFacts:
 
     table: str
     covered: IntervalSet
-    stored: Mapping[datetime, Cell]
+    stored: Mapping[datetime, BatchState]
     planned: Mapping[datetime, Batch]
     is_snapshot: bool
     reported: frozenset[datetime]
@@ -252,7 +252,7 @@ class _StateFacts:
             return LabelState(label, Status.STOOD_FOR, stored=cell)
         return LabelState(label, Status.NOT_NEEDED, stored=cell)
 
-    def _stored_state(self, label: datetime, cell: Cell | None) -> LabelState:
+    def _stored_state(self, label: datetime, cell: BatchState | None) -> LabelState:
         """Return the state of a label that is not planned. A failed one is not needed, as a newer state was made."""
         if label in self.partial:
             return LabelState(label, Status.DONE, f"partial, {describe_missing_inputs(self.partial[label])}", cell)
@@ -268,7 +268,7 @@ class _StateFacts:
         why = "an attempt to make it again failed, and is no longer needed: its rows are valid"
         return LabelState(cell.label, Status.DONE, why, cell)
 
-    def _is_given_up(self, cell: Cell) -> bool:
+    def _is_given_up(self, cell: BatchState) -> bool:
         """Return whether a snapshot failed and is not retried, because a later snapshot stands or will stand for it."""
         return self.is_snapshot and cell.status in _TROUBLE_STATUSES and cell.current_claim is None
 

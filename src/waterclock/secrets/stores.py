@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 
 if TYPE_CHECKING:
     import hvac
@@ -210,5 +210,5 @@ def _missing_library_error(extra: str, error: ImportError) -> WaterclockError:
         "E921",
         f"secrets of {'the keyring' if extra == 'keyring' else 'Vault'} need a library that is not installed",
         why=str(error),
-        fix=install_extra(extra),
+        fix=extra_install_command(extra),
     )

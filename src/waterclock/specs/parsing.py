@@ -12,7 +12,7 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 from waterclock.specs.document import ExampleTable, Feature, Scenario, SpecRule, SpecStep, TableCell
-from waterclock.specs.syntax_errors import empty, suggest_keyword, unreadable
+from waterclock.specs.syntax_errors import empty, suggest_keyword, gherkin_error
 
 
 def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[WaterclockError, ...]]:
@@ -24,9 +24,9 @@ def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[Waterclock
     try:
         document: Any = Parser().parse(text)
     except CompositeParserException as several:
-        return None, tuple(unreadable(one, text, file) for one in several.errors)
+        return None, tuple(gherkin_error(one, text, file) for one in several.errors)
     except ParserException as error:
-        return None, (unreadable(error, text, file),)
+        return None, (gherkin_error(error, text, file),)
     if not document.get("feature"):
         return None, (empty(file, "there is no Feature in this file"),)
     parsed = _ParsedFeature.of(document["feature"], file)

@@ -15,7 +15,7 @@ from waterclock.flow.enums import Kind
 from waterclock.flow.rule_actions import RuleActions
 from waterclock.specs.document import Scenario, SpecStep
 from waterclock.specs.script import Action, GivenStep, Script, ScriptRun, upstream
-from waterclock.specs.step_labels import place
+from waterclock.specs.step_labels import assign_labels
 from waterclock.specs.steps import GIVEN, StepAction, StepMeaning, parse_step
 from waterclock.timelabel.label import label_of
 
@@ -32,7 +32,7 @@ def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[Wate
     reader.read()
     if reader.errors:
         return None, tuple(reader.errors)
-    actions, errors = place(reader.meanings, flow)
+    actions, errors = assign_labels(reader.meanings, flow)
     if errors:
         return None, errors
     reader.actions.extend(actions)

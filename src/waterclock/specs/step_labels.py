@@ -18,7 +18,9 @@ from waterclock.timelabel.window import Window
 _ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # used if no step names a label
 
 
-def place(meanings: Sequence[StepMeaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
+def assign_labels(
+    meanings: Sequence[StepMeaning], flow: Flow
+) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
     """Determine the labels of each step. Return the actions, and the errors E512 to E514 of invalid labels."""
     placing = _LabelAssignment(tuple(meanings), flow)
     placing.place()

@@ -16,7 +16,7 @@ _KEYWORDS = (
 )  # fmt: skip
 
 
-def unreadable(error: Any, text: str, file: str) -> WaterclockError:
+def gherkin_error(error: Any, text: str, file: str) -> WaterclockError:
     """Convert an error of the Gherkin parser to the error E350."""
     line, column = error.location["line"], error.location.get("column") or 1
     message = _POSITION_PREFIX.sub("", str(error))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from waterclock.batches.kept_logs import LogSafety
-from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead, LogKeeper
+from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead, LogRetentionReporter
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, OP, SEQ
@@ -116,7 +116,7 @@ class ChangesConformance(KeepsSecrets):
 
     def test_what_is_kept_is_told_by_its_name(self, spark: SparkSession, system: Changing) -> None:
         collector = _collector(system)
-        if not isinstance(collector, LogKeeper):
+        if not isinstance(collector, LogRetentionReporter):
             pytest.skip("it does not tell how much it keeps")
         first = self._read(spark, system, None)
         first.collected.close()

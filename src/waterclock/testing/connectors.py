@@ -26,7 +26,7 @@ from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import (
     ArrivalCollector,
-    Awaited,
+    CompletenessCollector,
     Collected,
     EachCollector,
     LinkedCollector,
@@ -141,7 +141,7 @@ class ConnectorConformance(KeepsSecrets):
         if can.collects:
             collector = system.connector.collector(system.setting)
             assert all(isinstance(collector, offered[batching.value]) for batching in can.collects)
-            assert isinstance(collector, Awaited) or not can.awaits
+            assert isinstance(collector, CompletenessCollector) or not can.awaits
         if can.publishes:
             assert isinstance(system.connector.deliverer(system.setting), Deliverer)
 

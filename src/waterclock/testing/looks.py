@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from waterclock.connectors.interface import ChangedWindows, Looking, LookRequest, Mark, Setting
+from waterclock.connectors.interface import ChangedWindows, ChangeScanner, ChangeScanRequest, Mark, Setting
 from waterclock.testing.connectors import declared, hours
 from waterclock.testing.demands import KeepsSecrets, System, refused
 
@@ -94,8 +94,8 @@ def _rows(*at_hours: int) -> list[tuple[str, datetime]]:
 
 def _look(spark: SparkSession, system: Revised, marks: _Marks, setting: Setting | None = None) -> ChangedWindows:
     collector = system.connector.collector(setting or system.setting)
-    assert isinstance(collector, Looking)
-    request = LookRequest("at", system.change_column, _HOURS, marks)
+    assert isinstance(collector, ChangeScanner)
+    request = ChangeScanRequest("at", system.change_column, _HOURS, marks)
     return collector.look(lambda: spark, system.unit, request, declared(("at", "STRING")), "UTC")
 
 

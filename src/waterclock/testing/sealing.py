@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from waterclock.connectors.interface import Sealing
+from waterclock.connectors.interface import SealingCollector
 from waterclock.testing.connectors import Arriving
 from waterclock.testing.demands import KeepsSecrets, System
 
@@ -56,7 +56,7 @@ class SealingConformance(KeepsSecrets):
         assert collector.arrivals(system.unit) == once
 
 
-def _open_sealing_collector(system: System) -> Sealing:
+def _open_sealing_collector(system: System) -> SealingCollector:
     collector = system.connector.collector(system.setting)
-    assert isinstance(collector, Sealing)
+    assert isinstance(collector, SealingCollector)
     return collector

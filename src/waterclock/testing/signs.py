@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from waterclock.connectors.interface import Awaited, Setting
+from waterclock.connectors.interface import CompletenessCollector, Setting
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.enums import Sign
 from waterclock.testing.connectors import hours
@@ -62,5 +62,5 @@ def _signs(system: System) -> list[Sign]:
 
 def _has(system: Signing, sign: Sign, window: Window, setting: Setting | None = None) -> bool:
     collector = system.connector.collector(setting or system.setting)
-    assert isinstance(collector, Awaited)
+    assert isinstance(collector, CompletenessCollector)
     return collector.has_sign(system.unit, system.awaits(sign), window, "UTC")

@@ -26,7 +26,7 @@ from waterclock.ui.pages.query import query
 from waterclock.ui.pages.runs import run, runs
 from waterclock.ui.pages.table import table
 from waterclock.ui.pages.today import errors, today
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ _FACETS = ("layer", "owner", "tag", "kind", "state")
 _LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
-def pages(asker: Asker, sessions: Callable[[], list[Content]] = list) -> tuple[PageRoute, ...]:
+def pages(asker: QueryQueue, sessions: Callable[[], list[Content]] = list) -> tuple[PageRoute, ...]:
     """Return the routes of all pages. `asker` runs queries, `sessions` returns the current sessions of browsers."""
     return (
         PageRoute("grid", ("/", "/grid"), grid, "Grid", answers.GridPage, Right.LOOK),

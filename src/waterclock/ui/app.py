@@ -28,7 +28,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.accesses import query_access
 from waterclock.operations.json import json_text
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.runners import alive
+from waterclock.operations.runners import list_active_runners
 from waterclock.permissions.people import Person, Right, SignIn
 from waterclock.ui.addresses import PageRoute, pages
 from waterclock.ui.guard import Guard, GuardedApplication, access_of, address_of, agent_of
@@ -43,8 +43,8 @@ from waterclock.ui.pages.plan import carry_out_plan
 from waterclock.ui.pages.quality import store_note
 from waterclock.ui.pages.query import build_csv
 from waterclock.ui.people import People
-from waterclock.ui.query_queue import MOST_WAITING, Asker
-from waterclock.ui.readers import Reader
+from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
+from waterclock.ui.readers import QueryClient
 from waterclock.ui.rendering import render
 from waterclock.ui.shell import now_words, runners_words, shell
 
@@ -57,11 +57,11 @@ _NOT_FOUND_CODES = {"E511", "E513", "E516", "E517", "E524"}
 
 
 def create_app(
-    live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None
+    live: LiveProject, guard: Guard, asker: QueryQueue | None = None, people: People | None = None
 ) -> GuardedApplication:
     """Build the web application of a project, behind a guard. `asker` runs queries, `people` knows who may do what."""
     people = people or People(live)
-    asker = asker or Asker()
+    asker = asker or QueryQueue()
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
     routes: list[GuardedRoute] = []
 
@@ -111,9 +111,9 @@ class _Queries:
 
     threads: CapacityLimiter
 
-    async def run(self, request: Request, answer: Callable[[Reader], Response]) -> Response:
+    async def run(self, request: Request, answer: Callable[[QueryClient], Response]) -> Response:
         """Run `answer` in a thread, and return its response."""
-        reader = Reader(_name_of_reader(request), person_of(request))
+        reader = QueryClient(_name_of_reader(request), person_of(request))
         working = asyncio.ensure_future(to_thread.run_sync(answer, reader, limiter=self.threads))
         leaving = asyncio.ensure_future(_wait_for_disconnect(request))
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -234,7 +234,7 @@ def _render_page(live: LiveProject, at: PageRoute, parameters: PageQuery, reques
     if _is_part(request) and reading.ledger is not None:
         answer.headers["Waterclock-Now"] = now_words(reading)
         answer.headers["Waterclock-Runners"] = runners_words(
-            content["alive"] if "alive" in content else len(alive(reading))
+            content["alive"] if "alive" in content else len(list_active_runners(reading))
         )
     return answer
 
@@ -299,12 +299,12 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
     return Response(content, media_type=kind, headers=headers)
 
 
-async def _respond_csv(people: People, asker: Asker, queries: _Queries, request: Request) -> Response:
+async def _respond_csv(people: People, asker: QueryQueue, queries: _Queries, request: Request) -> Response:
     _refuse_foreign_query(None, request)
     parameters, live = _read_query(request), people.live
     await _record_query(people, parameters, request)
 
-    def rows(reader: Reader) -> Response:
+    def rows(reader: QueryClient) -> Response:
         try:
             text = build_csv(live.load(), parameters.read_by(reader), asker)
         except WaterclockError as error:

@@ -17,7 +17,7 @@ _SMALL = 150  # with at most this many boxes and points swaps are fast: they fol
 
 
 @dataclass(slots=True)
-class Layered:
+class LayeredGraph:
     """A graph whose vertices are numbers: first the nodes, then the points at which lines cross a layer.
 
     All `edges` point right. `asked` has the original edges, of which one in each cycle points left. `ways` maps each
@@ -35,7 +35,7 @@ class Layered:
     heights: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> Layered:
+    def of(cls, nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> LayeredGraph:
         """Build the layered graph of nodes and edges. One edge of each cycle is reversed."""
         names = list(dict.fromkeys(nodes))
         index = {name: number for number, name in enumerate(names)}
@@ -123,7 +123,7 @@ def _assign_layers(order: Sequence[int], edges: Sequence[tuple[int, int]]) -> li
     return layers
 
 
-def order_layers(graph: Layered) -> list[list[int]]:
+def order_layers(graph: LayeredGraph) -> list[list[int]]:
     """Return the layers, each from top to bottom, with few crossings: the best order found by sweeps."""
     first = _first_order(graph)
     found = [_reduce_crossings(graph, [list(row) for row in first], is_down=True)]
@@ -132,7 +132,7 @@ def order_layers(graph: Layered) -> list[list[int]]:
     return min(found, key=lambda each: each[0])[1]
 
 
-def _reduce_crossings(graph: Layered, rows: list[list[int]], *, is_down: bool) -> tuple[int, list[list[int]]]:
+def _reduce_crossings(graph: LayeredGraph, rows: list[list[int]], *, is_down: bool) -> tuple[int, list[list[int]]]:
     """Sweep back and forth. Return the fewest crossings found, and the layers with them."""
     best, least = [list(row) for row in rows], crossings(graph, rows)
     swaps_each = 1 if graph.size <= _SMALL else _SWAP_EACH
@@ -148,7 +148,7 @@ def _reduce_crossings(graph: Layered, rows: list[list[int]], *, is_down: bool) -
     return least, best
 
 
-def _first_order(graph: Layered) -> list[list[int]]:
+def _first_order(graph: LayeredGraph) -> list[list[int]]:
     """Return layers that keep connected nodes together, in the order of a walk from the first node."""
     rows: list[list[int]] = [[] for _ in range(max(graph.layers, default=-1) + 1)]
     is_seen = [False] * graph.size
@@ -165,7 +165,7 @@ def _first_order(graph: Layered) -> list[list[int]]:
     return rows
 
 
-def _sweep(graph: Layered, rows: list[list[int]], *, is_down: bool) -> None:
+def _sweep(graph: LayeredGraph, rows: list[list[int]], *, is_down: bool) -> None:
     """Sort each layer by the median position of each vertex's neighbours in the previous layer.
 
     Vertices without such neighbours keep their positions.
@@ -186,7 +186,7 @@ def _sweep(graph: Layered, rows: list[list[int]], *, is_down: bool) -> None:
             place[vertex] = number
 
 
-def _positions(graph: Layered, rows: Sequence[Sequence[int]]) -> list[int]:
+def _positions(graph: LayeredGraph, rows: Sequence[Sequence[int]]) -> list[int]:
     place = [0] * graph.size
     for row in rows:
         for number, vertex in enumerate(row):
@@ -194,7 +194,7 @@ def _positions(graph: Layered, rows: Sequence[Sequence[int]]) -> list[int]:
     return place
 
 
-def _swap_neighbours(graph: Layered, rows: list[list[int]]) -> None:
+def _swap_neighbours(graph: LayeredGraph, rows: list[list[int]]) -> None:
     """Swap adjacent vertices of a layer if that reduces the crossings, until no swap does."""
     place = _positions(graph, rows)
     for _ in range(_SWAPS):
@@ -228,7 +228,7 @@ def _count_pair_crossings(upper: Sequence[int], lower: Sequence[int]) -> int:
     return sum(len(upper) - bisect_right(upper, end) for end in lower) if upper else 0
 
 
-def crossings(graph: Layered, rows: Sequence[Sequence[int]]) -> int:
+def crossings(graph: LayeredGraph, rows: Sequence[Sequence[int]]) -> int:
     """Count the crossings of lines between adjacent layers."""
     place = _positions(graph, rows)
     total = 0

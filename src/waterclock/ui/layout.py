@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from waterclock.ui.layered import Layered, crossings, order_layers
+from waterclock.ui.layered import LayeredGraph, crossings, order_layers
 
 _PASSES = 12
 _STRAIGHTNESS = 8.0  # the weight of a line between two points in layers, relative to a line from or to a box
@@ -84,7 +84,7 @@ def lay_out(
 
     `heights` replaces the height in `sizes` for some nodes.
     """
-    graph = Layered.of(nodes, edges)
+    graph = LayeredGraph.of(nodes, edges)
     for name, height in (heights or {}).items():
         graph.heights[graph.index[name]] = height
     rows = order_layers(graph)
@@ -92,7 +92,7 @@ def lay_out(
     return _build_layout(graph, rows, middles, sizes)
 
 
-def _place_vertices(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes) -> list[float]:
+def _place_vertices(graph: LayeredGraph, rows: Sequence[Sequence[int]], sizes: Sizes) -> list[float]:
     """Return the vertical middle of each vertex: near its neighbours, without overlap."""
     distances = [list(_minimum_distances(graph, row, sizes)) for row in rows]
     middles = [0.0] * graph.size
@@ -114,7 +114,7 @@ def _place_vertices(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes)
     return middles
 
 
-def _minimum_distances(graph: Layered, row: Sequence[int], sizes: Sizes) -> Iterator[float]:
+def _minimum_distances(graph: LayeredGraph, row: Sequence[int], sizes: Sizes) -> Iterator[float]:
     """Yield the minimum distance of each vertex of a layer to the one above it, from middle to middle."""
     above: int | None = None
     for vertex in row:
@@ -127,12 +127,12 @@ def _minimum_distances(graph: Layered, row: Sequence[int], sizes: Sizes) -> Iter
         above = vertex
 
 
-def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
+def _height(graph: LayeredGraph, vertex: int, sizes: Sizes) -> float:
     return graph.heights.get(vertex, sizes.height) if graph.is_node(vertex) else 0.0
 
 
 def _find_preferred_position(
-    graph: Layered, vertex: int, neighbours: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
+    graph: LayeredGraph, vertex: int, neighbours: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
     """Return the preferred position of a vertex, the weighted mean of its neighbours, and the sum of the weights."""
     total = weight = 0.0
@@ -164,7 +164,7 @@ def spread_positions(wanted: Sequence[tuple[float, float]], distances: Sequence[
     return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
 
 
-def _build_layout(graph: Layered, rows: Sequence[Sequence[int]], middles: Sequence[float], sizes: Sizes) -> Layout:
+def _build_layout(graph: LayeredGraph, rows: Sequence[Sequence[int]], middles: Sequence[float], sizes: Sizes) -> Layout:
     """Return boxes and lines at their final positions, with the drawing's corner at the origin."""
     tops = [middles[vertex] - _height(graph, vertex, sizes) / 2 for vertex in range(graph.size)]
     up = sizes.margin - min(tops, default=0.0)
@@ -189,7 +189,9 @@ def _layer_left(layer: int, sizes: Sizes) -> float:
     return sizes.margin + layer * (sizes.width + sizes.across)
 
 
-def _build_lines(graph: Layered, boxes: Mapping[str, Box], middles: Sequence[float], sizes: Sizes) -> Iterator[Line]:
+def _build_lines(
+    graph: LayeredGraph, boxes: Mapping[str, Box], middles: Sequence[float], sizes: Sizes
+) -> Iterator[Line]:
     into: dict[int, list[tuple[float, int]]] = {}
     for source, target in graph.edges:
         crossed = graph.ways[source, target]

@@ -16,7 +16,7 @@ from waterclock.json_models.version import JSON_VERSION
 from waterclock.operations.proposals import Verb
 from waterclock.ui.addresses import pages
 from waterclock.ui.pages.table import TABS
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 
 Described = dict[str, Any]
 _TEXT: Described = {"type": "string"}
@@ -76,7 +76,7 @@ _CHANGED = {HTTPStatus.CONFLICT: "the plan has changed, and the new one is shown
 @cache
 def describe_api() -> Described:
     """Return the OpenAPI description as a JSON-compatible object."""
-    every = pages(Asker())
+    every = pages(QueryQueue())
     (*of_pages, of_tables, of_errors), parts = _schemas(
         [*(at.tells for at in every), table_pages.Tables, page_parts.Errors]
     )

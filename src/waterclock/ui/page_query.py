@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.selection import Labels
-from waterclock.ui.readers import Reader
+from waterclock.ui.readers import QueryClient
 
 Content = dict[str, Any]
 """The content of a page, in JSON-compatible types."""
@@ -26,9 +26,9 @@ class PageQuery:
     selection: str = ""
     labels: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
-    reader: Reader | None = None
+    reader: QueryClient | None = None
 
-    def read_by(self, reader: Reader) -> PageQuery:
+    def read_by(self, reader: QueryClient) -> PageQuery:
         """Return a copy with the client that waits for the response."""
         return replace(self, reader=reader)
 

@@ -21,7 +21,7 @@ _NETWORK_BITS = 64  # a machine changes its IPv6 address within this network
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class KnowsPeers:
+class PeerMiddleware:
     """Middleware that stores both ends of the connection in each request, before a proxy's headers replace them."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -15,7 +15,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.viewers import is_restricted
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.accesses import AccessLog
-from waterclock.operations.known_tokens import KnownTokens
+from waterclock.operations.known_tokens import AccessTokenCache
 from waterclock.permissions.people import AccessRules, Person, SignIn, owner
 from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.ui.browser_sessions import Credential
@@ -38,10 +38,10 @@ class People:
     _flow: Flow | None = None
     _secrets: SecretPlaces | None = None
     _provider: Provider | None = None
-    _tokens: KnownTokens = field(init=False)
+    _tokens: AccessTokenCache = field(init=False)
 
     def __post_init__(self) -> None:
-        self.log, self._tokens = AccessLog(self.live.ledger), KnownTokens(self._ledger)
+        self.log, self._tokens = AccessLog(self.live.ledger), AccessTokenCache(self._ledger)
 
     def _ledger(self) -> Ledger | None:
         return self.live.ledger()

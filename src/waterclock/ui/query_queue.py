@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.operations.query_process import BEGUN, QueryProcess, QueryRequest
-from waterclock.operations.query_results import AnsweredQuestion
-from waterclock.ui.readers import Reader
+from waterclock.operations.query_results import ZonedQueryResult
+from waterclock.ui.readers import QueryClient
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -41,12 +41,12 @@ def seconds_of_environment() -> float:
 class _Query:
     """A query in the queue: it waits for its turn, or runs."""
 
-    reader: Reader
+    reader: QueryClient
     has_begun: bool = False
 
 
 @dataclass(slots=True)
-class Asker:
+class QueryQueue:
     """Answers one query after another in a separate process, which the first query starts.
 
     `seconds` limits both how long a query runs and how long it waits for its turn. A stopped query is cancelled. If
@@ -61,14 +61,14 @@ class Asker:
     _is_closed: bool = False
 
     def ask(
-        self, project: Project, sql: str, limit: int, *, as_of: str | None, reader: Reader | None = None
-    ) -> AnsweredQuestion:
+        self, project: Project, sql: str, limit: int, *, as_of: str | None, reader: QueryClient | None = None
+    ) -> ZonedQueryResult:
         """Run a query in its turn, and return at most `limit` rows.
 
         Raises the errors of the query, E701 to E704 if Spark does not start, E731 if the query is stopped, E732 if too
         many queries wait.
         """
-        query = self._enqueue(reader or Reader())
+        query = self._enqueue(reader or QueryClient())
         query.reader.on_leaving(self._notify_waiting)
         is_stopping = False
         try:
@@ -89,7 +89,7 @@ class Asker:
             if not is_stopping:
                 self._remove(query)
 
-    def _enqueue(self, reader: Reader) -> _Query:
+    def _enqueue(self, reader: QueryClient) -> _Query:
         with self._changed:
             of_reader = sum(each.reader.name == reader.name for each in self._queries)
             if reader.name and of_reader >= _MOST_OF_ONE_READER:
@@ -120,7 +120,7 @@ class Asker:
             self._process = self.start()
         return self._process
 
-    def _wait_for_answer(self, process: QueryProcess, query: _Query, request: QueryRequest) -> AnsweredQuestion | None:
+    def _wait_for_answer(self, process: QueryProcess, query: _Query, request: QueryRequest) -> ZonedQueryResult | None:
         """Return a query's answer, or None if its time limit is reached or its reader has left."""
         try:
             process.ask(request)
@@ -130,7 +130,7 @@ class Asker:
                 if message == BEGUN:
                     query.has_begun = True
                     end = time.monotonic() + self.seconds
-                elif isinstance(message, AnsweredQuestion):
+                elif isinstance(message, ZonedQueryResult):
                     return message
         except WaterclockError:
             if process.has_ended:
@@ -144,7 +144,7 @@ class Asker:
         try:
             while time.monotonic() < end and not is_over:
                 process.cancel()
-                is_over = isinstance(process.answer(_CANCEL_INTERVAL), AnsweredQuestion)
+                is_over = isinstance(process.answer(_CANCEL_INTERVAL), ZonedQueryResult)
         except Exception:  # noqa: BLE001 - any error of the cancelled query
             is_over = not process.has_ended
         if not is_over:
@@ -173,7 +173,7 @@ class Asker:
             process.close()
 
 
-def _query_stopped_error(reader: Reader, seconds: float, *, is_closed: bool) -> WaterclockError:
+def _query_stopped_error(reader: QueryClient, seconds: float, *, is_closed: bool) -> WaterclockError:
     if is_closed or reader.has_left:
         why = "the pages are ending" if is_closed else "its reader left the page"
         return WaterclockError("E731", "the query was stopped", why=why, transient=True)

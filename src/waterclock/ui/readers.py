@@ -7,7 +7,7 @@ from collections.abc import Callable
 from waterclock.permissions.people import Person
 
 
-class Reader:
+class QueryClient:
     """The client that waits for the answer to one query. `name` is the client's id, "" if it is unknown.
 
     `person` sees only what is granted to them; None is the owner of the process.

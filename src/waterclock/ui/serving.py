@@ -21,9 +21,9 @@ from waterclock.http.served_hosts import ALL_ADDRESSES, hosts_of
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live import LiveProject
-from waterclock.ui.peers import KnowsPeers
+from waterclock.ui.peers import PeerMiddleware
 from waterclock.ui.people import People
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
@@ -99,7 +99,7 @@ def serve_pages(
     port: int,
     *,
     patience: float = SECONDS,
-    asker: Asker | None = None,
+    asker: QueryQueue | None = None,
     certificate: Certificate | None = None,
 ) -> Iterator[RunningServer]:
     """Serve a project's pages. Port 0 is any free port; a host `unix:/path` is a socket for this user alone.
@@ -115,7 +115,7 @@ def serve_pages(
     token = token_of_environment(TOKEN) or new_token()
     if certificate is not None:
         certificate.require_usable()
-    asker = asker or Asker()
+    asker = asker or QueryQueue()
     path = host.removeprefix(UNIX) if host.startswith(UNIX) else None
     listener = bind_port(host, port) if path is None else bind_unix_socket(path)
     port = listener.getsockname()[1] if path is None else 0
@@ -131,7 +131,7 @@ def serve_pages(
     proxies = [*people.rules().proxies]
     behind_proxies: Any = ProxyHeadersMiddleware(app, proxies) if proxies else app
     config = uvicorn.Config(
-        KnowsPeers(behind_proxies),
+        PeerMiddleware(behind_proxies),
         proxy_headers=False,  # uvicorn would replace the address of the peer, too
         log_level="warning",
         access_log=False,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.runners import alive
+from waterclock.operations.runners import list_active_runners
 from waterclock.permissions.people import Person, Right
 from waterclock.timelabel.zone import nominal_zone
 from waterclock.ui.page_query import Content, PageQuery
@@ -28,7 +28,7 @@ def shell(
 ) -> Content:
     """Build the frame's content; `at` is None for an unreadable project. Cost: up to two queries of the ledger."""
     if runners is None:
-        runners = 0 if at is None else len(alive(at))
+        runners = 0 if at is None else len(list_active_runners(at))
     return {
         "menu": [
             {"name": name, "address": f"{address}{parameters.query_string}", "is_here": name == menu}

@@ -34,7 +34,7 @@ def test_stop_ends_a_query_and_leaves_the_page(
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(query_queue.Asker, "_running_process", lambda _: Endless())
+    monkeypatch.setattr(query_queue.QueryQueue, "_running_process", lambda _: Endless())
     page = opened(serve(filled) + "query")
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     page.get_by_label("SQL").fill("SELECT count(*) FROM range(1000000000000)")

@@ -16,7 +16,7 @@ from pyarrow.fs import S3FileSystem
 from tests import s3
 from tests.stores import fresh_bucket
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 from waterclock.files import object_files
 from waterclock.files.filesystem import (
     copy_file,
@@ -33,9 +33,9 @@ from waterclock.files.filesystem import (
     put_if_absent,
     read_bytes,
     read_text,
-    readable,
+    arrow_source,
     remove_folder,
-    writable,
+    arrow_target,
 )
 from waterclock.files.object_stores import register_bucket
 from waterclock.storage.lake import require_put_if_absent
@@ -114,7 +114,7 @@ def test_a_file_lies_at_two_places(folder: str, tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_told_as_on_this_machine(folder: str) -> None:
     path = entry_path(folder, "none")
-    asked = (lambda: read_bytes(path), lambda: pq.ParquetFile(readable(path)), path.stat, path.unlink)
+    asked = (lambda: read_bytes(path), lambda: pq.ParquetFile(arrow_source(path)), path.stat, path.unlink)
     for ask in (*asked, lambda: copy_file(path, entry_path(folder, "copy"))):
         with pytest.raises(FileNotFoundError):
             ask()
@@ -127,9 +127,9 @@ def test_arrow_reads_and_writes(folder: str) -> None:
     path = entry_path(folder, "rows.parquet")
     make_folder(path.parent)
     rows = pa.table({"a": list(range(100_000))})
-    with writable(path) as sink:
+    with arrow_target(path) as sink:
         pq.write_table(rows, sink)
-    with pq.ParquetFile(readable(path)) as file:
+    with pq.ParquetFile(arrow_source(path)) as file:
         assert file.read() == rows
 
 
@@ -237,4 +237,4 @@ def test_libraries_that_are_missing_are_told_with_the_extra_that_brings_them(mon
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(WaterclockError, match="E609 object storage needs libraries") as told:
         entry_path("s3://never-asked-for/lake")
-    assert told.value.fix == f"install them: {install_extra('objects')}"
+    assert told.value.fix == f"install them: {extra_install_command('objects')}"

@@ -18,7 +18,7 @@ from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.object_storage import confs_of_stores
 from waterclock.engine.spark.session import open_session
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import is_there, remove_file
+from waterclock.files.filesystem import file_exists, remove_file
 from waterclock.files.object_stores import store_of
 from waterclock.testing.connectors import ArrivalConformance, SnapshotConformance, WindowConformance, declared
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -117,7 +117,7 @@ def test_a_file_that_went_meanwhile_may_be_read_elsewhere_later(spark: SparkSess
     system = LandingBucket(tmp_path)
     path = system.put(DAY, [{"id": "1", "note": "n"}])
     error = evaluated(spark, system, declared(), is_gone=True)
-    assert not is_there(path)
+    assert not file_exists(path)
     assert (error.code, error.where, error.transient) == ("E807", str(path), True)
 
 

@@ -16,7 +16,7 @@ from tests.s3_refusing import Refusing, refusing_server
 from tests.stores import fresh_bucket
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, make_folder, put_if_absent, remove_folder, writable
+from waterclock.files.filesystem import entry_path, make_folder, put_if_absent, remove_folder, arrow_target
 from waterclock.files.object_stores import register_bucket
 from waterclock.storage.commit import creation
 from waterclock.storage.commit.creation import create_table
@@ -43,7 +43,7 @@ def commit(folder: str, claim: int) -> str:
         base = table.version
     path = f"state/c={claim}/v={base}"
     make_folder(entry_path(folder, path))
-    with writable(entry_path(folder, path, "part-0.parquet")) as sink:
+    with arrow_target(entry_path(folder, path, "part-0.parquet")) as sink:
         pq.write_table(pa.table({"timelabel": ["20200101000000"], "id": [claim]}), sink)
     identity = Identity("p", "a.b", "data", (), "", claim, "")
     assert commit_state(folder, identity, path, base=base) == base + 1

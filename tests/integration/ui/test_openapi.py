@@ -20,12 +20,12 @@ from tests import stocks
 from tests.pages import TOKEN
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.http.served_hosts import ServedHosts
-from waterclock.operations.query_results import AnsweredQuestion
+from waterclock.operations.query_results import ZonedQueryResult
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard, GuardedApplication
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import PARAMETERS, describe_api
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 
 OPERATIONS = [(path, method) for path, methods in describe_api()["paths"].items() for method in methods]
 FAILED = stocks.FIRST + timedelta(days=2)
@@ -48,11 +48,11 @@ CHECKS = [
 ]
 
 
-class _NoSpark(Asker):
+class _NoSpark(QueryQueue):
     """Answers every query alike."""
 
-    def ask(self, *_: object, **__: object) -> AnsweredQuestion:
-        return AnsweredQuestion(AnsweredQuery((("sku", "string"),), (("a",),), is_cut=False, moment=None), "UTC")
+    def ask(self, *_: object, **__: object) -> ZonedQueryResult:
+        return ZonedQueryResult(AnsweredQuery((("sku", "string"),), (("a",),), is_cut=False, moment=None), "UTC")
 
 
 @pytest.fixture(scope="module")

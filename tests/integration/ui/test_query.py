@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from tests.pages import client_of
 from tests.tiny import Tiny, day
 from waterclock.ui.live import LiveProject
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 
 COLLECT = "COLLECT shop.orders PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;"
 
@@ -22,7 +22,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Itera
     rows = [(1, 10.5, "2020-01-01 06:00:00"), (2, 30.0, "2020-01-01 07:00:00"), (3, 20.0, "2020-01-02 06:00:00")]
     tiny.source("orders", "id INTEGER, amount REAL, at TIMESTAMP", rows)
     assert not tiny.run(day(3)).failed
-    live, asker = LiveProject(folder), Asker()
+    live, asker = LiveProject(folder), QueryQueue()
     yield client_of(live, asker=asker)
     live.close()
     asker.close()

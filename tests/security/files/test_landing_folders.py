@@ -16,7 +16,7 @@ from tests.security.strangers import MALLORY, as_user, meeting_place, needs_root
 from tests.systems import unit_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.archiving import archive_items
-from waterclock.connectors.files.landed_names import names_of
+from waterclock.connectors.files.landed_names import parse_unit_path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item, Report
 from waterclock.engine.collect.collect import _archive
@@ -42,11 +42,11 @@ def landing(place: Path) -> Landing:
 
 def names(place: Path, unit: str) -> tuple[list[str], list[str]]:
     """The items and the problems of a unit, found by all ways to look."""
-    found = land.list_items(landing(place), names_of(unit), now=NOW)
-    by_stamp = [item for items in land.newest_first(landing(place), names_of(unit), now=NOW) for item in items]
+    found = land.list_items(landing(place), parse_unit_path(unit), now=NOW)
+    by_stamp = [item for items in land.newest_first(landing(place), parse_unit_path(unit), now=NOW) for item in items]
     assert {item.name for item in by_stamp} == {item.name for item in found.items}
     wanted = {NAME, f"web/visits/{NAME}", f"web/visits/2026/{NAME}"}
-    assert {item.name for item in land.find_items(landing(place), names_of(unit), wanted)} <= {
+    assert {item.name for item in land.find_items(landing(place), parse_unit_path(unit), wanted)} <= {
         item.name for item in found.items
     }
     return [item.name for item in found.items], [report.problem for report in found.reports]
@@ -83,7 +83,7 @@ def test_a_pipe_is_not_waited_for(place: Path, unit: str) -> None:
 def test_a_landing_folder_may_itself_be_a_link(place: Path) -> None:
     (place / "new/web/visits" / NAME).write_text("id\n1\n")
     (place / "link").symlink_to(place / "new")
-    found = land.list_items(Landing(place / "link", place / "archive"), names_of("web.visits"), now=NOW)
+    found = land.list_items(Landing(place / "link", place / "archive"), parse_unit_path("web.visits"), now=NOW)
     assert [item.name for item in found.items] == [NAME]
 
 
@@ -158,7 +158,7 @@ def test_opening_below_a_folder_follows_no_link(place: Path) -> None:
 
 def listed(place: Path) -> Item:
     landed(place)
-    (item,) = land.list_items(landing(place), names_of("web.visits"), now=NOW).items
+    (item,) = land.list_items(landing(place), parse_unit_path("web.visits"), now=NOW).items
     return item
 
 

@@ -20,7 +20,7 @@ from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
 from waterclock.files import filesystem, object_files
-from waterclock.files.object_files import content_of, open_object, put_file_if_absent
+from waterclock.files.object_files import read_object, open_object, put_file_if_absent
 from waterclock.files.object_stores import Store, register_bucket
 
 DATA = bytes(range(256)) * 40_000
@@ -182,7 +182,7 @@ def test_a_size_of_zero_is_not_believed_alone(lying: LyingStore) -> None:
 @pytest.mark.parametrize("size", [2, 4, 9 << 20])
 def test_a_copy_has_the_size_of_its_original(lying: LyingStore, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     written = io.BytesIO()
-    monkeypatch.setattr(object_files, "is_there", lambda *_: False)
+    monkeypatch.setattr(object_files, "object_exists", lambda *_: False)
     monkeypatch.setattr(object_files, "remove", lambda *_: None)
     monkeypatch.setattr(object_files, "written_object", lambda *_: written)
     with pytest.raises(WaterclockError, match="E807"):
@@ -190,9 +190,9 @@ def test_a_copy_has_the_size_of_its_original(lying: LyingStore, monkeypatch: pyt
 
 
 def test_a_file_that_is_read_as_a_whole_has_a_limit(lying: LyingStore) -> None:
-    assert content_of(lying.store, "k") == content_of(lying.store, "k", len(DATA)) == DATA
+    assert read_object(lying.store, "k") == read_object(lying.store, "k", len(DATA)) == DATA
     with pytest.raises(WaterclockError, match="E609") as refused:
-        content_of(lying.store, "k", len(DATA) - 1)
+        read_object(lying.store, "k", len(DATA) - 1)
     assert not refused.value.transient
 
 

@@ -114,8 +114,8 @@ RATE = (1, 1.0)
 
 
 def test_rates_are_kept_in_the_user_s_cache(place: Path) -> None:
-    kept = rate_limit.pace_of("https://api.example", "key", RATE)
-    assert isinstance(kept, rate_limit.SharedPace)
+    kept = rate_limit.rate_limiter_of("https://api.example", "key", RATE)
+    assert isinstance(kept, rate_limit.SharedRateLimiter)
     kept.reserve()
     assert kept.file.parent == place / "cache/waterclock/rates"
     assert mode(kept.file.parent) == 0o700
@@ -138,7 +138,7 @@ def test_rates_are_kept_nowhere_that_another_user_prepared(
         prepared.mkdir(mode=0o700)
         os.chown(prepared, MALLORY, MALLORY)
     with pytest.raises(WaterclockError) as raised:
-        rate_limit.pace_of("https://api.example", "key", RATE)
+        rate_limit.rate_limiter_of("https://api.example", "key", RATE)
     assert raised.value.code == "E931"
     assert list((place / "victim").iterdir()) == []
     assert list(prepared.iterdir()) == []

@@ -21,8 +21,8 @@ from waterclock.operations.opening import open_project
 from waterclock.operations.query_process import BEGUN, QueryRequest
 from waterclock.ui import query_queue as asker_module
 from waterclock.ui.live import LiveProject
-from waterclock.ui.query_queue import MOST_WAITING, Asker
-from waterclock.ui.readers import Reader
+from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
+from waterclock.ui.readers import QueryClient
 from waterclock.ui.serving import RunningServer, serve_pages
 from waterclock.ui.slow_clients import MOST
 
@@ -83,17 +83,17 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answering]:
     made.ended.set()
 
 
-def asker_of(process: Answering, seconds: float) -> Asker:
-    return Asker(seconds, lambda: process)  # type: ignore[arg-type, return-value]
+def asker_of(process: Answering, seconds: float) -> QueryQueue:
+    return QueryQueue(seconds, lambda: process)  # type: ignore[arg-type, return-value]
 
 
 @pytest.fixture
-def asker(process: Answering) -> Asker:
+def asker(process: Answering) -> QueryQueue:
     return asker_of(process, 30)
 
 
 @pytest.fixture
-def served(folder: Path, asker: Asker) -> Iterator[RunningServer]:
+def served(folder: Path, asker: QueryQueue) -> Iterator[RunningServer]:
     with serve_pages(LiveProject(folder, now="2026-11-21T01:30Z"), "127.0.0.1", 0, asker=asker) as found:
         yield found
 
@@ -118,7 +118,7 @@ def started(served: RunningServer, path: str, cookie: str = "") -> socket.socket
 
 
 def test_pages_are_answered_beside_forty_queries_and_a_query_ends_with_its_reader(
-    served: RunningServer, asker: Asker, process: Answering
+    served: RunningServer, asker: QueryQueue, process: Answering
 ) -> None:
     with ExitStack() as stack:
         readers = {
@@ -142,7 +142,7 @@ def test_pages_are_answered_beside_forty_queries_and_a_query_ends_with_its_reade
     assert len(runs) == 1
 
 
-def queries_of(asker: Asker) -> int:
+def queries_of(asker: QueryQueue) -> int:
     """Return how many queries run or wait."""
     return len(asker._queries)
 
@@ -159,7 +159,7 @@ def project(folder: Path) -> Project:
     return open_project(folder, None)
 
 
-def refused(asker: Asker, project: Project, reader: Reader | None = None) -> WaterclockError:
+def refused(asker: QueryQueue, project: Project, reader: QueryClient | None = None) -> WaterclockError:
     with pytest.raises(WaterclockError) as found:
         asker.ask(project, "SELECT 1", 10, as_of=None, reader=reader)
     return found.value
@@ -187,7 +187,7 @@ def test_a_query_that_is_deaf_to_cancelling_ends_with_its_process(project: Proje
 
 def test_few_queries_wait_and_fewer_of_one_reader(project: Project, process: Answering) -> None:
     asker = asker_of(process, 5)
-    readers = [Reader("greedy") for _ in range(5)] + [Reader(f"{at}") for at in range(MOST_WAITING + 3)]
+    readers = [QueryClient("greedy") for _ in range(5)] + [QueryClient(f"{at}") for at in range(MOST_WAITING + 3)]
     codes: list[str] = []
     threads = [
         threading.Thread(target=lambda reader=reader: codes.append(refused(asker, project, reader).code))

@@ -15,8 +15,8 @@ from tests.tiny import Tiny
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
-from waterclock.ui.query_queue import Asker
-from waterclock.ui.readers import Reader
+from waterclock.ui.query_queue import QueryQueue
+from waterclock.ui.readers import QueryClient
 
 pytestmark = pytest.mark.spark
 ENDLESS = "SELECT count(*) AS n FROM range(10000000000) a CROSS JOIN range(10000000000) b WHERE a.id * 7 + b.id * 3 = 5"
@@ -33,18 +33,18 @@ def project(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Pr
 
 
 @pytest.fixture(scope="module")
-def asker() -> Iterator[Asker]:
-    asker = Asker(seconds=60)
+def asker() -> Iterator[QueryQueue]:
+    asker = QueryQueue(seconds=60)
     yield asker
     asker.close()
 
 
-def pid_of(asker: Asker) -> int:
+def pid_of(asker: QueryQueue) -> int:
     assert asker._process is not None
     return asker._process._process.pid
 
 
-def test_the_time_limit_ends_a_query_and_the_same_process_answers_the_next(project: Project, asker: Asker) -> None:
+def test_the_time_limit_ends_a_query_and_the_same_process_answers_the_next(project: Project, asker: QueryQueue) -> None:
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
     first, asker.seconds = pid_of(asker), 2
     with pytest.raises(WaterclockError, match="stopped after 2 seconds"):
@@ -54,8 +54,8 @@ def test_the_time_limit_ends_a_query_and_the_same_process_answers_the_next(proje
     assert pid_of(asker) == first
 
 
-def test_a_reader_that_leaves_ends_the_query(project: Project, asker: Asker) -> None:
-    reader = Reader("one")
+def test_a_reader_that_leaves_ends_the_query(project: Project, asker: QueryQueue) -> None:
+    reader = QueryClient("one")
     leaving = threading.Timer(3, reader.leave)
     leaving.start()
     begun = time.monotonic()
@@ -65,19 +65,19 @@ def test_a_reader_that_leaves_ends_the_query(project: Project, asker: Asker) -> 
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
 
 
-def test_a_query_without_memory_ends_and_the_next_is_answered(project: Project, asker: Asker) -> None:
+def test_a_query_without_memory_ends_and_the_next_is_answered(project: Project, asker: QueryQueue) -> None:
     with pytest.raises(WaterclockError):
         asker.ask(project, LARGE, 10, as_of=None)
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
 
 
-def test_an_answer_that_is_too_large_is_refused(project: Project, asker: Asker) -> None:
+def test_an_answer_that_is_too_large_is_refused(project: Project, asker: QueryQueue) -> None:
     with pytest.raises(WaterclockError, match="its result takes 190 MiB"):
         asker.ask(project, LONG, 1000, as_of=None)
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
 
 
-def test_where_the_process_is_killed_the_query_says_so_and_another_starts(project: Project, asker: Asker) -> None:
+def test_where_the_process_is_killed_the_query_says_so_and_another_starts(project: Project, asker: QueryQueue) -> None:
     asker.ask(project, ONE, 10, as_of=None)
     first = pid_of(asker)
     killing = threading.Timer(2, os.kill, (first, signal.SIGKILL))

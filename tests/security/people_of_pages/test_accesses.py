@@ -20,13 +20,13 @@ from waterclock.cli.app import app as command_line
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.operations.query_results import AnsweredQuestion
+from waterclock.operations.query_results import ZonedQueryResult
 from waterclock.permissions.access_tokens import digest_of_token, new_access_token
 from waterclock.permissions.people import Right
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard, GuardedApplication
 from waterclock.ui.live import LiveProject
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 from waterclock.ui.serving import serve_pages
 
 OWN = {"Origin": "http://localhost"}
@@ -39,12 +39,12 @@ roles = ["operator"]
 QUERY = "SELECT * FROM raw.orders"
 
 
-class _NoSpark(Asker):
+class _NoSpark(QueryQueue):
     asked = 0
 
-    def ask(self, *_: object, **__: object) -> AnsweredQuestion:
+    def ask(self, *_: object, **__: object) -> ZonedQueryResult:
         type(self).asked += 1
-        return AnsweredQuestion(AnsweredQuery((("sku", "string"),), (("a",),), is_cut=False, moment=None), "UTC")
+        return ZonedQueryResult(AnsweredQuery((("sku", "string"),), (("a",),), is_cut=False, moment=None), "UTC")
 
 
 class Served:

@@ -12,7 +12,7 @@ from waterclock.operations.query_process import QueryRequest
 from waterclock.permissions.people import ALL_RIGHTS, Person, Right, SignIn
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.people import People
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 
 TOML = """
 [project]
@@ -114,13 +114,13 @@ def test_a_grant_that_is_removed_by_an_error_still_holds(pages: Pages, tmp_path:
 def test_a_query_of_the_pages_is_run_for_its_person(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[QueryRequest] = []
 
-    def answer(self: Asker, process: Any, query: Any, request: QueryRequest) -> None:
+    def answer(self: QueryQueue, process: Any, query: Any, request: QueryRequest) -> None:
         del self, process, query
         requests.append(request)
         raise RuntimeError("enough")
 
-    monkeypatch.setattr(Asker, "_running_process", lambda _: None)
-    monkeypatch.setattr(Asker, "_wait_for_answer", answer)
+    monkeypatch.setattr(QueryQueue, "_running_process", lambda _: None)
+    monkeypatch.setattr(QueryQueue, "_wait_for_answer", answer)
     WHO[0] = ANNA
     for path in ("/query", "/query.json", "/query.csv"):
         with pytest.raises(RuntimeError, match="enough"):

@@ -13,7 +13,7 @@ from sqlglot.tokens import TokenType
 
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.spark_lexer import differences
-from waterclock.dpl.syntax.tokens import refuse_touching, statements_of
+from waterclock.dpl.syntax.tokens import check_adjacent_strings, statements_of
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def require_same(text: str, spark_tokens: Lexer) -> bool:
     if errors or len(statements) != 1:
         return False
     try:
-        refuse_touching(statements[0].source, statements[0].tokens)
+        check_adjacent_strings(statements[0].source, statements[0].tokens)
     except WaterclockError:
         return False
     clean, tokens = statements[0].source.text, statements[0].tokens

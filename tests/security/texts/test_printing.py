@@ -17,7 +17,7 @@ from rich.text import Text
 
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import make_console
-from waterclock.connectors.files.writing import WriteOptions, write_file, wrong_writing
+from waterclock.connectors.files.writing import WriteOptions, write_file, find_write_option_errors
 from waterclock.dpl.adhoc import adhoc_query
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow
@@ -126,6 +126,6 @@ def test_formulas_are_kept_unless_asked(tmp_path: Path) -> None:
 
 
 def test_only_csv_escapes_formulas() -> None:
-    assert not list(wrong_writing({"formulas": "escape"}))
-    [wrong] = wrong_writing({"format": "excel", "formulas": "escape"})
+    assert not list(find_write_option_errors({"formulas": "escape"}))
+    [wrong] = find_write_option_errors({"format": "excel", "formulas": "escape"})
     assert (wrong.code, wrong.option) == ("E334", "formulas")

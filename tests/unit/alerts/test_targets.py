@@ -7,7 +7,7 @@ import pytest
 
 from waterclock.alerts.targets import check_target, target_errors
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
 from waterclock.secrets.reader import SecretPlaces, Secrets
@@ -20,7 +20,7 @@ def test_a_target_of_a_library_that_is_missing_says_how_to_have_it(
     target = Target("chat", TargetKind.APPRISE, "json://here", place="waterclock.toml:9:1")
     (error,) = target_errors([target], Secrets(SecretPlaces(tmp_path), {}))
     assert (error.code, error.where) == ("E915", "waterclock.toml:9:1")
-    assert error.fix == install_extra("alerts")
+    assert error.fix == extra_install_command("alerts")
 
 
 def test_a_secret_that_holds_no_address_is_refused_without_being_shown(tmp_path: Path) -> None:

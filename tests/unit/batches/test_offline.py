@@ -11,7 +11,7 @@ from waterclock.batches.offline import (
     KeptLabel,
     OfflineRun,
     is_due,
-    merges,
+    has_spans,
     next_measurement_time,
     spans_of,
     to_measure,
@@ -59,7 +59,7 @@ def test_the_edges_are_those_of_the_zone() -> None:
     ids=["weeks of days", "days of days", "states"],
 )
 def test_labels_are_put_together_where_a_span_has_several_of_its_own_rows(of: Table, together: bool) -> None:
-    assert merges(of) is together
+    assert has_spans(of) is together
 
 
 def test_what_is_measured_is_what_is_shown_and_was_not_measured_so() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors.local_times import instants_of
+from waterclock.connectors.local_times import local_micros_to_instants
 from waterclock.connectors.type_mismatch import TypeMismatch
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import resolve_local
@@ -21,7 +21,7 @@ ZONES = (
 
 def read(times: list[datetime], zone: str) -> list[int]:
     micros = [(time - EPOCH.replace(tzinfo=None)) // MICROSECOND for time in times]
-    return [int(found) for found in instants_of(np.array(micros, dtype="int64"), zone)]
+    return [int(found) for found in local_micros_to_instants(np.array(micros, dtype="int64"), zone)]
 
 
 def one_by_one(times: list[datetime], zone: str) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors.slice_rows import flat, instant_text
+from waterclock.connectors.slice_rows import to_portable_types, instant_text
 
 _WHOLE = st.datetimes().map(lambda at: at.replace(microsecond=0))
 _TIMES = st.one_of(st.lists(st.none() | _WHOLE, max_size=4), st.lists(st.none() | st.datetimes(), max_size=4))
@@ -16,12 +16,14 @@ _TIMES = st.one_of(st.lists(st.none() | _WHOLE, max_size=4), st.lists(st.none() 
 @given(_TIMES, st.sampled_from(["", "Z"]))
 def test_times_are_written_as_one_by_one(times: list[datetime | None], mark: str) -> None:
     told = [None if at is None else instant_text(at) for at in times]
-    assert flat(pa.array(times, pa.timestamp("us")), "TIMESTAMP_NTZ", mark=mark).to_pylist() == told
+    assert to_portable_types(pa.array(times, pa.timestamp("us")), "TIMESTAMP_NTZ", mark=mark).to_pylist() == told
     instants = pa.array(times, pa.timestamp("us", "UTC"))
-    assert flat(instants, "TIMESTAMP", mark=mark).to_pylist() == [None if it is None else it + mark for it in told]
+    assert to_portable_types(instants, "TIMESTAMP", mark=mark).to_pylist() == [
+        None if it is None else it + mark for it in told
+    ]
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "ns"])
 def test_times_of_any_unit_and_zone_are_written_in_utc(unit: str) -> None:
     noon = pa.array([datetime(2013, 1, 1, 12, tzinfo=UTC)], pa.timestamp(unit, "America/New_York"))
-    assert flat(noon, "TIMESTAMP", mark="Z").to_pylist() == ["2013-01-01 12:00:00Z"]
+    assert to_portable_types(noon, "TIMESTAMP", mark="Z").to_pylist() == ["2013-01-01 12:00:00Z"]

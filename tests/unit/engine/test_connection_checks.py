@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine import connection_checks
-from waterclock.engine.connection_checks import Probe, probes
+from waterclock.engine.connection_checks import ConnectionTest, probes
 
 if TYPE_CHECKING:
     import pytest
@@ -34,7 +34,9 @@ connections.out = {{ path = "out.sqlite", create = true }}
 """
 
 
-def tried(root: Path, monkeypatch: pytest.MonkeyPatch, *, publish: bool = True, ledger: str = "") -> dict[str, Probe]:
+def tried(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, publish: bool = True, ledger: str = ""
+) -> dict[str, ConnectionTest]:
     monkeypatch.setattr(connection_checks, "_check_spark", lambda _: "starts")
     (root / "flows").mkdir()
     (root / "flows" / "flow.dpl").write_text(FLOW)

@@ -15,7 +15,7 @@ from tests.model.flows import at, snapshot
 from waterclock.batches.linked_projects import LinkFacts
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.linked_projects import Links, link_errors, problems
+from waterclock.engine.linked_projects import Links, link_errors, find_link_problems
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Mode
 from waterclock.planner.plan import Batch, Status
@@ -28,7 +28,7 @@ def test_what_passes_is_waited_for_and_all_else_is_told_once_a_table(*, is_passi
     batches = tuple(
         Batch("here.a", Window(at(f"2013-01-0{day}"), at(f"2013-01-0{day + 1}")), Status.WAITING, "") for day in (1, 2)
     )
-    found = problems({"here.a": LinkFacts("up.shop.a", problem=wrong)}, batches)
+    found = find_link_problems({"here.a": LinkFacts("up.shop.a", problem=wrong)}, batches)
     assert found == ({} if is_passing else {"here.a": (batches[0], wrong)})
 
 

@@ -13,7 +13,7 @@ from waterclock.connectors.windowing import file_key_of
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import path_below
 from waterclock.files.object_files import remove
-from waterclock.files.object_stores import Store, bucket_of, refusal_of, store_of, translate_store_errors
+from waterclock.files.object_stores import Store, bucket_of, translate_obstore_error, store_of, translate_store_errors
 
 ASKED = "Generic S3 error: Error performing GET http://127.0.0.1:1/lake?list-type=2 in 1ms"
 ANSWER = f"{ASKED} - Server returned non-2xx status code: "
@@ -58,7 +58,7 @@ def body(code: str, message: str) -> str:
 def test_a_refusal_says_what_the_store_said_and_whether_to_ask_again(
     error: Exception, why: str, *, transient: bool
 ) -> None:
-    refusal = refusal_of(error, "s3://lake/new")
+    refusal = translate_obstore_error(error, "s3://lake/new")
     assert refusal is not None
     assert (refusal.code, refusal.where, refusal.why, refusal.transient) == ("E609", "s3://lake/new", why, transient)
     assert "StringToSign" not in str(refusal)
@@ -72,7 +72,9 @@ def test_a_refusal_says_what_the_store_said_and_whether_to_ask_again(
     ],
 )
 def test_an_object_that_a_listing_cannot_name_is_named(told: str, where: str) -> None:
-    refusal = refusal_of(InvalidPathError(f"Encountered object with invalid path: {told}\n\nDebug"), "s3://lake/new")
+    refusal = translate_obstore_error(
+        InvalidPathError(f"Encountered object with invalid path: {told}\n\nDebug"), "s3://lake/new"
+    )
     assert refusal is not None
     assert (refusal.code, refusal.where, refusal.transient) == ("E807", where, False)
 
@@ -88,7 +90,7 @@ def test_an_object_that_a_listing_cannot_name_is_named(told: str, where: str) ->
     ],
 )
 def test_what_callers_tell_apart_passes_as_it_is(error: Exception) -> None:
-    assert refusal_of(error, "s3://lake/new") is None
+    assert translate_obstore_error(error, "s3://lake/new") is None
     with pytest.raises(type(error)) as raised, translate_store_errors("s3://lake/new"):
         raise error
     assert raised.value is error

@@ -20,7 +20,7 @@ from waterclock.flow.checks import (
 )
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
 from waterclock.flow.enums import Action, ReadKind, Scope
-from waterclock.flow.keys import KeyOrder, KeyStays
+from waterclock.flow.keys import KeyOrder, KeyOptions
 from waterclock.flow.references import Reference
 from waterclock.flow.rule_actions import FAILS, RuleAction, UnparsedLines, find_outcome, format_actions
 from waterclock.timelabel.duration import Duration
@@ -146,10 +146,12 @@ WEEK = Duration(7, "DAY")
 
 def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> None:
     of = ruled(
-        Column("id", SOMEWHERE, is_key=True, else_of_key=DROPS, stays=KeyStays((KeyOrder("at", is_descending=True),))),
-        Column("shop", SOMEWHERE, is_key=True, stays=KeyStays(past=WEEK)),
+        Column(
+            "id", SOMEWHERE, is_key=True, else_of_key=DROPS, stays=KeyOptions((KeyOrder("at", is_descending=True),))
+        ),
+        Column("shop", SOMEWHERE, is_key=True, stays=KeyOptions(past=WEEK)),
     )
-    assert key_stays(of) == KeyStays((KeyOrder("at", is_descending=True),), WEEK)
+    assert key_stays(of) == KeyOptions((KeyOrder("at", is_descending=True),), WEEK)
     assert [(check.name, check.demand, check.broken_words) for check in checks_of(of)] == [
         ("KEY (id, shop) PAST 7 DAYS", Requirement.PAST, "have a key that also occurs in the 7 DAYS before"),
         ("KEY (id, shop)", Requirement.KEY, "have no key, or one whose key another row has"),

@@ -11,7 +11,7 @@ from waterclock.dpl.adhoc import adhoc_query
 from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.shown_flow import check_restricted_calls, show_flow
 from waterclock.errors import ProjectErrors
-from waterclock.flow.viewers import Form, form_of, grants_of, is_restricted
+from waterclock.flow.viewers import TableVisibility, form_of, grants_of, is_restricted
 from waterclock.permissions.people import Person, Right, SignIn
 
 TOML = """
@@ -99,7 +99,7 @@ def test_tables_follow_the_grants_of_their_table(shop: Project) -> None:
             "raw.open_held", "marts.daily", "marts.daily_late", "marts.spd_daily", "marts.daily_view",
         )
     }  # fmt: skip
-    some, none, whole = Form.RESTRICTED, Form.NONE, Form.WHOLE
+    some, none, whole = TableVisibility.RESTRICTED, TableVisibility.NONE, TableVisibility.WHOLE
     assert forms == {
         "raw.orders": (some, none, whole),
         "raw.orders_view": (some, none, whole),
@@ -121,7 +121,7 @@ def test_tables_follow_the_grants_of_their_table(shop: Project) -> None:
 def test_a_token_without_the_right_to_administer_is_restricted(shop: Project) -> None:
     scoped = shop.access.person("dora", SignIn.TOKEN, scope={Right.QUERY})
     assert scoped is not None
-    assert form_of(shop.flow, scoped, "raw.orders") is Form.NONE
+    assert form_of(shop.flow, scoped, "raw.orders") is TableVisibility.NONE
     assert grants_of(shop.flow, scoped, "raw.orders") == ()
 
 
@@ -131,10 +131,10 @@ def test_the_name_of_a_person_is_not_a_role(tmp_path: Path) -> None:
     # a provider may let people choose their names: these are no declared users
     for name in ("analyst", "boss"):
         named = Person(name, frozenset({Right.QUERY}), SignIn.OIDC, roles=frozenset({"guest"}))
-        assert form_of(flow, named, "raw.orders") is form_of(flow, named, "marts.daily") is Form.NONE
+        assert form_of(flow, named, "raw.orders") is form_of(flow, named, "marts.daily") is TableVisibility.NONE
     of_group = Person("cleo", frozenset({Right.QUERY}), SignIn.OIDC, roles=frozenset({"analyst"}))
-    assert form_of(flow, of_group, "raw.orders") is Form.WHOLE
-    assert form_of(flow, of_group, "marts.daily") is Form.NONE
+    assert form_of(flow, of_group, "raw.orders") is TableVisibility.WHOLE
+    assert form_of(flow, of_group, "marts.daily") is TableVisibility.NONE
 
 
 def test_views_and_publishes_of_what_is_not_granted_are_unknown(tmp_path: Path) -> None:

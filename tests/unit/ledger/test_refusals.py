@@ -22,7 +22,7 @@ ALL = [
     refusals.build_newer_schema_error(URL, "0009", "0001"),
     refusals.unknown_url("mysql://x"),
     refusals.other_project("a", "b"),
-    refusals.needs_rebuild("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
+    refusals.changed_declaration_error("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
     refusals.unapplied_flow_error("new", "old"),
     refusals.already_claimed_error("a.x", day(1), HOLDER),
     refusals.batch_done_error("a.x", day(0), 7),
@@ -52,8 +52,12 @@ ALL = [
     refusals.unusable_export("it was cut off", "it holds 3 rows"),
     refusals.nothing_to_export("sqlite:///ledger.db"),
     refused_rebuilds.cannot_recut("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
-    refused_rebuilds.cannot_sort("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1", why="taken by its arrival"),
-    refused_rebuilds.cannot_follow("a.x", [("kind", "collect", "transform")], "flow.dpl:1:1", why="it stays as it is"),
+    refused_rebuilds.uncuttable_rows_error(
+        "a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1", why="taken by its arrival"
+    ),
+    refused_rebuilds.unsupported_change_error(
+        "a.x", [("kind", "collect", "transform")], "flow.dpl:1:1", why="it stays as it is"
+    ),
     refused_rebuilds.incomplete_tables_error("a.x@20130102000000", "failed: E700"),
 ]
 

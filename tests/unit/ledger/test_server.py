@@ -26,7 +26,7 @@ from alembic.migration import MigrationContext
 
 from tests.ledgers import Desk, add_fictitious_migration, day, flow, result, table
 from tests.postgres import Server, server, wait_until
-from waterclock.batches.audit_records import Cell
+from waterclock.batches.audit_records import BatchState
 from waterclock.engine.ledger_opening import refuse_lost_ledger
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
@@ -64,7 +64,7 @@ def outage() -> Iterator[Server]:
         at.start()
 
 
-def cells(desk: Desk) -> list[Cell]:
+def cells(desk: Desk) -> list[BatchState]:
     return desk.ledger.past.grid(["raw.a"])
 
 

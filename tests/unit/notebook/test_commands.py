@@ -14,7 +14,7 @@ from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.notebook.results import WIDTH, QueryResult
-from waterclock.operations.query_results import AnsweredQuestion
+from waterclock.operations.query_results import ZonedQueryResult
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Shop
@@ -103,7 +103,7 @@ def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:
 
 def test_rows_are_a_table_in_a_notebook(fresh: Path) -> None:
     answer = AnsweredQuery((("name", "string"), ("n", "bigint")), (("<b>", 1), (None, 2)), True, ResolvedTick(day(19)))
-    rows = QueryResult(AnsweredQuestion(answer))
+    rows = QueryResult(ZonedQueryResult(answer))
     assert (list(rows), len(rows), rows.columns, rows.is_cut) == ([("<b>", 1), (None, 2)], 2, ("name", "n"), True)
     assert (rows.as_of, rows.known_at, rows.types) == (day(19), None, {"name": "string", "n": "bigint"})
     page = rows._repr_html_()
@@ -130,7 +130,7 @@ def test_a_query_is_recorded_before_it_runs_where_users_are_declared(
 ) -> None:
     recorded: list[list[str]] = []
 
-    def answer(*_: object, **__: object) -> AnsweredQuestion:
+    def answer(*_: object, **__: object) -> ZonedQueryResult:
         recorded.append([each.action for each in shop.ledger.access.list_accesses(since=None, who=None, most=9)])
         raise WaterclockError("E733", "refused")
 

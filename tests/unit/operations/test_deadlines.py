@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerS
 from waterclock.batches.watching import MadeLabel, RunningClaim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
-from waterclock.operations.deadlines import DeadlineState, DeadlineWindow, due_of, is_history, long_ones
+from waterclock.operations.deadlines import DeadlineState, DeadlineWindow, due_of, is_history, find_slow_batches
 from waterclock.operations.time_estimates import add_upstream
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
@@ -138,9 +138,9 @@ def test_batches_take_long_by_what_runs_else_by_the_newest() -> None:
         for name, minutes in (("mart.c", 21), ("mart.d", 20))
     }
     work = [RunningClaim("mart.d", 7, day(20), 2, clock - timedelta(minutes=40))]
-    assert [due.table for due in long_ones(of, snapshot, made, work, clock)] == ["mart.c"]
+    assert [due.table for due in find_slow_batches(of, snapshot, made, work, clock)] == ["mart.c"]
     later = clock + timedelta(seconds=1)
-    told = list(long_ones(of, snapshot, made, work, later))
+    told = list(find_slow_batches(of, snapshot, made, work, later))
     assert [(due.table, due.status, due.window.start) for due in told] == [
         ("mart.d", Status.RUNNING, day(20)),
         ("mart.c", Status.DONE, day(19)),

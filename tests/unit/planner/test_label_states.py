@@ -11,7 +11,7 @@ import pytest
 
 from tests.counting import calls_of
 from tests.model.flows import at, collect, snapshot, transform
-from waterclock.batches.audit_records import Cell, StoredStates
+from waterclock.batches.audit_records import BatchState, StoredStates
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Mode
@@ -28,9 +28,9 @@ def flow_of(*tables: Table) -> Flow:
     return Flow(project="x", tables={each.name: each for each in tables}, order=tuple(each.name for each in tables))
 
 
-def cell(table: str, label: str, status: str = "done") -> Cell:
+def cell(table: str, label: str, status: str = "done") -> BatchState:
     start = at(label)
-    return Cell(table, start, start + timedelta(days=1), status, 1, 1, 1, 1, None, None, None, False, None)
+    return BatchState(table, start, start + timedelta(days=1), status, 1, 1, 1, 1, None, None, None, False, None)
 
 
 def facts(covered: Iterable[tuple[str, str]] = (), **more: object) -> TableFacts:
@@ -38,7 +38,7 @@ def facts(covered: Iterable[tuple[str, str]] = (), **more: object) -> TableFacts
     return TableFacts(covered=spans, **more)  # type: ignore[arg-type]
 
 
-def states(flow: Flow, past: dict[str, TableFacts], stored: Iterable[Cell], name: str) -> list[Status]:
+def states(flow: Flow, past: dict[str, TableFacts], stored: Iterable[BatchState], name: str) -> list[Status]:
     found = label_states(Planner(flow), LedgerSnapshot(past), NOW, stored, SPAN, only=[name])[name]
     assert [one.label for one in found] == sorted(one.label for one in found)
     return [one.status for one in found]
@@ -129,7 +129,7 @@ def test_an_empty_span_has_no_states() -> None:
     assert label_states(Planner(flow), LedgerSnapshot(), NOW, [], (NOW, NOW)) == {"a.a": ()}
 
 
-def random_past(dice: Random, name: str, days: list[datetime]) -> tuple[TableFacts, list[Cell]]:
+def random_past(dice: Random, name: str, days: list[datetime]) -> tuple[TableFacts, list[BatchState]]:
     """Make up what is known of a table: labels that are done, that are not, that stand for others."""
     done = [day for day in days if dice.random() < 0.6]
     stood = [day for day in days if dice.random() < 0.2]

@@ -19,7 +19,7 @@ from waterclock.connectors.interface import (
     Collected,
     Item,
     Listing,
-    LookRequest,
+    ChangeScanRequest,
     Positions,
     Report,
     Setting,
@@ -230,7 +230,7 @@ class Opened:
             self._fault, has
         )
 
-    def look(self, spark: Any, unit: Unit, request: LookRequest, columns: Columns, zone: str) -> ChangedWindows:
+    def look(self, spark: Any, unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str) -> ChangedWindows:
         del spark, columns, zone
         self._enter(unit)
         there = {window.start: self._memory.changes.get(window.start, 0) for window in request.windows}

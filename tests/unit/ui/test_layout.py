@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.ui.layered import Layered, crossings
+from waterclock.ui.layered import LayeredGraph, crossings
 from waterclock.ui.layout import Box, Layout, Sizes, lay_out, spread_positions
 
 Graph = tuple[list[str], list[tuple[str, str]]]
@@ -85,7 +85,7 @@ def test_crossings_are_few_beside_the_fewest_that_there_can_be() -> None:
     found = fewest = 0
     for seed in range(120):
         nodes, edges = small(seed)
-        graph = Layered.of(nodes, edges)
+        graph = LayeredGraph.of(nodes, edges)
         rows: list[list[int]] = [[] for _ in range(max(graph.layers) + 1)]
         for vertex, layer in enumerate(graph.layers):
             rows[layer].append(vertex)

@@ -28,7 +28,7 @@ from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError, did_you_mean, raise_all
 from waterclock.http.posting import NotDelivered
-from waterclock.operations.opening import nothing_ran, open_project, open_read_only
+from waterclock.operations.opening import no_ledger_error, open_project, open_read_only
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.secrets.reader import Secrets
 
@@ -90,7 +90,7 @@ def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], wh
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:
-        raise nothing_ran()
+        raise no_ledger_error()
     with ledger:
         done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in wanted]
     if is_json:
@@ -112,7 +112,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
         if not project.alerts.is_on:
             raise no_alerts_error(project)
         if at.ledger is None:
-            raise nothing_ran()
+            raise no_ledger_error()
         require_usable_targets(project, tuple(project.alerts.targets.values()))
         found = check_alerts(project, at.ledger, lambda: at.snapshot, at.now, RunFindings())
         waiting = len(at.ledger.alerts.outgoing_messages())

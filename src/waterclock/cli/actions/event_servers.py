@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, cast
 
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -68,7 +68,7 @@ def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
             "E909",
             f"{name} cannot serve the endpoint",
             why="it is not installed" if name == "granian" else f"{_SERVER_VARIABLE} is uvicorn or granian",
-            fix=install_extra("receiver")
+            fix=extra_install_command("receiver")
             if name == "granian"
             else f"unset {_SERVER_VARIABLE}, or set it to one of these",
         )

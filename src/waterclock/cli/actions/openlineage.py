@@ -13,7 +13,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
 from waterclock.openlineage.sending import send, sink_error
-from waterclock.operations.opening import nothing_ran, open_project
+from waterclock.operations.opening import no_ledger_error, open_project
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -43,7 +43,7 @@ def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) ->
         raise error.at(project.openlineage.place)
     ledger = open_ledger(project)
     if ledger is None:
-        raise nothing_ran()
+        raise no_ledger_error()
     with ledger:
         if again:
             ledger.openlineage.reset_progress()

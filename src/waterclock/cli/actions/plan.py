@@ -33,7 +33,7 @@ from waterclock.planner.request import PlanRequest
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.connectors.interface import Waiting
+    from waterclock.connectors.interface import PendingData
     from waterclock.json_models.plan import PlanAnswer
 
 
@@ -50,7 +50,7 @@ class PlanDetails:
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
     offline: tuple[OfflineTableStatus, ...] = ()
-    received: Mapping[str, Waiting] = field(default_factory=dict)
+    received: Mapping[str, PendingData] = field(default_factory=dict)
     held: Sequence[TableLog] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
     waits: Sequence[SourceWait] = ()

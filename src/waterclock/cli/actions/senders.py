@@ -15,7 +15,7 @@ from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.accesses import AccessLog
-from waterclock.operations.known_tokens import KnownTokens
+from waterclock.operations.known_tokens import AccessTokenCache
 from waterclock.permissions.access_tokens import digest_of_token
 from waterclock.permissions.people import AccessRules, Right, SignIn
 
@@ -33,12 +33,12 @@ class Senders:
 
     project: Project
     log: AccessLog = field(init=False)
-    tokens: KnownTokens = field(init=False)
+    tokens: AccessTokenCache = field(init=False)
     _ledger: Ledger | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.log, self.tokens = AccessLog(self._open), KnownTokens(self._open)
+        self.log, self.tokens = AccessLog(self._open), AccessTokenCache(self._open)
 
     async def check(self, sent: str, stream: str, address: str) -> SendPermission:
         """Return whether an access token may send to a stream, and record it."""

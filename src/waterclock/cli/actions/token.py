@@ -14,7 +14,7 @@ from waterclock.connectors.receiver.connector import streams_of
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_settings import RunSettings
-from waterclock.operations.opening import nothing_ran, open_project, zone_of
+from waterclock.operations.opening import no_ledger_error, open_project, zone_of
 from waterclock.permissions.access_tokens import (
     digest_of_token,
     new_access_token,
@@ -80,7 +80,7 @@ def revoke_token(folder: Path, env: str | None, name: str, *, is_json: bool) -> 
     """End a token. Raises E412 before the first run, E943 for an unknown token."""
     ledger, who = open_ledger(open_project(folder, env)), RunSettings().who
     if ledger is None:
-        raise nothing_ran()
+        raise no_ledger_error()
     with ledger:
         ledger.access.revoke_token(name, who=who)
         ledger.access.record([Access(who, SignIn.COMMAND, f"revoke token {name}")])

@@ -98,7 +98,7 @@ def running_pages(listen: str) -> RunningPages:
     )
 
 
-def print_another(listen: str) -> int:
+def print_new_link(listen: str) -> int:
     """Print a new link to the server at an address, and return the exit code. Raises E909 if no pages run there."""
     pages = running_pages(listen)
     code = make_code(pages.token, place_of(*address_of(listen, may_be_socket=True)))

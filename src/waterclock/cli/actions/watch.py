@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.views.plan import next_due_words
 from waterclock.cli.views.run import describe_source_wait
-from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.operations.pauses import pause_lines
@@ -73,7 +73,7 @@ def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool
 
 def _find_abandoned_claims(work: RunContext) -> set[int]:
     """Return the numbers of claims that can be taken over because their runners are gone."""
-    return {claim.number for claim in expired_claims(work)}
+    return {claim.number for claim in find_abandoned_claims(work)}
 
 
 @dataclass(slots=True)

@@ -44,12 +44,12 @@ def ui(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Serve the project in a browser: the grid, tables, runs, errors, and plans that can be carried out."""
     from waterclock.cli.actions.ui import show_pages
-    from waterclock.cli.actions.ui_links import print_another
+    from waterclock.cli.actions.ui_links import print_new_link
 
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--certificate and --key belong together")
     if link:
-        raise typer.Exit(print_another(listen))
+        raise typer.Exit(print_new_link(listen))
     if run and json:
         raise typer.BadParameter("--run prints its progress: it takes no --json", param_hint="--json")
     if run and now is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.dpl.project import Project
-    from waterclock.engine.connection_checks import Probe
+    from waterclock.engine.connection_checks import ConnectionTest
     from waterclock.json_models.setup import CheckAnswer
     from waterclock.ledger.ledger import Ledger
 
@@ -65,7 +65,7 @@ class CheckOutcome:
             seconds=round(self.seconds, 3),
         ).to_json()
 
-    def to_answer(self, tried: Sequence[Probe] = ()) -> CheckAnswer:
+    def to_answer(self, tried: Sequence[ConnectionTest] = ()) -> CheckAnswer:
         """Build the JSON answer with the result and with the connections that were tried."""
         from waterclock.json_models.setup import CheckAnswer
 
@@ -80,7 +80,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     """
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
-    from waterclock.engine.ledger_opening import refuse_unknown_url
+    from waterclock.engine.ledger_opening import require_valid_ledger_url
     from waterclock.operations.compatibility import compatibility_errors
     from waterclock.operations.retirements import retirement_errors
 
@@ -92,7 +92,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
         is_refused = _is_refused(folder, env)
         return CheckOutcome(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
     try:
-        refuse_unknown_url(project)
+        require_valid_ledger_url(project)
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
         return CheckOutcome(None, env, (error,), time.perf_counter() - begun, is_refused=True)

@@ -15,12 +15,12 @@ from waterclock.operations.states import State
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.engine.connection_checks import Probe
+    from waterclock.engine.connection_checks import ConnectionTest
 
 
-def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
+def print_probes(to: Console, probes: Iterable[ConnectionTest]) -> list[ConnectionTest]:
     """Print a line for each tried connection as its result arrives, then all errors. Return all results."""
-    found: list[Probe] = []
+    found: list[ConnectionTest] = []
     for probe in probes:
         found.append(probe)
         to.print(_probe_line(to, probe), soft_wrap=True)
@@ -33,7 +33,7 @@ def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
     return found
 
 
-def _probe_line(to: Console, probe: Probe) -> Text:
+def _probe_line(to: Console, probe: ConnectionTest) -> Text:
     if probe.error is not None:
         mark = (f"{state_character(State.FAILED, to)} ", LOOKS[State.FAILED].style)
         result = (f"{probe.error.code} {probe.said}", "fail")

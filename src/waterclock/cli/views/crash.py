@@ -10,7 +10,7 @@ from pathlib import Path
 
 from waterclock import __version__
 from waterclock.cli.views.error_card import fail
-from waterclock.cli.views.json import folder_noted
+from waterclock.cli.views.json import command_project_folder
 from waterclock.errors import WaterclockError
 from waterclock.permissions.ownership import create_private_file, make_private_folder
 
@@ -36,7 +36,7 @@ def _write_traceback(text: str) -> Path:
     """Write the traceback to the project's log folder, or else to the temporary folder. Return the path."""
     name = f"defect-{datetime.now(UTC):%Y%m%dT%H%M%S}.txt"
     content = f"waterclock {__version__}\n\n{text}"
-    project = folder_noted()
+    project = command_project_folder()
     folders = [Path(tempfile.gettempdir())]
     if (project / "waterclock.toml").exists():
         folders.insert(0, project / _LOG)

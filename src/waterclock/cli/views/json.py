@@ -35,7 +35,7 @@ def set_project_folder(folder: Path) -> None:
     _folder.set(folder)
 
 
-def folder_noted() -> Path:
+def command_project_folder() -> Path:
     """Return the project folder of this command line."""
     return _folder.get()
 

@@ -16,7 +16,7 @@ from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import (
     ColumnTrees,
-    Reach,
+    LineageTreeNode,
     TableLineage,
     column_trees,
     table_and_column,
@@ -71,7 +71,7 @@ def kind_words(table: Table) -> str:
     return f"{table.type} {table.kind}, {table.mode}, {table.cadence}"
 
 
-def _add_branch(tree: Tree, flow: Flow, reach: Reach) -> None:
+def _add_branch(tree: Tree, flow: Flow, reach: LineageTreeNode) -> None:
     table = flow.tables[reach.table]
     line = Text(reach.table, style="name")
     if reach.how and reach.how != reach.table:

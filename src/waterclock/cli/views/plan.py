@@ -34,7 +34,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.connectors.interface import Waiting
+    from waterclock.connectors.interface import PendingData
 
 _IN_TROUBLE = frozenset({Status.BLOCKED, Status.FAILED, Status.HELD, Status.EXPIRED})
 _PLAIN_REASONS = frozenset({"", "due", "running"})
@@ -178,7 +178,7 @@ def print_lookbacks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None
         to.print(Text(line, style="quiet"), soft_wrap=True)
 
 
-def print_received(to: Console, found: Mapping[str, Waiting]) -> None:
+def print_received(to: Console, found: Mapping[str, PendingData]) -> None:
     """Print the number and size of the files that have arrived for each table and are not collected yet."""
     for line in received_lines(found):
         to.print(Text(line, style="quiet"), soft_wrap=True)

@@ -11,7 +11,7 @@ from rich.text import Text
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.spark.confined_jvm import why_unconfined
-from waterclock.operations.query_results import AnsweredQuestion, count_line, is_number_type, moment_lines, value_words
+from waterclock.operations.query_results import ZonedQueryResult, count_line, is_number_type, moment_lines, value_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +35,7 @@ def print_missing_sandbox(project: Project) -> None:
         console(stderr=True).print(Text(f"the query runs without a sandbox: {why}", style="quiet"), soft_wrap=True)
 
 
-def print_answer(answered: AnsweredQuestion, to: Console | None = None) -> None:
+def print_answer(answered: ZonedQueryResult, to: Console | None = None) -> None:
     """Print rows as a table with numbers aligned right. Print one block per row if the table is too wide."""
     to = to or console()
     answer = answered.answer

@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
 from waterclock.operations.formatting import common_reason, count_words, instant_words, seconds_words
 from waterclock.operations.opening import zone_of
-from waterclock.operations.source_waits import waits
+from waterclock.operations.source_waits import is_waiting_for_source
 from waterclock.operations.states import State
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of
@@ -189,7 +189,7 @@ def _summary_line(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) ->
 def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
     """Count the batches that still wait only for their source after a run."""
     since = {held.table: held.window.label for held in outcome.held_back}
-    return sum(waits(batch, since) for batch in plan.batches)
+    return sum(is_waiting_for_source(batch, since) for batch in plan.batches)
 
 
 @dataclass(frozen=True, slots=True)

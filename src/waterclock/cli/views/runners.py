@@ -36,7 +36,7 @@ class RunnerList:
     seen: tuple[RunnerSeen, ...]
 
 
-def see_runners(project: Project) -> RunnerList | None:
+def read_runner_list(project: Project) -> RunnerList | None:
     """Read the runners from the ledger; None if there is no ledger yet."""
     ledger = open_ledger(project)
     if ledger is None:

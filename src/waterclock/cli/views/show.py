@@ -33,7 +33,7 @@ from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from waterclock.json_models.tables import ShowAnswer
-    from waterclock.operations.query_results import AnsweredQuestion
+    from waterclock.operations.query_results import ZonedQueryResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class TableDescription:
     paused: Pause | None
     open: OpenBooks | None
     open_windows: OpenWindows | None
-    sample: AnsweredQuestion | None
+    sample: ZonedQueryResult | None
     schemas: tuple[SchemaVersion, ...] = ()
     deadlines: Deadlines = NO_DEADLINES
     offline: OfflineTableStatus | None = None

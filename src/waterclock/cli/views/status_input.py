@@ -23,7 +23,7 @@ from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.project_grid import project_grid, span_of_labels, span_since_start, zone_of_columns
 from waterclock.operations.retained_logs import TableLog, list_held_logs
-from waterclock.operations.silence import NO_SILENCE, Silent, silent
+from waterclock.operations.silence import NO_SILENCE, SilentCollects, find_silent_collects
 from waterclock.operations.source_waits import SourceWait, source_waits
 from waterclock.operations.waiting_files import find_waiting_files
 from waterclock.planner.plan import Plan
@@ -32,7 +32,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import TimeUnit
 
 if TYPE_CHECKING:
-    from waterclock.connectors.interface import Waiting
+    from waterclock.connectors.interface import PendingData
     from waterclock.ledger.read.clock import ClockBack
 
 
@@ -59,9 +59,9 @@ class StatusInput:
     open_windows: Mapping[str, OpenWindows] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
     lags: Sequence[Lag] | None = None
-    silent: Silent = NO_SILENCE
+    silent: SilentCollects = NO_SILENCE
     offline: tuple[OfflineTableStatus, ...] = ()
-    received: Mapping[str, Waiting] = field(default_factory=dict)
+    received: Mapping[str, PendingData] = field(default_factory=dict)
     held: Sequence[TableLog] = ()
     waits: Sequence[SourceWait] = ()
     clock: ClockBack | None = None
@@ -122,7 +122,7 @@ def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, i
     names = [table.name for table in tables]
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
     waits = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
-    looks, quiet = read_last_lookbacks(at, names), silent(at, names)
+    looks, quiet = read_last_lookbacks(at, names), find_silent_collects(at, names)
     offline, received = list_offline_states(at, names), find_waiting_files(at, names)
     clock = None if at.ledger is None else at.ledger.reads.measure_clock_lag()
     seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)

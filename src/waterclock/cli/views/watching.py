@@ -12,7 +12,7 @@ from waterclock.operations.deadline_words import group_due_windows, remaining_ti
 from waterclock.operations.deadlines import Deadlines, DeadlineState
 from waterclock.operations.offline import OfflineTableStatus
 from waterclock.operations.retained_logs import TableLog, calm_words, log_words
-from waterclock.operations.silence import Silent, silence_words
+from waterclock.operations.silence import SilentCollects, silence_words
 from waterclock.operations.states import State
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def print_offline(to: Console, stands: Sequence[OfflineTableStatus]) -> None:
             to.print(Text(text, style="quiet"), soft_wrap=True)
 
 
-def print_silences(to: Console, silences: Silent) -> None:
+def print_silences(to: Console, silences: SilentCollects) -> None:
     """Print a line for each collect whose source has delivered nothing for unusually long."""
     for silence in silences.found[:_MOST]:
         to.print(

@@ -16,7 +16,7 @@ from waterclock.connectors.column_matching import type_mismatch_error
 from waterclock.connectors.duckdb.database import DuckdbDatabase
 from waterclock.connectors.duckdb.dialect import DIALECT, session_in
 from waterclock.connectors.duckdb.types import DuckdbColumn, columns_of
-from waterclock.connectors.local_times import instants_in
+from waterclock.connectors.local_times import local_column_to_instants
 from waterclock.connectors.sql.server_collector import ServerCollector, ServerReader
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.sql.window_queries import PartialExtract, RequestedExpression
@@ -92,9 +92,9 @@ def _convert_column(values: pa.Array, one: DuckdbRequestedColumn, extract: Duckd
         if not one.has_default_type:
             return column(values.to_pylist(), one.taken.type, extract.times)
         if one.column.is_local:
-            return instants_in(values.cast(pa.timestamp("us")), extract.times.zone)
+            return local_column_to_instants(values.cast(pa.timestamp("us")), extract.times.zone)
         if one.column.time_kind == "timestamptz":
-            return instants_in(values.cast(pa.int64()).cast(pa.timestamp("us")), "UTC")
+            return local_column_to_instants(values.cast(pa.int64()).cast(pa.timestamp("us")), "UTC")
         if pa.types.is_date(values.type):
             return _require_calendar(values)
         return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values

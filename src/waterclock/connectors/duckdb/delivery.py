@@ -19,7 +19,7 @@ from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
 from waterclock.connectors.duckdb.destination import prepare_table, read_stored_columns, wanted_columns
 from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
-from waterclock.connectors.slice_rows import batches_of, plain_text
+from waterclock.connectors.slice_rows import batches_of, to_json_text
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_refusals import equal_keys_error
@@ -207,7 +207,7 @@ def _to_json(values: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     plain = values.to_pylist(maps_as_pydicts="lossy")
-    return pa.array([None if value is None else plain_text(value) for value in plain], pa.string())
+    return pa.array([None if value is None else to_json_text(value) for value in plain], pa.string())
 
 
 def _refuse_inexact_values(

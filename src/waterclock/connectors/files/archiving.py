@@ -20,7 +20,7 @@ from waterclock.faults import fault
 from waterclock.files.filesystem import (
     entry_path,
     is_same_content,
-    is_there,
+    file_exists,
     make_folder,
     map_each,
     path_below,
@@ -67,7 +67,7 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
         is_put = is_new or is_same_content(item.path, target)
         has_changed = is_new and _has_changed(landing, item, target)
     except FileNotFoundError:
-        if is_there(item.path):
+        if file_exists(item.path):
             raise
         return None  # another table has archived it in the meantime
     except OSError as error:

@@ -16,23 +16,23 @@ from functools import lru_cache
 from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 
-from waterclock.connectors.files.landed_names import WILDCARD, FoundFiles, Names, is_date_folder, parse_file_name
+from waterclock.connectors.files.landed_names import WILDCARD, FoundFiles, FileNaming, is_date_folder, parse_file_name
 from waterclock.connectors.interface import Report
-from waterclock.files.filesystem import FileInfo, entry_path, files_below, put_if_absent, text_of
+from waterclock.files.filesystem import FileInfo, entry_path, files_below, put_if_absent, path_as_text
 
 _ARRIVED = "%Y%m%dT%H%M%S.%fZ"
 _ARRIVAL_MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 
 
 def find_in_bucket(
-    root: Path, names: Names, zone: str, *, without: Collection[str], only: Collection[str] | None
+    root: Path, names: FileNaming, zone: str, *, without: Collection[str], only: Collection[str] | None
 ) -> FoundFiles:
     """Find the files of a COLLECT in an object store. Parameters and result are those of `landed_names.find`.
 
     Cost: a request for each thousand objects.
     """
     finds = FoundFiles()
-    folder = text_of(root)
+    folder = path_as_text(root)
     found = _list_supplier_files(folder, names, finds) if names.supplier else _list_matching_files(folder, names)
     for relative, name, one in found:
         if name not in without and (only is None or name in only):
@@ -45,7 +45,7 @@ def mark_arrival(target: Path, arrived: datetime) -> None:
     put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
 
 
-def _list_supplier_files(root: str, names: Names, finds: FoundFiles) -> Iterator[tuple[str, str, FileInfo]]:
+def _list_supplier_files(root: str, names: FileNaming, finds: FoundFiles) -> Iterator[tuple[str, str, FileInfo]]:
     folder = f"{names.supplier}/{names.source}"
     strange: set[str] = set()
     for found in files_below(entry_path(root, folder)):
@@ -61,7 +61,7 @@ def _list_supplier_files(root: str, names: Names, finds: FoundFiles) -> Iterator
     finds.reports.extend(Report(f"{root}/{folder}/{path}", "misnamed", detail) for path in sorted(strange))
 
 
-def _list_matching_files(root: str, names: Names) -> Iterator[tuple[str, str, FileInfo]]:
+def _list_matching_files(root: str, names: FileNaming) -> Iterator[tuple[str, str, FileInfo]]:
     inner, begin = _fixed_prefix(names.path)
     head = f"{inner}/" if inner else ""
     pattern = _segment_patterns(names.path)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.scanning import scan
-from waterclock.connectors.interface import ChangedWindows, Item, LookRequest
-from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_sql, literal
+from waterclock.connectors.interface import ChangedWindows, Item, ChangeScanRequest
+from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_sql, instant_literal
 from waterclock.flow.declarations import Columns
 from waterclock.timelabel.window import Window
 
@@ -23,7 +23,7 @@ _MOST_NAMED = 3
 def find_changed_windows(
     spark: Callable[[], SparkSession],
     items: Sequence[Item],
-    request: LookRequest,
+    request: ChangeScanRequest,
     reading: ReadOptions,
     columns: Columns,
     zone: str,
@@ -51,7 +51,7 @@ def find_changed_windows(
 def _find_file_windows(
     spark: SparkSession,
     items: Sequence[Item],
-    request: LookRequest,
+    request: ChangeScanRequest,
     reading: ReadOptions,
     columns: Columns,
     zone: str,
@@ -62,7 +62,7 @@ def _find_file_windows(
     stamps = {item.path: item.stamp for item in items}
     scanned = scan(spark, list(stamps), reading, columns, zone, time=request.time_column, stamps=stamps)
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
-    within = f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}"
+    within = f"{TIME} >= {instant_literal(windows[0].start)} AND {TIME} < {instant_literal(windows[-1].end)}"
     try:
         found = (
             scanned.frame.where(within)

@@ -32,16 +32,22 @@ from waterclock.connectors.files.originals import TYPES as RAW_TYPES
 from waterclock.connectors.files.origins import split_origin_columns, with_file_names
 from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.places import folder_of, register_buckets, resolve_landing
-from waterclock.connectors.files.reading_options import ROOM, ReadOptions, parse_read_options, wrong_raw, wrong_reading
+from waterclock.connectors.files.reading_options import (
+    ROOM,
+    ReadOptions,
+    parse_read_options,
+    wrong_raw,
+    find_read_option_errors,
+)
 from waterclock.connectors.files.stamp_notes import stamp_note, stamp_warning
-from waterclock.connectors.files.writing import wrong_writing
+from waterclock.connectors.files.writing import find_write_option_errors
 from waterclock.connectors.interface import (
     ChangedWindows,
     Collected,
     ConnectionType,
     Item,
     Listing,
-    LookRequest,
+    ChangeScanRequest,
     Report,
     Setting,
     WindowRequest,
@@ -125,14 +131,14 @@ _STORE_OPTIONS = {
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     """Yield errors for invalid or contradictory OPTIONS. `what` is the statement: `collect` or `publish`."""
     if what == "collect":
-        wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
+        wrong = wrong_raw(options) if options.get("format") == RAW else find_read_option_errors(options, path)
         return chain(wrong, wrong_numbers(options), _wrong_stamp(options, path))
-    return wrong_writing(options) if what == "publish" else ()
+    return find_write_option_errors(options) if what == "publish" else ()
 
 
 def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     try:
-        names = landed_names.names_of(path)
+        names = landed_names.parse_unit_path(path)
     except WaterclockError:  # `require_path` reports it
         return ()
     return wrong_stamp(options, is_glob=not names.supplier)
@@ -161,7 +167,7 @@ CAPABILITIES = Capabilities(
     tells=frozenset(TYPES),
     copies=True,
     wrong_options=_wrong_options,
-    require_path=landed_names.names_of,
+    require_path=landed_names.parse_unit_path,
     warning=_stamp_warning,
 )
 
@@ -334,7 +340,7 @@ class FilesCollector:
         )
 
     def look(
-        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+        self, spark: Callable[[], SparkSession], unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows that have rows in files that arrived since the last scan; see `change_scans`."""
         from waterclock.connectors.files.change_scans import find_changed_windows
@@ -434,10 +440,10 @@ def _is_raw(unit: Unit) -> bool:
     return unit.options.get("format") == RAW
 
 
-def _names_of(unit: Unit) -> landed_names.Names:
+def _names_of(unit: Unit) -> landed_names.FileNaming:
     has_positions = bool(unit.options.get("positions"))
     stamp = str(unit.options.get("stamp") or "")
-    return landed_names.names_of(unit.path, has_positions=has_positions, takes_all=_is_raw(unit), stamp=stamp)
+    return landed_names.parse_unit_path(unit.path, has_positions=has_positions, takes_all=_is_raw(unit), stamp=stamp)
 
 
 def _notes(unit: Unit, items: Iterable[Item]) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def quotes_of(reading: ReadOptions, delimiter: str) -> Quotes:
     return Quotes(delimiter, reading.quote, "" if reading.escape == reading.quote else reading.escape)
 
 
-def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
+def split_records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
     """Split lines, which include their line ends, into records. Blank lines between records are skipped, as Spark does.
 
     Cost: each line is parsed at most twice. Lines that were read ahead for one record are not parsed again for the
@@ -154,7 +154,7 @@ def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:
     quotes = quotes_of(reading, delimiter)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
-        found = records(decode_file(decompress_file(file, compression), reading.encoding), quotes)
+        found = split_records(decode_file(decompress_file(file, compression), reading.encoding), quotes)
         if reading.has_header:
             next(found, None)
         batch: list[Record] = []

@@ -40,7 +40,7 @@ from waterclock.faults import fault
 from waterclock.files.filesystem import (
     flush_folder,
     folders_in,
-    is_there,
+    file_exists,
     make_delivery_folder,
     move_file,
     names_in,
@@ -259,7 +259,7 @@ class FilesDeliverer:
                 found.setdefault(claim, []).extend(parts)
         for claim, parts in sorted(found.items()):
             self._finish_claim(records, claim)
-            if is_there(records / f"{claim}.json"):  # else its runner may still be active
+            if file_exists(records / f"{claim}.json"):  # else its runner may still be active
                 self._remove_unrecorded(records, claim, parts)
 
     def _find_parts(self, folder: Path, begin: str) -> dict[int, list[Path]]:

@@ -18,12 +18,12 @@ _MARKS = {"16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "32": (codecs.BOM_UT
 _UTF8 = frozenset(("UTF-8", "UTF8", "UTF-8-SIG"))
 
 
-def text_of(path: str, encoding: str, *, errors: str = "strict") -> IO[str]:
+def open_text(path: str, encoding: str, *, errors: str = "strict") -> IO[str]:
     """Open a file as decompressed text, with its line ends unchanged."""
-    return decode_file(bytes_of(path), encoding, errors=errors)
+    return decode_file(open_decompressed(path), encoding, errors=errors)
 
 
-def bytes_of(path: str) -> IO[bytes]:
+def open_decompressed(path: str) -> IO[bytes]:
     """Open a file as a stream of decompressed bytes."""
     kind = format_of(Path(path).name)
     compression = kind[1] if kind else ""

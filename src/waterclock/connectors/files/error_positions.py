@@ -18,9 +18,9 @@ from itertools import islice
 from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import match
-from waterclock.connectors.files.csv_records import quotes_of, records
-from waterclock.connectors.files.encodings import bytes_of, text_of
-from waterclock.connectors.files.file_schemas import shapes_of, unreadable
+from waterclock.connectors.files.csv_records import quotes_of, split_records
+from waterclock.connectors.files.encodings import open_decompressed, open_text
+from waterclock.connectors.files.file_schemas import shapes_of, unreadable_file_error
 from waterclock.connectors.files.fixed_width import width_of
 from waterclock.connectors.files.number_texts import is_number, normalize_number
 from waterclock.connectors.files.reading_options import ReadOptions
@@ -28,8 +28,8 @@ from waterclock.connectors.files.type_errors import REFUSED, TYPE_MISMATCH
 from waterclock.connectors.files.xml_documents import first_fault
 from waterclock.connectors.files.zips import display_name, is_member
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import is_there
-from waterclock.files.object_stores import is_remote, refusal_by_spark
+from waterclock.files.filesystem import file_exists
+from waterclock.files.object_stores import is_remote, store_error_from_spark
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.declarations import Columns
 from waterclock.json_depth import require_depth
@@ -65,20 +65,20 @@ def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> Wat
         return None
     path = unquote(match_file[1])
     path = path if is_remote(path) else "/" + path.lstrip("/")
-    away = refusal_by_spark(text, path) if is_remote(path) else None  # the rows themselves may all be valid
+    away = store_error_from_spark(text, path) if is_remote(path) else None  # the rows themselves may all be valid
     return away or _error_of_file(path, text, reading, columns)
 
 
 def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns) -> WaterclockError:
     """Read a file again that Spark could not read, and build an error with the broken lines and the reason."""
-    if not is_there(path):
-        return unreadable(path, FileNotFoundError())
+    if not file_exists(path):
+        return unreadable_file_error(path, FileNotFoundError())
     try:
         found = _find_broken_rows(_check_rows(path, reading, columns))
     except WaterclockError as error_of_file:
         return error_of_file
     except (OSError, EOFError, UnicodeError, csv.Error) as reason:
-        return unreadable(path, reason)
+        return unreadable_file_error(path, reason)
     return WaterclockError(
         "E806",
         f"{display_name(path)} has {found.describe()}",
@@ -93,7 +93,7 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
 def _refused_by_worker(uri: str, code: str, why: str) -> WaterclockError:
     path = unquote(uri)
     path = path if is_remote(path) else "/" + path.removeprefix("file:").lstrip("/")
-    known = unreadable(_describe_path(path), ValueError(why))
+    known = unreadable_file_error(_describe_path(path), ValueError(why))
     return known if code == known.code else WaterclockError(code, known.what, where=known.where, why=why, fix=known.fix)
 
 
@@ -165,7 +165,7 @@ def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[t
     if shape.format == "fixed":
         yield from _check_fixed_rows(path, reading, types)
     if shape.format == "xml":
-        with bytes_of(path) as file:
+        with open_decompressed(path) as file:
             fault = first_fault(file, reading.encoding)
         if fault:
             yield fault
@@ -181,8 +181,8 @@ def _check_csv_rows(
     path: str, reading: ReadOptions, names: list[str], types: Mapping[str, str]
 ) -> Iterator[tuple[int, str | None]]:
     delimiter = reading.delimiter_of(path)
-    with text_of(path, reading.encoding) as file:
-        found = records(file, quotes_of(reading, delimiter))
+    with open_text(path, reading.encoding) as file:
+        found = split_records(file, quotes_of(reading, delimiter))
         for record in islice(found, int(reading.has_header), None):
             row = next(csv.reader([record.text], delimiter=delimiter, **reading.dialect), [])
             if record.is_open or len(row) != len(names):
@@ -212,7 +212,7 @@ def _check_json_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) 
 
 
 def _check_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, str | None]]:
-    with text_of(path, reading.encoding) as file:
+    with open_text(path, reading.encoding) as file:
         try:
             text = file.read()
             json.loads(text)
@@ -236,7 +236,7 @@ def _check_fixed_rows(path: str, reading: ReadOptions, types: Mapping[str, str])
 
 
 def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int, str]]:
-    with text_of(path, reading.encoding) as file:
+    with open_text(path, reading.encoding) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, line

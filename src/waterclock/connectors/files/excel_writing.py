@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.drivers import missing_library_error
-from waterclock.connectors.slice_rows import base64_text, plain_text
+from waterclock.connectors.slice_rows import base64_text, to_json_text
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - one return per type
         return local if local.year >= _FIRST_YEAR else local.isoformat(sep=" ")
     if isinstance(value, date):
         return value if value.year >= _FIRST_YEAR else value.isoformat()
-    return base64_text(value) if isinstance(value, bytes) else plain_text(value)
+    return base64_text(value) if isinstance(value, bytes) else to_json_text(value)
 
 
 def _sheet_limit_error(why: str) -> WaterclockError:

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files import avro_reading, excel_reading
-from waterclock.connectors.files.encodings import bytes_of, text_of
+from waterclock.connectors.files.encodings import open_decompressed, open_text
 from waterclock.connectors.files.json_records import find_records
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.reading_options import ReadOptions, wrong_of_xml
@@ -108,7 +108,7 @@ def shapes_of(
     return shapes
 
 
-def unreadable(path: str, error: BaseException) -> WaterclockError:
+def unreadable_file_error(path: str, error: BaseException) -> WaterclockError:
     """Build the error for a file that cannot be read. It is transient if the file no longer exists."""
     if isinstance(error, FileNotFoundError):
         return WaterclockError(
@@ -131,12 +131,12 @@ def unreadable(path: str, error: BaseException) -> WaterclockError:
 def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
     delimiter = reading.delimiter_of(path)
     try:
-        with text_of(path, reading.encoding) as file:
+        with open_text(path, reading.encoding) as file:
             first = next(csv.reader(_skip_blank_lines(file), delimiter=delimiter, **reading.dialect), None)
     except (OSError, EOFError, UnicodeError, csv.Error) as error:
-        raise unreadable(path, error) from error
+        raise unreadable_file_error(path, error) from error
     if not first:
-        raise unreadable(path, EOFError("it has no header" if reading.has_header else "it is empty"))
+        raise unreadable_file_error(path, EOFError("it has no header" if reading.has_header else "it is empty"))
     if not reading.has_header:
         names = [column.name for column in columns.named][: len(first)]
         first = names + [f"column_{place}" for place in range(len(names) + 1, len(first) + 1)]
@@ -160,7 +160,7 @@ def _read_columns(path: str, read: Callable[[IO[bytes]], tuple[SourceColumn, ...
     except WaterclockError as error:
         raise WaterclockError(error.code, error.what, where=path, why=error.why, fix=error.fix) from error
     except (OSError, EOFError, ValueError, LookupError) as error:
-        raise unreadable(path, error) from error
+        raise unreadable_file_error(path, error) from error
 
 
 def _parquet_shape(path: str) -> FileShape:
@@ -171,9 +171,9 @@ def _parquet_shape(path: str) -> FileShape:
         schema = pq.read_schema(open_for_reading(path) if is_remote(path) else path)
         columns = tuple(SourceColumn(field.name, str(field.type)) for field in schema)
     except UnicodeDecodeError as error:
-        raise unreadable(path, ValueError(f"the name of a column is not UTF-8: {error}")) from error
+        raise unreadable_file_error(path, ValueError(f"the name of a column is not UTF-8: {error}")) from error
     except (OSError, pa.ArrowException) as error:
-        raise unreadable(path, error) from error
+        raise unreadable_file_error(path, error) from error
     return FileShape("parquet", "", columns)
 
 
@@ -206,10 +206,10 @@ def _has_exact_keys(paths: Sequence[str], reading: ReadOptions, declared: Sequen
     missing = set(declared)
     for path in paths[:_MOST_HEADS]:
         try:
-            with text_of(path, reading.encoding) as file:
+            with open_text(path, reading.encoding) as file:
                 head = file.read(_HEAD_SIZE)
         except (OSError, EOFError, UnicodeError) as error:
-            raise unreadable(path, error) from error
+            raise unreadable_file_error(path, error) from error
         missing -= {name for name in missing if re.search(rf'"{re.escape(name)}"\s*:', head)}
         if not missing:
             return True
@@ -256,17 +256,17 @@ def _xml_shape(
 
     def check_entities(path: str) -> None:
         try:
-            with bytes_of(path) as file:
+            with open_decompressed(path) as file:
                 refuse_entities(file, path, reading.encoding)
         except (OSError, EOFError) as error:
-            raise unreadable(path, error) from error
+            raise unreadable_file_error(path, error) from error
 
     map_each(paths, check_entities, at=paths[0])
     known: Mapping[str, str] = {}
     is_small = _are_small(paths)
     if is_small:
         for path in paths:
-            with bytes_of(path) as file:
+            with open_decompressed(path) as file:
                 found = columns_in(file, reading.rows[-1], reading.encoding)
             lists = {name for name, kind in (*found.items(), *known.items()) if kind != "STRING"}
             known = {name: "ARRAY<STRING>" if name in lists else "STRING" for name in (*known, *found)}
@@ -288,11 +288,11 @@ def _are_small(paths: Sequence[str]) -> bool:
         if room < 0 or kind is None or not kind[1]:
             return
         try:
-            with bytes_of(path) as file:
+            with open_decompressed(path) as file:
                 while room >= 0 and (chunk := file.read(_HEAD_SIZE)):
                     room -= len(chunk)
         except (OSError, EOFError, zlib.error) as error:
-            raise unreadable(path, error) from error
+            raise unreadable_file_error(path, error) from error
 
     map_each(paths, unpack, at=paths[0])
     return room >= 0
@@ -302,7 +302,7 @@ def _size_of(path: str) -> int:
     try:
         return stat_file(path).size
     except FileNotFoundError as error:
-        raise unreadable(path, error) from error
+        raise unreadable_file_error(path, error) from error
 
 
 def _json_keys(paths: Sequence[str], reading: ReadOptions) -> set[str]:
@@ -342,7 +342,7 @@ def _require_length(text: str) -> None:
 def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON file, in order. Skip other values and invalid lines, which Spark reports later."""
     try:
-        with text_of(path, reading.encoding) as file:
+        with open_text(path, reading.encoding) as file:
             while text := file.read(_MOST_CHARACTERS) if reading.is_multiline else file.readline(_MOST_CHARACTERS):
                 _require_length(text)
                 try:
@@ -354,4 +354,4 @@ def json_documents(path: str, reading: ReadOptions) -> Iterator[dict[str, Any]]:
                     if isinstance(document, dict):
                         yield document
     except (OSError, EOFError, UnicodeError) as error:
-        raise unreadable(path, error) from error
+        raise unreadable_file_error(path, error) from error

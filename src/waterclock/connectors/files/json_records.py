@@ -26,7 +26,7 @@ _AT, _BAD, _EXACT = "_waterclock_at", "_waterclock_bad", "_waterclock_exact"
 _MAY_BE_ROUNDED = "RLIKE '[0-9][0-9.]{15}'"
 
 
-def records(
+def extract_records(
     read: Callable[[str], DataFrame], reading: ReadOptions, types: Mapping[str, str], variants: Mapping[str, str]
 ) -> DataFrame:
     """Return the records at the path `reading.rows`, each as the struct `RECORD`, with the file's path as `PATH`.

@@ -57,7 +57,7 @@ _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGN
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class FileNaming:
     """How the files of a unit are named: by `supplier` and `source`, or by the glob `path`, for which both are empty.
 
     `has_positions`: the unit declares the fields of fixed-width lines, so it may have such files. `takes_all`: the
@@ -116,7 +116,7 @@ class FoundFiles:
             self.candidates.append(one)
 
 
-def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False, stamp: str = "") -> Names:
+def parse_unit_path(path: str, *, has_positions: bool = False, takes_all: bool = False, stamp: str = "") -> FileNaming:
     """Parse the path after FROM: `supplier.source`, or a glob, which has a slash, a wildcard or a known extension.
 
     Raises E803 for a path that leads out of the landing folder or has neither form.
@@ -124,7 +124,7 @@ def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False,
     last = path.rsplit(".", 1)[-1].lower()
     if _SUPPLIER_SOURCE.fullmatch(path) and last not in FORMATS and last not in COMPRESSIONS:
         supplier, source = path.split(".")
-        return Names(path, supplier, source, has_positions, takes_all)
+        return FileNaming(path, supplier, source, has_positions, takes_all)
     if not path or path.startswith("/") or ".." in path.split("/") or not re.search(r"[./*?\[]", path):
         raise WaterclockError(
             "E803",
@@ -132,10 +132,10 @@ def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False,
             why="a unit of files is supplier.source, or a glob below the connection's path",
             fix="write a name such as landing.faa.flights or landing.`web/click/*.json.gz`",
         )
-    return Names(path, has_positions=has_positions, takes_all=takes_all, stamp=stamp)
+    return FileNaming(path, has_positions=has_positions, takes_all=takes_all, stamp=stamp)
 
 
-def has_file_ending(names: Names) -> bool:
+def has_file_ending(names: FileNaming) -> bool:
     """Return whether a path has the form supplier.source but names one file, such as web.json."""
     return not names.supplier and _SUPPLIER_SOURCE.fullmatch(names.path) is not None
 
@@ -150,7 +150,7 @@ def format_of(name: str) -> tuple[str, str] | None:
 
 
 def find(
-    root: Path, names: Names, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
+    root: Path, names: FileNaming, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
 ) -> FoundFiles:
     """Find files below a folder by `names`, except the item names in `without`; with `only`, just those item names."""
     if is_remote(root):
@@ -165,7 +165,7 @@ def find(
 
 
 def _find_paths(
-    root: Path, names: Names, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
+    root: Path, names: FileNaming, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the path and the item name of each file whose name may match. Report other entries in `finds`."""
     if names.supplier:
@@ -265,12 +265,12 @@ def is_date_folder(name: str) -> bool:
 
 
 @lru_cache
-def _supplier_pattern(names: Names) -> re.Pattern[str]:
+def _supplier_pattern(names: FileNaming) -> re.Pattern[str]:
     return re.compile(rf"{re.escape(names.supplier)}_{re.escape(names.source)}_({STAMP})\.[^.].*")
 
 
 def parse_file_name(
-    path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None = None
+    path: str, name: str, root: str | Path, names: FileNaming, zone: str, found: FileInfo | None = None
 ) -> Candidate | Report:
     """Parse the name of a file, or return a report about a misnamed or unfinished one.
 
@@ -286,7 +286,7 @@ def parse_file_name(
 
 
 def _parse_supplier_name(
-    path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None
+    path: str, name: str, root: str | Path, names: FileNaming, zone: str, found: FileInfo | None
 ) -> Candidate | Report:
     match = _supplier_pattern(names).fullmatch(name)
     if name.lower().endswith(_UNFINISHED):
@@ -302,7 +302,7 @@ def _parse_supplier_name(
 
 
 def _parse_matching_name(
-    path: str, relative: str, names: Names, zone: str, found: FileInfo | None
+    path: str, relative: str, names: FileNaming, zone: str, found: FileInfo | None
 ) -> Candidate | Report:
     name = relative.rpartition("/")[2]
     if name.lower().endswith(_UNFINISHED):
@@ -324,17 +324,17 @@ def _describe_endings() -> str:
     return f"expected one of .{endings}, with or without .{', .'.join(COMPRESSIONS)} after it"
 
 
-def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
+def find_named(root: Path, names: FileNaming, zone: str, wanted: Collection[str]) -> list[Candidate]:
     """Find the files with these item names below a folder. Without names nothing is listed."""
     return find(root, names, zone, only=wanted).candidates if wanted else []
 
 
-def has_stamp(names: Names, name: str) -> bool:
+def has_stamp(names: FileNaming, name: str) -> bool:
     """Return whether an item's stamp comes from its name, and not from the last modification of the file."""
     return bool(names.supplier) or stamp_in(name, names.stamp, "UTC") is not None
 
 
-def has_stamps(names: Names, items: Iterable[Item]) -> bool:
+def has_stamps(names: FileNaming, items: Iterable[Item]) -> bool:
     """Return whether the stamps of all items come from their names."""
     return all(has_stamp(names, item.name) for item in items)
 
@@ -344,7 +344,7 @@ def is_stamped(name: str) -> bool:
     return stamp_in(name, "", "UTC") is not None
 
 
-def names_below(root: Path, names: Names) -> list[str]:
+def names_below(root: Path, names: FileNaming) -> list[str]:
     """Return the names of the items in a local folder that match a glob. Cost: a listing; no file is opened."""
     if names.supplier or is_remote(root) or not root.is_dir():
         return []

@@ -17,7 +17,7 @@ from itertools import compress, groupby
 from pathlib import Path
 
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
-from waterclock.connectors.files.landed_names import Candidate, Names, find, find_named, format_of, has_stamp
+from waterclock.connectors.files.landed_names import Candidate, FileNaming, find, find_named, format_of, has_stamp
 from waterclock.connectors.files.stamped_files import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
@@ -41,7 +41,7 @@ class Landing:
     settle_seconds: float = 0.0
 
 
-def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collection[str] = ()) -> Listing:
+def list_items(landing: Landing, names: FileNaming, *, now: datetime, taken: Collection[str] = ()) -> Listing:
     """List the complete files in the landing folder and in the archive, oldest first, and report skipped ones.
 
     Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. If a new file has the
@@ -59,7 +59,9 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
     return Listing(found.items, tuple(sorted(reports, key=lambda report: report.path)))
 
 
-def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime], *, now: datetime) -> tuple[Item, ...]:
+def list_between(
+    landing: Landing, names: FileNaming, span: tuple[datetime, datetime], *, now: datetime
+) -> tuple[Item, ...]:
     """List the complete files stamped in `[low, high)` of `span`, and those of the first later stamp, oldest first.
 
     A file with a later stamp proves that the window is over. A last modification does not: a file without a stamp in
@@ -89,7 +91,7 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
 
 
 def newest_first(
-    landing: Landing, names: Names, *, now: datetime, until: datetime | None = None
+    landing: Landing, names: FileNaming, *, now: datetime, until: datetime | None = None
 ) -> Iterator[tuple[Item, ...]]:
     """Yield the complete files of each stamp at or before `until`, in descending order of stamps.
 
@@ -109,7 +111,7 @@ def newest_first(
             yield items
 
 
-def _list_by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
+def _list_by_stamp(landing: Landing, names: FileNaming) -> tuple[ByStamp, ByStamp]:
     return (
         ByStamp(require_folder(landing.folder), names, landing.stamp_zone),
         ByStamp(landing.archive, names, landing.stamp_zone),
@@ -118,7 +120,7 @@ def _list_by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
 
 def _items_between(
     landing: Landing,
-    names: Names,
+    names: FileNaming,
     folders: tuple[ByStamp, ByStamp],
     span: tuple[datetime, datetime],
     now: datetime,
@@ -129,7 +131,7 @@ def _items_between(
 
 def _build_listing(
     landing: Landing,
-    names: Names,
+    names: FileNaming,
     found: tuple[Sequence[Candidate], Sequence[Candidate]],
     *,
     now: datetime,
@@ -164,7 +166,7 @@ def _build_listing(
     return Listing(tuple(sorted(items.values(), key=lambda item: (item.stamp, item.name))), tuple(reports))
 
 
-def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple[Item, ...]:
+def find_items(landing: Landing, names: FileNaming, wanted: Collection[str]) -> tuple[Item, ...]:
     """Find files by their item names; an archived file takes precedence. Cost: a walk of both folders."""
     fresh = find_named(landing.folder, names, landing.stamp_zone, set(wanted))
     found = {item.name: item for item in _find_archived(landing, names, set(wanted))}
@@ -177,7 +179,7 @@ def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple
     return tuple(found.values())
 
 
-def newest_stamp(landing: Landing, names: Names, *, now: datetime) -> datetime | None:
+def newest_stamp(landing: Landing, names: FileNaming, *, now: datetime) -> datetime | None:
     """Return the stamp of the newest complete file, archived or not; None if there is no file."""
     newest = next(newest_first(landing, names, now=now), None)
     return newest[0].stamp if newest else None
@@ -199,7 +201,7 @@ def require_folder(folder: Path) -> Path:
     return folder
 
 
-def _missing_folder(root: Path, names: Names) -> Iterator[Report]:
+def _missing_folder(root: Path, names: FileNaming) -> Iterator[Report]:
     """Yield a report if the unit's folder does not exist; it lists the folders that exist."""
     folder = root / names.supplier / names.source
     if not names.supplier or is_remote(root) or folder.is_dir():
@@ -210,7 +212,7 @@ def _missing_folder(root: Path, names: Names) -> Iterator[Report]:
     yield Report(str(folder), "no such folder", f"{there} has the folders {listed}" if found else f"{there} has none")
 
 
-def _find_archived(landing: Landing, names: Names, wanted: Collection[str]) -> list[Item]:
+def _find_archived(landing: Landing, names: FileNaming, wanted: Collection[str]) -> list[Item]:
     return [
         _build_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)
     ]
@@ -221,14 +223,14 @@ def _build_item(one: Candidate, *, is_archived: bool) -> Item:
     return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed)
 
 
-def _check_candidate(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
+def _check_candidate(one: Candidate, names: FileNaming, landing: Landing, now: datetime) -> Report | None:
     try:
         return _find_problem(one, names, landing, now)
     except FileNotFoundError:
         return _MOVED
 
 
-def _find_problem(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
+def _find_problem(one: Candidate, names: FileNaming, landing: Landing, now: datetime) -> Report | None:
     found = one.stat()
     if (now - found.changed).total_seconds() < landing.settle_seconds:
         return Report(one.path, "half-written", f"changed less than {landing.settle_seconds:g} seconds ago")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from waterclock.connectors.files.csv_records import has_open_lines, quotes_of
-from waterclock.connectors.files.encodings import text_of
+from waterclock.connectors.files.encodings import open_text
 from waterclock.connectors.files.lines import SAME_LINES
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.windowing import file_uri_of
@@ -47,7 +47,7 @@ def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[st
 
 def _is_spanning(path: str, reading: ReadOptions) -> bool:
     try:
-        with text_of(path, reading.encoding, errors="replace") as file:
+        with open_text(path, reading.encoding, errors="replace") as file:
             return has_open_lines(file, quotes_of(reading, reading.delimiter_of(path)))
     except (OSError, EOFError, zlib.error):
         return False

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from waterclock.connectors.files.file_schemas import unreadable
+from waterclock.connectors.files.file_schemas import unreadable_file_error
 from waterclock.connectors.files.reading_options import COPIES, ReadOptions
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import make_folder, open_for_writing, path_below, put_copy_if_absent, text_of
+from waterclock.files.filesystem import make_folder, open_for_writing, path_below, put_copy_if_absent, path_as_text
 from waterclock.files.object_stores import is_remote
 from waterclock.permissions.ownership import foreign_writer, open_below
 
@@ -46,7 +46,7 @@ def copy_files(files: Mapping[str, str], landing: Path | None, folder: Path) -> 
         make_folder(target.parent)
         with open_landed(path, landing, relative) as file:
             _copy(file, target)
-        copies[path] = text_of(target)
+        copies[path] = path_as_text(target)
     return copies
 
 
@@ -58,7 +58,7 @@ def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
     try:
         return os.fdopen(open_below(landing, relative), "rb")
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable_file_error(path, error) from error
 
 
 def name_as_landed(error: WaterclockError, reading: ReadOptions) -> WaterclockError:

@@ -11,7 +11,7 @@ from waterclock.connectors.files import avro_reading, csv_records, excel_reading
 from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
-from waterclock.connectors.files.json_records import RECORD, records
+from waterclock.connectors.files.json_records import RECORD, extract_records
 from waterclock.connectors.files.lines import LINE, add_line_columns, has_lines, line_source_columns
 from waterclock.connectors.files.number_texts import is_number, is_sql_format
 from waterclock.connectors.files.python_readers import NUMBER, Reader, read_by_python
@@ -185,7 +185,7 @@ def _read_json(request: ReadRequest) -> RawRows:
 
     if request.reading.rows:
         types = {name: _nested_type(request.by_source.get(name)) for name in names}
-        frame = records(
+        frame = extract_records(
             documents, request.reading, types, {name: _variant_type(request, name, types[name]) for name in names}
         )
         return RawRows(frame, names, types, request.column_types, path=PATH, within=RECORD)

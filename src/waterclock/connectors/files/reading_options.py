@@ -201,7 +201,7 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
+def find_read_option_errors(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
     """Yield those errors in the options of a COLLECT from files that can be found without reading a file."""
     yield from _wrong_signs(options)
     if options.get("outer") and not options.get("rows"):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import CollectedColumn, ColumnMatch, match
 from waterclock.connectors.files.file_schemas import FileShape, shapes_of
-from waterclock.connectors.files.json_records import RECORD, WHOLE, records
+from waterclock.connectors.files.json_records import RECORD, WHOLE, extract_records
 from waterclock.connectors.files.multiline_csv import read_by_record
 from waterclock.connectors.files.number_texts import is_number, normalize_number_sql
 from waterclock.connectors.files.origins import map_by_file
@@ -30,7 +30,7 @@ from waterclock.connectors.files.type_errors import build_raise_sql
 from waterclock.connectors.files.zips import restore_file_keys, unpack_zips
 from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.nested_decimals import narrow_value, type_to_read
-from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_sql, instant
+from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_sql, instant_sql
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider_type
@@ -165,7 +165,7 @@ def _infer_columns(
     if not reading.rows:
         inferred = reader.options(primitivesAsString=True).json(escape_paths(paths)).columns
         return {key: "STRING" for key in inferred if key != UNREAD}  # Spark adds UNREAD for a malformed line
-    read = records(lambda ddl: reader.schema(ddl).json(escape_paths(paths)), reading, {WHOLE: "STRING"}, {})
+    read = extract_records(lambda ddl: reader.schema(ddl).json(escape_paths(paths)), reading, {WHOLE: "STRING"}, {})
     keys = read.selectExpr(f"explode({RECORD}.{WHOLE}) AS key").distinct().collect()
     return dict.fromkeys((row["key"] for row in keys), "STRING")
 
@@ -218,8 +218,8 @@ def _data_time_sql(raw: RawRows, source: str, taken: CollectedColumn | None, zon
     kind = taken.type.upper() if taken is not None and taken.is_typed else ""
     pattern = {"DATE": reading.date_format}.get(kind, reading.timestamp_format)
     if found.lower() == "string" and kind in {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"} and pattern:
-        return instant(value_of_text(value, kind, zone, reading), kind, zone)
-    return instant(value, found, zone)
+        return instant_sql(value_of_text(value, kind, zone, reading), kind, zone)
+    return instant_sql(value, found, zone)
 
 
 def _typed_sql(raw: RawRows, taken: CollectedColumn, zone: str, reading: ReadOptions) -> str:
@@ -263,7 +263,7 @@ def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -
         return f"try_to_binary({value}, 'base64')"
     if kind == "DATE" and reading.date_format:
         return f"CAST(try_to_timestamp({value}, {sql_text(reading.date_format)}) AS DATE)"
-    return instant(value, "STRING", zone) if kind == "TIMESTAMP" else cast_text(value, type_name)
+    return instant_sql(value, "STRING", zone) if kind == "TIMESTAMP" else cast_text(value, type_name)
 
 
 def _instant_by_pattern(value: str, pattern: str, zone: str) -> str:

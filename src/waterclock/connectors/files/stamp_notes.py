@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waterclock.connectors.files.landed_names import WILDCARD, Names, is_stamped, names_below
+from waterclock.connectors.files.landed_names import WILDCARD, FileNaming, is_stamped, names_below
 from waterclock.connectors.files.name_stamps import CHANGED, undeclared_date
 from waterclock.files.filesystem import entry_path
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.capabilities import InvalidOption
 
 
-def stamp_note(names: Names, found: Sequence[str]) -> str | None:
+def stamp_note(names: FileNaming, found: Sequence[str]) -> str | None:
     """Return a note about files of a glob whose stamp is neither declared nor in their names; None if all have one."""
     by_change = _names_without_date(names, found)
     if not by_change:
@@ -23,7 +23,7 @@ def stamp_note(names: Names, found: Sequence[str]) -> str | None:
     return f"the stamp of {_summarize_names(by_change)} is the time of the last change: the name has no date"
 
 
-def stamp_warning(folder: Path, connection: Mapping[str, Any], names: Names) -> InvalidOption | None:
+def stamp_warning(folder: Path, connection: Mapping[str, Any], names: FileNaming) -> InvalidOption | None:
     """Return a warning if file names contain dates that no option declares. Cost: a listing of a glob's folders."""
     path = str(connection.get("path") or "")
     if not path or is_remote(path):
@@ -32,7 +32,7 @@ def stamp_warning(folder: Path, connection: Mapping[str, Any], names: Names) -> 
     return _build_date_warning(by_change) if by_change else None
 
 
-def _names_without_date(names: Names, found: Sequence[str]) -> list[str]:
+def _names_without_date(names: FileNaming, found: Sequence[str]) -> list[str]:
     if names.supplier or names.stamp or not WILDCARD.search(names.path):
         return []
     return [name for name in found if not is_stamped(name)]

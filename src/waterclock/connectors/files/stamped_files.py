@@ -19,14 +19,14 @@ from pathlib import Path
 
 from waterclock.connectors.files.landed_names import (
     Candidate,
-    Names,
+    FileNaming,
     is_date_folder,
     list_folder,
     mode_of,
     parse_file_name,
 )
 from waterclock.connectors.interface import Report
-from waterclock.files.filesystem import FileInfo, entry_path, files_below, text_of
+from waterclock.files.filesystem import FileInfo, entry_path, files_below, path_as_text
 from waterclock.files.object_stores import is_remote
 from waterclock.timelabel.zone import nominal_zone
 
@@ -42,8 +42,8 @@ class ByStamp:
     requested time.
     """
 
-    def __init__(self, root: Path, names: Names, zone: str) -> None:
-        self._root, self._names, self._zone = text_of(root), names, zone
+    def __init__(self, root: Path, names: FileNaming, zone: str) -> None:
+        self._root, self._names, self._zone = path_as_text(root), names, zone
         self._slash = "/" if is_remote(root) else os.sep
         self._prefix = f"{names.supplier}_{names.source}_"
         self._folders: list[tuple[str, list[str]]] = []

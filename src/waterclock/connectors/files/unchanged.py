@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from waterclock.connectors.files.landed_names import Names
+from waterclock.connectors.files.landed_names import FileNaming
 from waterclock.connectors.files.landing import Landing, find_items
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
@@ -13,7 +13,7 @@ from waterclock.files.filesystem import FileInfo, map_each, stat_file
 from waterclock.files.object_stores import is_remote
 
 
-def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -> None:
+def require_unchanged(landing: Landing, names: FileNaming, items: Collection[Item]) -> None:
     """Raise E807 (transient) if the size or last modification of a file has changed: a part of it may have been read.
 
     A file that another table archived in the meantime is checked in the archive, by its size.
@@ -30,7 +30,7 @@ def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -
     _require_archived(landing, names, gone)
 
 
-def _require_archived(landing: Landing, names: Names, gone: Sequence[Item]) -> None:
+def _require_archived(landing: Landing, names: FileNaming, gone: Sequence[Item]) -> None:
     archived = {item.name: item for item in find_items(landing, names, {item.name for item in gone})} if gone else {}
     for item in gone:
         now = archived.get(item.name)

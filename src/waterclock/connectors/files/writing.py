@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.files.reading_options import wrong_sign
-from waterclock.connectors.slice_rows import base64_text, flat, plain_text, stored_type
+from waterclock.connectors.slice_rows import base64_text, to_portable_types, to_json_text, stored_type
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import open_for_writing
 from waterclock.flow.capabilities import InvalidOption
@@ -142,7 +142,7 @@ def _write_json(
                 (_column_text(column, kind) if is_plain(kind) else column).to_pylist(maps_as_pydicts="lossy")
                 for column, (_, kind) in zip(batch.columns, columns, strict=True)
             ]
-            rows_of_batch = (plain_text(dict(zip(names, row, strict=True))) for row in zip(*lists, strict=True))
+            rows_of_batch = (to_json_text(dict(zip(names, row, strict=True))) for row in zip(*lists, strict=True))
             sink.write("".join(f"{text}\n" for text in rows_of_batch).encode())
             rows += batch.num_rows
     return rows
@@ -165,7 +165,7 @@ def _column_text(column: pa.Array, kind: str) -> pa.Array:
 
     if pa.types.is_binary(column.type):
         return pa.array([None if value is None else base64_text(value) for value in column.to_pylist()], pa.string())
-    return flat(column, kind, mark="Z")
+    return to_portable_types(column, kind, mark="Z")
 
 
 def _fill_nulls(text: pa.Array) -> pa.Array:
@@ -206,7 +206,7 @@ _WRITERS = {
 }
 
 
-def wrong_writing(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
+def find_write_option_errors(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors in the options of a PUBLISH into files.
 
     Errors are an invalid delimiter, a compression or option that the format does not support, other options beside

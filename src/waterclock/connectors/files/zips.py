@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.files.file_schemas import unreadable
+from waterclock.connectors.files.file_schemas import unreadable_file_error
 from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.origins import map_by_file
 from waterclock.connectors.files.own_copies import copy_files, find_changeable_files
@@ -34,7 +34,7 @@ from waterclock.files.filesystem import (
     open_for_reading,
     open_for_writing,
     remove_folder,
-    text_of,
+    path_as_text,
 )
 from waterclock.spark_sql import quote_name
 
@@ -140,7 +140,7 @@ def _unpack_members(path: str, place: Path, reading: ReadOptions) -> list[str]:
             with open_for_writing(target) as to:
                 for chunk in _read_chunks(packed, member, path):
                     to.write(chunk)
-            taken.append(text_of(target))
+            taken.append(path_as_text(target))
         return taken
 
 
@@ -157,7 +157,7 @@ def _translate_zip_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise unreadable(path, error) from error
+        raise unreadable_file_error(path, error) from error
     except (RuntimeError, NotImplementedError) as error:
         raise _unreadable_members_error(
             path, str(error), "send it without a password, compressed with deflate"

@@ -22,7 +22,7 @@ from waterclock.connectors.sql.refusals import (
     unreachable_server_error,
     unwritable_database_error,
 )
-from waterclock.connectors.sql.refused_logins import login_error, no_database
+from waterclock.connectors.sql.refused_logins import login_error, missing_database_error
 from waterclock.connectors.sql.sessions import SqlResult, SqlSession
 from waterclock.database_clients.cutoffs import limit_query_time
 from waterclock.errors import WaterclockError
@@ -213,7 +213,7 @@ def translate_error(error: DatabaseError, database: FirebirdDatabase, where: str
     if codes & _LOGINS:
         return login_error(database.connection, where, why)
     if _NO_FILE in codes and state.startswith("08"):
-        return no_database(database.connection, where, why)
+        return missing_database_error(database.connection, where, why)
     if state.startswith("08"):
         return unreachable_server_error(database.name, where, why.removeprefix(f"{database.name}: "))
     if codes & _LOCKED:

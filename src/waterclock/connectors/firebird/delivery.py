@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of, kind_at, stored_name
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
-from waterclock.connectors.slice_rows import flat
+from waterclock.connectors.slice_rows import to_portable_types
 from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
 from waterclock.connectors.sql.delivery_after_ddl import AfterDdlDeliverer, DdlWriter
 from waterclock.connectors.sql.delivery_record import DELIVERIES
@@ -175,7 +175,7 @@ def _convert_values(values: pa.Array, into: FirebirdColumn, spark_type: str, whe
         values = values.cast(pa.timestamp("us", values.type.tz and "UTC")).cast(pa.timestamp("us"))
         values = values.cast(pa.date32()) if into.kind == "date" else values
     elif not (pa.types.is_date(values.type) and into.kind == "date"):
-        values = flat(values, spark_type)
+        values = to_portable_types(values, spark_type)
     plain: list[Any] = values.to_pylist()
     if into.kind in _FLOATS:
         return [value if value is None else float(value) for value in plain]

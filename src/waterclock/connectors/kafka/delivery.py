@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.messages import SentMessage, ends_of, resolve_message_format
+from waterclock.connectors.kafka.messages import SentMessage, end_markers, resolve_message_format
 from waterclock.connectors.kafka.old_claim_search import find_sent_messages
 from waterclock.connectors.kafka.ranges import Log
 from waterclock.connectors.kafka.refusals import ErrorListener
@@ -49,7 +49,7 @@ _QUEUE_KBYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class PublishRecord:
     """The record of a publish: the outcomes of the newest claims, in order, and the delivery of the newest label."""
 
     topic_id: str
@@ -65,7 +65,7 @@ class Records:
             return Delivered(claim, DeliveryOutcome.DELIVERED, "", 0)
         return None
 
-    def with_claim(self, found: Delivered) -> Records:
+    def with_claim(self, found: Delivered) -> PublishRecord:
         """Return the record with the outcome of a claim added. If it has too many claims, the oldest is removed."""
         others = (one for one in self.claims if one.claim != found.claim)  # one entry per claim: its newest label
         claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_CLAIMS:]
@@ -82,10 +82,10 @@ class Records:
         )
 
     @staticmethod
-    def from_offset_metadata(text: str) -> Records:
+    def from_offset_metadata(text: str) -> PublishRecord:
         """Parse the result of `to_text`."""
         topic_id, claims, last = json.loads(text)
-        return Records(
+        return PublishRecord(
             topic_id, tuple(map(_delivered_from_list, claims)), None if last is None else _delivered_from_list(last)
         )
 
@@ -100,11 +100,11 @@ class _OpenDelivery:
     producer: Producer
     consumer: Consumer
 
-    def records(self) -> Records:
+    def records(self) -> PublishRecord:
         """Read the record of the publish. No other runner can change it, as `init_transactions` has fenced them."""
         return _read_records(self.consumer, self.unit, self.cluster)
 
-    def put(self, claim: int, records: Records, patience: float) -> None:
+    def put(self, claim: int, records: PublishRecord, patience: float) -> None:
         """Add the record to the transaction. `patience` is a timeout in seconds."""
         from confluent_kafka import TopicPartition
 
@@ -192,7 +192,7 @@ class KafkaDeliverer:
             return None
         return f"there is no record of claim {claim}"
 
-    def _send_label(self, held: _OpenDelivery, delivery: Delivery, records: Records) -> Delivered:
+    def _send_label(self, held: _OpenDelivery, delivery: Delivery, records: PublishRecord) -> Delivered:
         """Send the messages of one label, unless a newer state was delivered before."""
         last = records.last
         if not delivery.is_by_label and last is not None and last.label_text > delivery.label_text:
@@ -217,7 +217,7 @@ class KafkaDeliverer:
         if producer.flush(self._patience) or failed:
             raise self._make_exception(failed)
         if unit.options.get("ends"):
-            for message in ends_of(delivery, {part: arrived[part] for part in held.log.ends}):
+            for message in end_markers(delivery, {part: arrived[part] for part in held.log.ends}):
                 self._produce(producer, unit, message, record_delivery)
             if producer.flush(self._patience) or failed:
                 raise self._make_exception(failed)
@@ -246,7 +246,7 @@ class KafkaDeliverer:
 
         return KafkaException(errors[0] if errors else KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its public name
 
-    def _records(self, unit: Unit, project: str, publish: str) -> Records:
+    def _records(self, unit: Unit, project: str, publish: str) -> PublishRecord:
         with self._open_group(project, publish) as consumer:
             return _read_records(consumer, unit, self.cluster)
 
@@ -298,7 +298,7 @@ class KafkaDeliverer:
         return self.cluster.translate_error(cause, str(unit), unit.path)
 
     def _search_topic(
-        self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]
+        self, held: _OpenDelivery, records: PublishRecord, claim: int, labels: Sequence[str]
     ) -> Delivered | None:
         """Search the topic for an old claim whose record Kafka may have removed; None if it was never sent.
 
@@ -350,13 +350,17 @@ class KafkaDeliverer:
         return max(self.cluster.timeout, _LEAST_PATIENCE)
 
 
-def _read_records(consumer: Consumer, unit: Unit, cluster: Cluster) -> Records:
+def _read_records(consumer: Consumer, unit: Unit, cluster: Cluster) -> PublishRecord:
     from confluent_kafka import TopicPartition
 
     [found] = consumer.committed([TopicPartition(unit.path, 0)], timeout=cluster.timeout)
     if found.error is not None:
         raise cluster.translate_error(found.error, str(unit), unit.path)
-    return Records.from_offset_metadata(found.metadata) if found.offset >= 0 and found.metadata else Records("")
+    return (
+        PublishRecord.from_offset_metadata(found.metadata)
+        if found.offset >= 0 and found.metadata
+        else PublishRecord("")
+    )
 
 
 def name_of(project: str, publish: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.slice_rows import batches_of, flat, without_nan
+from waterclock.connectors.slice_rows import batches_of, to_portable_types, without_nan
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 from waterclock.flow.enums import Mode
@@ -88,7 +88,7 @@ class MessageFormat:
         return json.dumps({name: row[name] for name in self.key}, ensure_ascii=False, default=str).encode()
 
 
-def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMessage]:
+def end_markers(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMessage]:
     """Yield a message for each partition that marks the end of a label there.
 
     `arrived` has the number of the label's records by partition.
@@ -162,7 +162,7 @@ def _json_values(column: pa.Array, kind: str) -> list[Any]:
 
     if kind == "binary":
         return [None if value is None else value.hex() for value in column.to_pylist()]
-    found: list[Any] = flat(column, kind, mark="Z").to_pylist()
+    found: list[Any] = to_portable_types(column, kind, mark="Z").to_pylist()
     if kind.startswith(("struct", "array", "map")) and not pa.types.is_string(column.type):
         return [None if value is None else json.loads(value) for value in found]
     return found

@@ -18,7 +18,7 @@ from waterclock.connectors.sql.refusals import (
     unreachable_server_error,
     unwritable_database_error,
 )
-from waterclock.connectors.sql.refused_logins import login_error, no_database
+from waterclock.connectors.sql.refused_logins import login_error, missing_database_error
 from waterclock.database_clients.local_sockets import is_protected
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -204,7 +204,7 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     message = str(error.args[1] if len(error.args) > 1 else error).strip()
     if code in _LOGIN_REFUSED | _NO_DATABASE:
-        refused = login_error if code in _LOGIN_REFUSED else no_database
+        refused = login_error if code in _LOGIN_REFUSED else missing_database_error
         return refused(database.connection, where, f"{name}: {message}")
     if code in _UNREACHABLE or (
         code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import Times, arrow_type, column
 from waterclock.connectors.column_matching import type_mismatch_error
-from waterclock.connectors.local_times import instants_in
+from waterclock.connectors.local_times import local_column_to_instants
 from waterclock.connectors.mysql.dialect import DIALECT
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn
 from waterclock.connectors.spark_frames import FetchSize
@@ -154,7 +154,7 @@ def _cast(texts: pa.Array, one: MysqlRequestedColumn, wanted: pa.DataType, times
             return pc.replace_substring_regex(texts, r"\.0*$", "").cast(wanted)
         if is_time and kind in {"timestamp", "datetime", "date"}:
             read = texts.cast(pa.timestamp("us"))
-            return instants_in(read, "UTC" if kind == "timestamp" else times.zone) if wanted.tz else read
+            return local_column_to_instants(read, "UTC" if kind == "timestamp" else times.zone) if wanted.tz else read
     except pa.ArrowInvalid:
         return None
     if is_time and kind in _WHOLE:

@@ -14,7 +14,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn
 from waterclock.connectors.mysql.dialect import quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.slice_rows import flat
+from waterclock.connectors.slice_rows import to_portable_types
 from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
 from waterclock.connectors.sql.plain_rows import rows_of_slice
@@ -101,7 +101,7 @@ def put(
 
     def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
         _refuse_inexact_values(values, there[name], where)
-        plain: list[Any] = flat(values, kind).to_pylist()
+        plain: list[Any] = to_portable_types(values, kind).to_pylist()
         return plain
 
     rows = 0

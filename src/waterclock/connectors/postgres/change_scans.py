@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.postgres.dialect import quote_identifier, source_of
 from waterclock.connectors.postgres.extract import TIMES, microseconds_sql, window_condition
 from waterclock.connectors.postgres.types import PostgresColumn
-from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, Row
+from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, ChangedMinute
 from waterclock.connectors.sql.changed_windows import change_time_error
 from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal
 from waterclock.flow.declarations import Unit
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def count_minutes(
     connection: Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
-) -> Iterator[Row]:
+) -> Iterator[ChangedMinute]:
     """Run the query that counts changed rows by minute on the server, and yield its rows."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed = quote_identifier(change.time_column), microseconds_sql(change)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.postgres.database import Connection, PostgresDatabase
     from waterclock.connectors.postgres.types import PostgresColumn
-    from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, Row
+    from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, ChangedMinute
     from waterclock.connectors.sql.window_bounds import WindowFilter
 
 CAPABILITIES = database_capabilities(
@@ -195,7 +195,7 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
 
     def _count_minutes(
         self, connection: Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
-    ) -> Iterable[Row]:
+    ) -> Iterable[ChangedMinute]:
         from waterclock.connectors.postgres.change_scans import count_minutes
 
         return count_minutes(connection, unit, scan, asked)

@@ -19,7 +19,7 @@ from waterclock.connectors.sql.refusals import (
     unreachable_server_error,
     unwritable_database_error,
 )
-from waterclock.connectors.sql.refused_logins import login_error, no_database
+from waterclock.connectors.sql.refused_logins import login_error, missing_database_error
 from waterclock.database_clients.postgres_login import RefusalReason, connect, limit_first_statements, refusal_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -185,7 +185,7 @@ def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str
     if refused := refusal_of(error.sqlstate, message):
         why = f"{name}: {refused.text}"
         if refused.reason is RefusalReason.DATABASE:
-            return no_database(database.connection, where, why)
+            return missing_database_error(database.connection, where, why)
         return login_error(database.connection, where, why)
     if state.startswith(_UNREACHABLE) or (
         not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.sql.delivery_record import DeliveryAnswer
+from waterclock.connectors.sql.delivery_record import StatementResult
 from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.sessions import SqlSession
 
@@ -59,7 +59,7 @@ quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_
 def session_in(connection: Connection) -> SqlSession:
     """Return an object that runs statements in a connection."""
 
-    def run(sql: str, values: Any) -> DeliveryAnswer:
+    def run(sql: str, values: Any) -> StatementResult:
         return connection.execute(sql, values)
 
     return SqlSession(DIALECT, run)

@@ -30,7 +30,7 @@ from waterclock.connectors.postgres.slot_reading import (
     FollowedTable,
     LogRow,
     LogScanSummary,
-    Range,
+    LogRange,
     batches_of,
     carried_state,
     ends_of,
@@ -52,7 +52,7 @@ from waterclock.connectors.postgres.slots import (
     mark_of_publication,
     read_clock,
     removed_log_error,
-    require_as_of,
+    require_unchanged_table,
     require_published,
     require_whole,
     state_of,
@@ -126,7 +126,7 @@ class TableFollower:
                 held, facts, matched, request.keys, [Slot(name, plugin) for plugin in plugins], table
             )
             connection = held.enter_context(self.database.open_for_reading(self.where, snapshot=start.snapshot))
-            require_as_of(connection, table, self.where)
+            require_unchanged_table(connection, table, self.where)
             now = facts_of(connection, self.unit)
             there, matched = self._columns(connection)
             noted = self._build_source_state(connection, start.slot, now, matched, None)
@@ -209,7 +209,7 @@ class TableFollower:
             keys = self._source_keys(matched, request.keys)
             columns = facts.columns_since(since, low, taken)
             followed = FollowedTable(slot, facts.oid, facts.schema, facts.name, extract, keys, columns)
-            span = Range(low, place.end, newest, read_clock(connection))
+            span = LogRange(low, place.end, newest, read_clock(connection))
             frame, seen = self._frame_of_range(spark, connection, followed, span, request.until)
             noted = self._build_source_state(connection, slot, facts, matched, since, place.end)
             if slot.plugin == "wal2json":
@@ -242,7 +242,7 @@ class TableFollower:
         spark: SparkSession,
         connection: Connection,
         followed: FollowedTable,
-        span: Range,
+        span: LogRange,
         until: datetime,
     ) -> tuple[DataFrame, LogScanSummary]:
         """Return the changes in a range of the log as a frame, with a summary of the range.
@@ -343,7 +343,7 @@ def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFr
 
 
 def _read_log_range(
-    connection: Connection, followed: FollowedTable, span: Range, until: datetime
+    connection: Connection, followed: FollowedTable, span: LogRange, until: datetime
 ) -> tuple[list[LogRow], LogScanSummary]:
     """Read a range of the log up to the window's end.
 
@@ -361,7 +361,7 @@ def _read_log_range(
     return first, seen
 
 
-def _read_log_rows(followed: FollowedTable, span: Range) -> Iterator[pa.RecordBatch]:
+def _read_log_rows(followed: FollowedTable, span: LogRange) -> Iterator[pa.RecordBatch]:
     """Yield the changes in a range of the log with a known end. Raises E866, transient, if the slot is in use."""
     with (
         followed.extract.database.open_connection(followed.extract.where) as connection,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, arrow_type, column
 from waterclock.connectors.column_matching import type_mismatch_error
-from waterclock.connectors.local_times import instants_in
+from waterclock.connectors.local_times import local_column_to_instants
 from waterclock.connectors.postgres.extract import ARRAY, PostgresExtract, PostgresRequestedColumn, query_of
 from waterclock.connectors.sql.window_bounds import WindowFilter, labels_of
 from waterclock.connectors.type_mismatch import TypeMismatch
@@ -187,7 +187,7 @@ def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: Pos
         if pa.types.is_binary(wanted) and one.kind == "bytea":
             return pa.array([_decode_hex(text) for text in values.to_pylist()], wanted)
         if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type):
-            return instants_in(values, extract.times.zone)
+            return local_column_to_instants(values, extract.times.zone)
         return column(values.to_pylist(), one.taken.type, extract.times)
     except TypeMismatch as mismatch:
         raise _mismatch_error(one, str(mismatch.value), extract) from None
@@ -267,7 +267,7 @@ def _labels_of_rows(micros: pa.Array, by_window: WindowFilter, times: Times) -> 
     elif by_window.kind == "timestamptz":
         instants = micros.to_numpy(zero_copy_only=False).astype("int64")
     else:
-        local = instants_in(micros.cast(pa.timestamp("us")), times.zone)
+        local = local_column_to_instants(micros.cast(pa.timestamp("us")), times.zone)
         instants = local.cast(pa.int64()).to_numpy(zero_copy_only=False).astype("int64")
     return labels_of(instants, by_window.windows)
 

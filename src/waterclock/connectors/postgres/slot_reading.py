@@ -34,7 +34,7 @@ _MARGIN = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class LogRange:
     """A range of commit positions `[low, high)`. `newest` is the latest commit time before it.
 
     `clock` is the server's time after `high`. A later commit time is from a clock that has been set back since.
@@ -144,7 +144,7 @@ def _peek_changes(
         connection.remove_notice_handler(record_left_out)
 
 
-def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
+def ends_of(span: LogRange, until: datetime, now: datetime) -> Iterator[int]:
     """Yield increasing positions up to which to read the log until the window's end is found. The last is `span.high`.
 
     The server decodes everything up to a position before it returns a row. If the log contains many windows, decoding
@@ -166,7 +166,7 @@ def _incomplete_log_error(followed: FollowedTable, why: str) -> WaterclockError:
 
 
 def rows_in(
-    events: Iterable[Event], span: Range, followed: FollowedTable, until: datetime | None, seen: LogScanSummary
+    events: Iterable[Event], span: LogRange, followed: FollowedTable, until: datetime | None, seen: LogScanSummary
 ) -> Iterator[LogRow]:
     """Yield the rows of the changes in a range, and update its summary `seen`.
 

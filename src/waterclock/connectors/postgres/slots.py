@@ -200,7 +200,7 @@ def _create_publication(connection: Connection, where: str, slot: Slot, table: s
         ) from error
 
 
-def require_as_of(connection: Connection, table: str, where: str) -> None:
+def require_unchanged_table(connection: Connection, table: str, where: str) -> None:
     """Check that a snapshot sees the rows that the table had at its time, and lock the table for the transaction.
 
     It may not, as TRUNCATE and rewrites of a table also affect older snapshots. `table` is the table's quoted name.

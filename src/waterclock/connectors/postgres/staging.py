@@ -14,7 +14,7 @@ from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
-from waterclock.connectors.slice_rows import batches_of, plain_text
+from waterclock.connectors.slice_rows import batches_of, to_json_text
 from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.destination_refusals import equal_keys_error, lost_rows_error
 from waterclock.connectors.sql.exact_values import refuse_inexact
@@ -209,7 +209,7 @@ def _to_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
     if is_plain(spark_type):
         return column
     values = column.to_pylist(maps_as_pydicts="lossy")
-    write = _array_text if is_array and element_of(spark_type) else plain_text
+    write = _array_text if is_array and element_of(spark_type) else to_json_text
     return pa.array([None if value is None else write(value) for value in values], pa.string())
 
 
@@ -226,6 +226,6 @@ def _element_text(value: Any) -> str:
     if isinstance(value, bytes):
         value = f"\\x{value.hex()}"
     elif isinstance(value, dict):
-        value = plain_text(value)
+        value = to_json_text(value)
     text = str(value)
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.connectors.interface import Collected, ConnectionType, Item, Listing, Report, Setting, Waiting
+from waterclock.connectors.interface import Collected, ConnectionType, Item, Listing, Report, Setting, PendingData
 from waterclock.connectors.receiver import spool
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError
@@ -110,14 +110,14 @@ class ReceiverCollector:
 
         return seal(self._folder(unit), now)
 
-    def find_pending(self, unit: Unit) -> Waiting:
+    def find_pending(self, unit: Unit) -> PendingData:
         """Return the number, size and oldest label of segments and sealed files that are not archived yet."""
         folder = self._folder(unit)
         segments = spool.segments_in(folder)
         landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
         there = [*(folder / segment.name for segment in segments), *landed]
         labels = [*(each.label for each in segments), *(spool.label_of_file(path.name) for path in landed)]
-        return Waiting(
+        return PendingData(
             len(there), sum(_size_of(path) for path in there), min(labels, default=None),
             is_open=any(segment.state == "open" for segment in segments),
         )  # fmt: skip

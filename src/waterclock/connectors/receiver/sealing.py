@@ -18,7 +18,7 @@ from waterclock.connectors.receiver.events import lines_of
 from waterclock.connectors.receiver.frames import frames_of, has_later_frame
 from waterclock.connectors.receiver.spool import (
     Segment,
-    is_locked,
+    try_lock,
     lock_sealing,
     mark_sealed,
     minute_of,
@@ -58,7 +58,7 @@ def _find_live_segments(folder: Path) -> Iterator[Segment]:
             continue
         with suppress(FileNotFoundError), (folder / segment.name).open("r+b") as file:
             fault("receiver.looked")
-            if not is_locked(file.fileno()):
+            if not try_lock(file.fileno()):
                 yield segment
             elif _is_same_file(folder / segment.name, file):  # its writer has not closed it in the meantime
                 end = 0

@@ -100,13 +100,13 @@ def lock_sealing(folder: Path) -> Iterator[None]:
     The lock of a process that died is free.
     """
     with (folder / _LOCK_FILE).open("ab") as lock:
-        while not is_locked(lock.fileno()):
+        while not try_lock(lock.fileno()):
             fault("receiver.waits")
             sleep(_RETRY_SECONDS)
         yield
 
 
-def is_locked(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
     """Try to lock an open file. Return whether it succeeded: False if another process or descriptor has the lock."""
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

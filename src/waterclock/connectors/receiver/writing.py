@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from waterclock.connectors.receiver.frames import build_frame
-from waterclock.connectors.receiver.spool import Segment, find_seal_time, is_locked, minute_of, sync_folder
+from waterclock.connectors.receiver.spool import Segment, find_seal_time, try_lock, minute_of, sync_folder
 from waterclock.faults import fault
 from waterclock.permissions.ownership import create_private_file, make_private_folder
 
@@ -139,7 +139,7 @@ class SegmentWriter:
         temporary, path = self._folder / f"{_NEW}{segment.name}", self._folder / segment.name
         descriptor = create_private_file(temporary, os.O_APPEND)
         try:
-            is_ours = is_locked(descriptor)
+            is_ours = try_lock(descriptor)
             fault("receiver.locked")
             if is_ours:
                 temporary.rename(path)
@@ -166,7 +166,7 @@ def remove_unfinished(folder: Path) -> None:
     """Remove the temporary files of writers that died while they created a segment."""
     for path in folder.glob(f"{_NEW}*"):
         with suppress(FileNotFoundError), path.open("rb") as file:
-            if is_locked(file.fileno()):
+            if try_lock(file.fileno()):
                 path.unlink()
 
 

@@ -34,7 +34,7 @@ from waterclock.connectors.rest.addresses import (
     with_params,
 )
 from waterclock.connectors.rest.declared import SECRETS, rate_of
-from waterclock.connectors.rest.rate_limit import Pace, pace_of
+from waterclock.connectors.rest.rate_limit import RateLimiter, rate_limiter_of
 from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.rest.tokens import Tokens
 from waterclock.errors import WaterclockError
@@ -107,7 +107,7 @@ class Api:
         self._tokens = Tokens(self._fetch_token) if self._has_option("auth.client_secret") else None
         rate = rate_of(setting.options["rate"]) if "rate" in setting.options else None
         who = next((str(setting.options[name]) for name in SECRETS if name in setting.options), "")
-        self._pace: Pace = pace_of(self._url, who, rate)
+        self._pace: RateLimiter = rate_limiter_of(self._url, who, rate)
 
     def request(self, request: ApiRequest, *, where: str, read: Callable[[Response], Any] | None = None) -> Any:
         """Send a request, with retries. Return the successful response, or the result of `read` for it.

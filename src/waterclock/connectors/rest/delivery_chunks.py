@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.slice_rows import BATCH_ROWS, batches_of, plain_text
+from waterclock.connectors.slice_rows import BATCH_ROWS, batches_of, to_json_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,8 +66,8 @@ def rows_of(
     for batch in batches:
         for values in batch.to_pylist(maps_as_pydicts="lossy"):
             row = values if timelabel is None else {**values, "timelabel": timelabel}
-            text = plain_text(row)
-            entity = plain_text([values.get(name) for name in per]) if per else ""
+            text = to_json_text(row)
+            entity = to_json_text([values.get(name) for name in per]) if per else ""
             yield ChunkRow(
                 text,
                 hashlib.sha256(text.encode()).hexdigest()[:16],

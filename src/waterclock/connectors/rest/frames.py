@@ -16,9 +16,9 @@ from waterclock.connectors.column_matching import CollectedColumn, SourceColumn
 from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 from waterclock.connectors.rest.page_store import lines_of
 from waterclock.connectors.row_files import show_metadata
-from waterclock.connectors.windowing import FILE_KEY, TIME, instant
+from waterclock.connectors.windowing import FILE_KEY, TIME, instant_sql
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, is_there
+from waterclock.files.filesystem import entry_path, file_exists
 from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import cast_text, literal_path, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
@@ -129,7 +129,7 @@ def _path_of_uri(path: str) -> str:
 
 
 def _find_record(path: str, name: str, value: str) -> int | None:
-    if not is_there(path):
+    if not file_exists(path):
         return None
     for number, line in enumerate(lines_of(entry_path(path)), 1):
         record: Any = json.loads(line, parse_float=str, parse_int=str)
@@ -168,6 +168,6 @@ def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch:
 def _instant_sql(value: str, found: str, zone: str, epoch: str) -> str:
     """Return SQL that converts a value to an instant. A text of digits counts `epoch` units since 1970."""
     if found.lower() != "string":
-        return instant(value, found, zone)
+        return instant_sql(value, found, zone)
     number = f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN {_EPOCHS[epoch or 'seconds']}(CAST({value} AS BIGINT)) END"
-    return f"coalesce({number}, {instant(value, found, zone)})"
+    return f"coalesce({number}, {instant_sql(value, found, zone)})"

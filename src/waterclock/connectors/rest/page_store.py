@@ -32,7 +32,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import (
     folders_in,
-    is_there,
+    file_exists,
     make_folder,
     open_for_reading,
     open_for_writing,
@@ -133,7 +133,7 @@ class Series:
     @property
     def is_closed(self) -> bool:
         """True if the next collect starts a new series."""
-        return is_there(self.folder / _CLOSED)
+        return file_exists(self.folder / _CLOSED)
 
     def _page_path(self, number: int) -> Path:
         return self.folder / f"page-{number:06d}.json"

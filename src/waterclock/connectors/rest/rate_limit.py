@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS paused (until REAL NOT NULL);
 """
 
 
-class Pace:
+class RateLimiter:
     """Determines when a request may be sent. This base class has no rate limit: a request is sent at once."""
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedPace(Pace):
+class SharedRateLimiter(RateLimiter):
     """A limit of `count` requests in any `period` seconds, for all processes that use the same file."""
 
     file: Path
@@ -89,15 +89,15 @@ class SharedPace(Pace):
         return database
 
 
-def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
+def rate_limiter_of(url: str, credential: str, rate: tuple[int, float] | None) -> RateLimiter:
     """Return the rate limiter of an API.
 
     Its file is shared by this user's processes with the same url and credential.
     """
     if rate is None:
-        return Pace()
+        return RateLimiter()
     name = hashlib.sha256(f"{url}\n{credential}".encode()).hexdigest()[:24]
-    return SharedPace(_rates_folder() / f"{name}.db", *rate)
+    return SharedRateLimiter(_rates_folder() / f"{name}.db", *rate)
 
 
 def _rates_folder() -> Path:

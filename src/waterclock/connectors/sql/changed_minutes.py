@@ -22,7 +22,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)
 
-Row = tuple[Any, Any, Any, Any, Any, Any]
+ChangedMinute = tuple[Any, Any, Any, Any, Any, Any]
 """An aggregate of the changed rows of one minute, as the server returns it.
 
 Its values are: the minute of the rows' data time; how many limits are at or below their times of change; the number of
@@ -55,7 +55,7 @@ class MinuteChangeScan:
     by_window: WindowFilter
     change: WindowFilter
     times: Times
-    ask: Callable[[MinuteChangeScan, MinuteAggregation], Iterable[Row]]
+    ask: Callable[[MinuteChangeScan, MinuteAggregation], Iterable[ChangedMinute]]
 
     def tally(self, bounds: Bounds) -> Tallies:
         """Count the rows of each window that changed at or after the window's bound."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from waterclock.connectors.interface import ChangedWindows, LookRequest
+from waterclock.connectors.interface import ChangedWindows, ChangeScanRequest
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.window import Window
@@ -49,7 +49,7 @@ Bounds = Mapping[datetime, datetime | None]
 
 
 def find_changed_windows(
-    request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]
+    request: ChangeScanRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]
 ) -> ChangedWindows:
     """Return the windows whose counts differ from those that the last scan recorded, with the counts to record.
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from waterclock.connectors.column_matching import CollectedColumn, map_column_types, match, missing_time_column_error
-from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, WindowRequest
+from waterclock.connectors.interface import ChangedWindows, Collected, ChangeScanRequest, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.window import Window
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.arrow_values import Times
     from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan
-    from waterclock.connectors.sql.changed_minutes import Row as MinuteRow
+    from waterclock.connectors.sql.changed_minutes import ChangedMinute as MinuteRow
     from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
     from waterclock.connectors.sql.sessions import ReadableDatabase
@@ -174,7 +174,7 @@ class ChangedWindowsCollector(SqlCollector[_Connection, _Column]):
         """Return a function that counts the rows of each window that changed at or after the window's bound."""
 
     def look(
-        self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
+        self, spark: Callable[[], SparkSession], unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
         from waterclock.connectors.sql.changed_windows import change_column_of, find_changed_windows

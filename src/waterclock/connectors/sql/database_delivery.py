@@ -18,11 +18,11 @@ from contextlib import AbstractContextManager, suppress
 from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
+from waterclock.connectors.sql.delivery_record import DeliveryRecord, missing_record_message
 from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, find_label_tables, update_view
-from waterclock.connectors.sql.replace_where import refuse_changed
+from waterclock.connectors.sql.replace_where import refuse_changed_condition
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
-from waterclock.connectors.sql.versioned_views import is_behind, own_table_delivery, refuse_kind
+from waterclock.connectors.sql.versioned_views import is_behind_view, own_table_delivery, refuse_kind
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -136,14 +136,14 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
             there = {name: dialect.quote_identifier(own) for name, own in spelt}
             return session.record.find_loss(unit, dialect.table_of(unit), project, publish, claim, there)
 
-        return self._read(unit, ask, otherwise=no_record(claim))
+        return self._read(unit, ask, otherwise=missing_record_message(claim))
 
     def _clean(self, unit: Unit, delivery: Delivery) -> None:
         """Drop tables of versions that were replaced longer ago than the option `keep`.
 
         A table that a reader has locked is dropped by a later delivery.
         """
-        if is_behind(unit) and not delivery.is_by_label:
+        if is_behind_view(unit) and not delivery.is_by_label:
             with suppress(WaterclockError), self._open_for_writing(str(unit)) as connection:
                 drop_old_versions(self._tables(connection), unit, delivery.project, delivery.publish)
 
@@ -199,10 +199,10 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
             delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         else:
             refuse_kind(unit, delivery, self._tables(connection).kind_at(unit), newest)
-            if is_behind(unit):
+            if is_behind_view(unit):
                 delivered = self._deliver_behind_view(connection, unit, delivery)
             else:
-                refuse_changed(unit, delivery, newest)
+                refuse_changed_condition(unit, delivery, newest)
                 there = self._prepare_table(connection, unit, delivery, is_ours=newest is not None)
                 delivered = self._deliver_rows(connection, unit, delivery, there)
         record.put(delivery, delivered)

@@ -20,10 +20,16 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.destination import NamedColumn, stored_names
 from waterclock.connectors.sql.parts import begin_part, find_label_tables, update_view
-from waterclock.connectors.sql.replace_where import refuse_changed, replaced_rows
+from waterclock.connectors.sql.replace_where import refuse_changed_condition, replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
-from waterclock.connectors.sql.versioned_views import is_behind, own_table_delivery, part_name, part_of, refuse_kind
+from waterclock.connectors.sql.versioned_views import (
+    is_behind_view,
+    own_table_delivery,
+    part_name,
+    part_of,
+    refuse_kind,
+)
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
@@ -120,7 +126,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
             self._prepare(connection, first.project, first.publish)
             recorded = self._record(connection).find(first.project, first.claim)
             if recorded:
-                if is_behind(unit) and any(each.outcome is DeliveryOutcome.DELIVERED for each in recorded):
+                if is_behind_view(unit) and any(each.outcome is DeliveryOutcome.DELIVERED for each in recorded):
                     self._show_newest(connection, unit, first.project, first.publish)
                 return recorded
             ready = [self._prepare_delivery(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
@@ -129,12 +135,12 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
                     delivered = tuple(self._deliver_one(connection, unit, each) for each in ready)
                     fault("deliver.rows")
             except BaseException:
-                if is_behind(unit) and not first.is_by_label:
+                if is_behind_view(unit) and not first.is_by_label:
                     with suppress(Exception):  # otherwise killing or retrying the claim drops it
                         self._drop_unrecorded(connection, unit, first.project, first.claim)
                 raise
             for each in ready:
-                if is_behind(unit) and each.into is not None:
+                if is_behind_view(unit) and each.into is not None:
                     update_view(self._tables(connection), unit, each.delivery, each.into)
         self._clean(unit, first)
         fault("deliver.done")
@@ -151,9 +157,9 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
             self._prepare(connection, project, publish)
             with self._writer.transaction(connection):
                 recorded = self._record(connection).kill(project, publish, claim)
-            if recorded.outcome is DeliveryOutcome.KILLED and is_behind(unit):
+            if recorded.outcome is DeliveryOutcome.KILLED and is_behind_view(unit):
                 self._drop_unrecorded(connection, unit, project, claim)
-            elif is_behind(unit):
+            elif is_behind_view(unit):
                 self._show_newest(connection, unit, project, publish)
             return recorded
 
@@ -166,8 +172,8 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
             return ReadyDelivery(delivery, None, {})
         tables = self._tables(connection)
         refuse_kind(unit, delivery, tables.kind_at(unit), newest)
-        if not is_behind(unit):
-            refuse_changed(unit, delivery, newest)
+        if not is_behind_view(unit):
+            refuse_changed_condition(unit, delivery, newest)
             there = self._writer.prepare_table(connection, unit, delivery, newest is not None, "")
             is_staged = delivery.mode is Mode.MERGE
             staged = self._writer.stage(connection, unit, delivery, there, number) if is_staged else None
@@ -185,7 +191,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         if ready.into is None:
             delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         else:
-            adapted = own_table_delivery(delivery) if is_behind(unit) else delivery
+            adapted = own_table_delivery(delivery) if is_behind_view(unit) else delivery
             delivered = self._deliver_rows(connection, ready.into, adapted, ready)
         self._record(connection).put(delivery, delivered)
         return delivered

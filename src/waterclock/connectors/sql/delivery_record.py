@@ -20,7 +20,7 @@ DELIVERIES = "waterclock_deliveries"
 INDEX = f"CREATE INDEX IF NOT EXISTS {DELIVERIES}_newest ON {DELIVERIES} (project, publish, outcome, label)"
 
 
-class DeliveryAnswer(Protocol):
+class StatementResult(Protocol):
     """The result of an SQL statement, with the methods of a DB-API cursor."""
 
     @property
@@ -38,7 +38,7 @@ class DeliveryAnswer(Protocol):
 class DeliveryRecord:
     """Reads and writes the record of deliveries in an open transaction. `execute` runs a statement with its values."""
 
-    execute: Callable[[str, Sequence[Any]], DeliveryAnswer]
+    execute: Callable[[str, Sequence[Any]], StatementResult]
     dialect: SqlDialect
 
     @property
@@ -101,7 +101,7 @@ class DeliveryRecord:
         )
         row = self.execute(sql, (project, claim)).fetchone()
         if row is None or row[0] == DeliveryOutcome.KILLED.value:
-            return no_record(claim)
+            return missing_record_message(claim)
         outcome, mode, label, brought = row
         if not there:
             return f"the table {unit.path} is gone"
@@ -151,7 +151,7 @@ class DeliveryRecord:
         self.execute(f"INSERT INTO {DELIVERIES} ({columns}) VALUES ({places})", values)
 
 
-def no_record(claim: int) -> str:
+def missing_record_message(claim: int) -> str:
     """Return the error message for a claim without a record."""
     return f"{DELIVERIES} has no row of claim {claim}"
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.destination_refusals import foreign_rows_error
 from waterclock.connectors.sql.dialect import SqlDialect
-from waterclock.connectors.sql.replace_where import rows_of
+from waterclock.connectors.sql.replace_where import condition_sql
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -95,7 +95,7 @@ def refuse_foreign_rows(
     column names to the destination's.
     """
     other = session.record.other_project(delivery)
-    condition, values = rows_of(delivery, session.dialect, spelt)
+    condition, values = condition_sql(delivery, session.dialect, spelt)
     table = session.dialect.escape(session.dialect.table_of(unit))
     has_rows = is_ours or session.first_of(
         f"SELECT 1 FROM {table} WHERE {condition} {session.dialect.limit.format(1)}", values

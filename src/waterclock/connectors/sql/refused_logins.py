@@ -17,7 +17,7 @@ def login_error(connection: str, where: str, why: str) -> WaterclockError:
     )
 
 
-def no_database(connection: str, where: str, why: str) -> WaterclockError:
+def missing_database_error(connection: str, where: str, why: str) -> WaterclockError:
     """Build the error for a database that does not exist on the server."""
     return WaterclockError(
         "E810",

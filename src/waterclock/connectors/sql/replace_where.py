@@ -16,7 +16,9 @@ _WHERE = "WHERE "
 _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "float", "real", "double", "decimal")
 
 
-def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
+def condition_sql(
+    delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | None = None
+) -> tuple[str, list[Any]]:
     """Return the condition of a delivery's REPLACE WHERE in SQL, and its values; `TRUE` without a condition.
 
     `spelt` maps lower-case names to the destination's names.
@@ -65,11 +67,11 @@ def replaced_rows(
         return f"{rows} WHERE {label} = {dialect.place}", [delivery.label_text]
     if delivery.where is None:
         return rows, []
-    condition, values = rows_of(delivery, dialect, spelt)
+    condition, values = condition_sql(delivery, dialect, spelt)
     return f"{rows} WHERE {condition}", values
 
 
-def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
+def refuse_changed_condition(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
     """Raise E831 if a delivery's condition differs from that of the last delivery, unless the option `adopt` is set.
 
     Otherwise rows of the old condition would remain, or rows that others wrote would be deleted.

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from waterclock.connectors.sql.delivery_record import DeliveryAnswer, DeliveryRecord
+from waterclock.connectors.sql.delivery_record import StatementResult, DeliveryRecord
 from waterclock.connectors.sql.dialect import SqlDialect
 
 _Opened_co = TypeVar("_Opened_co", covariant=True)
@@ -41,7 +41,7 @@ class SqlSession:
     """Runs statements in an open connection. `dialect.place` is the placeholder of each value."""
 
     dialect: SqlDialect
-    run: Callable[[str, Sequence[Any] | None], DeliveryAnswer]
+    run: Callable[[str, Sequence[Any] | None], StatementResult]
 
     def execute(self, sql: str, values: Sequence[Any] | None = None) -> None:
         """Run a statement whose result is not needed."""

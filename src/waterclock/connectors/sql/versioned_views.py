@@ -25,7 +25,7 @@ _MOST_IN_ONE = 400  # SQLite allows 500 terms in a compound SELECT
 Columns = Sequence[tuple[str, str]]
 
 
-def is_behind(unit: Unit) -> bool:
+def is_behind_view(unit: Unit) -> bool:
     """Return whether a unit is published to tables behind a view."""
     return unit.options.get("behind") == "view"
 
@@ -86,7 +86,7 @@ def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | N
     This is a table, if it publishes to a view, or a view that it did not create or no longer publishes to.
     """
     was_behind = newest is not None and newest.note == BEHIND
-    if not is_behind(unit):
+    if not is_behind_view(unit):
         if was_behind and kind == "view":
             raise _name_in_use_error(
                 unit, delivery, "it was published behind a view before, and no longer is", "the view"

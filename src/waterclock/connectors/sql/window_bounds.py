@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import EPOCH_UNITS, Times
-from waterclock.connectors.local_times import instants_of
+from waterclock.connectors.local_times import local_micros_to_instants
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone
@@ -116,7 +116,7 @@ def instants_of_counts(counts: npt.NDArray[np.int64], by_window: WindowFilter, t
     """
     if by_window.is_number:
         return counts * (EPOCH_UNITS[times.epoch] // timedelta(microseconds=1))
-    return instants_of(counts, times.zone) if by_window.is_local else counts
+    return local_micros_to_instants(counts, times.zone) if by_window.is_local else counts
 
 
 def _micros_of(at: datetime) -> int:

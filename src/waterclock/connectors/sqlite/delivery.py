@@ -12,7 +12,7 @@ from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.slice_rows import BATCH_ROWS, flat
+from waterclock.connectors.slice_rows import BATCH_ROWS, to_portable_types
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_refusals import equal_keys_error, lost_rows_error
@@ -185,7 +185,7 @@ def _slice_chunks(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iter
 
     def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
         refuse_inexact(values, there[name], where)
-        plain: list[Any] = flat(values, kind).to_pylist()
+        plain: list[Any] = to_portable_types(values, kind).to_pylist()
         return plain
 
     rows = rows_of_slice(delivery, convert, with_marks=True)

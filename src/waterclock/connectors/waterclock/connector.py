@@ -147,9 +147,11 @@ class WaterclockCollector:
         leading = [name for name, options in place.connections.items() if leads_to(place, options, own)]
         if not leading:
             return None
-        from waterclock.connectors.waterclock.declarations import Upstream
+        from waterclock.connectors.waterclock.declarations import LinkedTables
 
-        found = self._read_ledger(lambda ledger: (_current_name(ledger, unit), Upstream(ledger.reads.declarations())))
+        found = self._read_ledger(
+            lambda ledger: (_current_name(ledger, unit), LinkedTables(ledger.reads.declarations()))
+        )
         if found is None or found[0] not in found[1].said.tables:
             return None
         name, upstream = found
@@ -219,10 +221,10 @@ class WaterclockCollector:
         sequence = ledger.sequence()
         if known is not None and known[0] == sequence and known[1].problem is None:
             return known
-        from waterclock.connectors.waterclock.declarations import Upstream, graph_of
+        from waterclock.connectors.waterclock.declarations import LinkedTables, graph_of
         from waterclock.planner.settlement import find_unsettled
 
-        upstream = Upstream(ledger.reads.declarations())
+        upstream = LinkedTables(ledger.reads.declarations())
         table = upstream.table(_current_name(ledger, unit), str(unit))
         flow = upstream.flow()
         snapshot = ledger.reads.snapshot(flow)

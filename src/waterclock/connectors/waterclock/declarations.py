@@ -21,7 +21,7 @@ _WORDS = re.compile(r"[\w.]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class LinkedTables:
     """The tables of another project, as they are stored in its ledger."""
 
     said: Declarations

@@ -12,7 +12,7 @@ from waterclock.batches.records import NO_VERSION, Pin
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.waterclock.outside_links import require_no_links
 from waterclock.connectors.waterclock.place import unreadable_project_error
-from waterclock.connectors.windowing import TIME, label_sql, literal
+from waterclock.connectors.windowing import TIME, label_sql, instant_literal
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.spark_sql import quote_name
@@ -120,7 +120,9 @@ def _label_by_window(frame: DataFrame, windows: Sequence[Window]) -> DataFrame:
     names = [quote_name(name) for name in frame.columns if name != TIMELABEL]
     has_gaps = any(one.end != other.start for one, other in pairwise(windows))
     timed = frame.selectExpr(*names, f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss') AS {TIME}")
-    within = timed.where(f"{TIME} >= {literal(windows[0].start)} AND {TIME} < {literal(windows[-1].end)}")
+    within = timed.where(
+        f"{TIME} >= {instant_literal(windows[0].start)} AND {TIME} < {instant_literal(windows[-1].end)}"
+    )
     labelled = within.selectExpr(*names, f"{label_sql(TIME, windows, has_gaps=has_gaps)} AS {TIMELABEL}")
     return labelled.where(f"{TIMELABEL} IS NOT NULL") if has_gaps else labelled
 

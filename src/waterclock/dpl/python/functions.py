@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 from waterclock.dpl.python.decorators import Call, ReadCall, VariableCall
 from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.positions import PythonText
-from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.python.sources import PythonSources
 from waterclock.dpl.query.names_in_query import FLAT
 from waterclock.dpl.resolve.fingerprints import digest
 from waterclock.dpl.resolve.former_code import replace_marked_table_names
@@ -36,7 +36,7 @@ SQL_TYPES = {
 class FoundFunction:
     """A decorated function, with its definition in the syntax tree of its file. `span` is its position."""
 
-    def __init__(self, function: FunctionType, texts: Texts, span: Span) -> None:
+    def __init__(self, function: FunctionType, texts: PythonSources, span: Span) -> None:
         self.function = function
         self.inner = inspect.unwrap(function)
         self.path = Path(self.inner.__code__.co_filename)
@@ -56,7 +56,7 @@ class FoundFunction:
             yield parameter, self.text.span(node) if node is not None and self.text else self.span
 
 
-def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
+def find_function(call: Call, texts: PythonSources, span: Span) -> FoundFunction:
     """Return the function that a call decorates. Raises E252 if a batch could not load it by its file and name."""
     found = call.function
     if not isinstance(found, FunctionType):
@@ -123,7 +123,7 @@ def _list_assigned_names(node: ast.AST) -> Iterator[str]:
 
 
 def transform_function(
-    call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
+    call: Call, texts: PythonSources, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
     """Return the Python function of a transform, and a clause `ARGUMENT name` with the position of each parameter.
 
@@ -145,7 +145,7 @@ def transform_function(
 
 def describe_function(
     found: FoundFunction,
-    texts: Texts,
+    texts: PythonSources,
     arguments: tuple[Argument, ...],
     declarations: frozenset[End],
     step: StatefulStep | None = None,
@@ -182,7 +182,9 @@ def sql_type(annotation: object, found: FoundFunction) -> str | None:
     return SQL_TYPES.get(resolved) if isinstance(resolved, type) else None
 
 
-def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, texts: Texts) -> tuple[Argument, Span]:
+def _argument(
+    parameter: inspect.Parameter, at: Span, found: FoundFunction, texts: PythonSources
+) -> tuple[Argument, Span]:
     default = parameter.default
     name = parameter.name
     if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
@@ -197,7 +199,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
     raise _parameter_error(parameter, at, is_window=_is_window(parameter, found))
 
 
-def _read_call_argument(name: str, read_call: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
+def _read_call_argument(name: str, read_call: ReadCall, at: Span, texts: PythonSources) -> tuple[Argument, Span]:
     source, _ = texts.positional(read_call.site, 0, read_call.table, at)
     table, place = texts.table_name(source)
     if not isinstance(read_call.hidden, bool):

@@ -18,7 +18,7 @@ from waterclock.dpl.syntax.tokens import statements_of, words_of
 from waterclock.flow.declarations import Value
 
 
-class Texts:
+class PythonSources:
     """The Python files of the project at `root`, with methods to locate and parse the arguments of calls in them."""
 
     def __init__(self, root: Path, variables: Mapping[str, Value]) -> None:

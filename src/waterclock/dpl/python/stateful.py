@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from waterclock.dpl.python.decorators import Call
 from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.functions import describe_function, find_function
-from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.python.sources import PythonSources
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause, ParsedColumnList
 from waterclock.errors import WaterclockError
@@ -21,7 +21,7 @@ _SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, and return state_
 
 
 def step_function(
-    call: Call, texts: Texts, span: Span, declarations: frozenset[End], clauses: Sequence[Clause]
+    call: Call, texts: PythonSources, span: Span, declarations: frozenset[End], clauses: Sequence[Clause]
 ) -> tuple[PythonFunction, list[Clause]]:
     """Return the function for the state or output table of `wc.stateful`, and clauses with its inputs' positions.
 
@@ -65,7 +65,7 @@ def _are_declared(clauses: Sequence[Clause]) -> bool:
     )
 
 
-def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
+def _keys(call: Call, texts: PythonSources) -> tuple[str, ...]:
     cursor = texts.cursor(texts.argument(call.site, "key", call.step.key if call.step else None))
     names = [cursor.name("a column of the key").text]
     while cursor.accept(","):
@@ -75,7 +75,7 @@ def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_step_arguments(call: Call, texts: Texts) -> WaterclockError | None:
+def check_step_arguments(call: Call, texts: PythonSources) -> WaterclockError | None:
     """Return the error for a call of `wc.stateful` without `rows`, `state` or `key`; None if it has all of them."""
     step = call.step
     missing = [name for name in ("rows", "state", "key") if step is not None and not getattr(step, name)]

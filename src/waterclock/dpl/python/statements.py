@@ -11,7 +11,7 @@ from waterclock.dpl.python.decorators import Call, VariableCall, argument_word, 
 from waterclock.dpl.python.failures import loading_error
 from waterclock.dpl.python.functions import transform_function
 from waterclock.dpl.python.loader import isolate_imports, run_file
-from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.python.sources import PythonSources
 from waterclock.dpl.python.stateful import check_step_arguments, step_function
 from waterclock.dpl.python.udfs import read_function_call
 from waterclock.dpl.syntax.clause_definition import ClauseForm
@@ -55,14 +55,16 @@ def load_python(
         except (Exception, SystemExit) as raised:  # noqa: BLE001  whatever the user's file raises is reported
             module = None
             errors.append(loading_error(raised, path, root))
-        reader = _CallReader(Texts(root, variables), calls, errors, is_whole=module is not None)
+        reader = _CallReader(PythonSources(root, variables), calls, errors, is_whole=module is not None)
         return [statement for call in calls for statement in reader.statements(call)], errors
 
 
 class _CallReader:
     """Converts recorded calls to statements. Errors are appended to `errors`; the other arguments are still read."""
 
-    def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:
+    def __init__(
+        self, texts: PythonSources, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool
+    ) -> None:
         self.texts = texts
         self.declarations = frozenset((call.site.end_line, call.site.end_column) for call in calls)
         self.errors = errors

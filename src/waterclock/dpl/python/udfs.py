@@ -7,7 +7,7 @@ import inspect
 from waterclock.dpl.python.decorators import Call
 from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.functions import FoundFunction, describe_function, find_function, sql_type
-from waterclock.dpl.python.sources import Texts
+from waterclock.dpl.python.sources import PythonSources
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause, Expression, ParsedFunction
@@ -19,7 +19,7 @@ _EXAMPLE = "DECIMAL(16,2)"
 
 
 def read_function_call(
-    call: Call, texts: Texts, span: Span, declarations: frozenset[End]
+    call: Call, texts: PythonSources, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
     """Return the Python function that `wc.function` decorates, and a clause with its types.
 
@@ -34,7 +34,7 @@ def read_function_call(
     return python, [Clause("RETURN", ParsedFunction(parameters, returns, body), body.span if body else span)]
 
 
-def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[tuple[str, str], ...]:
+def _parameters(call: Call, texts: PythonSources, found: FoundFunction | None) -> tuple[tuple[str, str], ...]:
     declared = call.arguments.get("parameters")
     if declared is None or declared == "":
         return _read_annotations(found) if found else ()
@@ -87,7 +87,7 @@ def _parameter_order_error(parameter: inspect.Parameter, at: Span) -> Waterclock
     )
 
 
-def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) -> str:
+def _returns(call: Call, texts: PythonSources, span: Span, found: FoundFunction | None) -> str:
     declared = call.arguments.get("returns")
     if declared is not None:
         cursor = texts.cursor(texts.argument(call.site, "returns", declared))
@@ -102,7 +102,7 @@ def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) 
     return annotated
 
 
-def _body(call: Call, texts: Texts, span: Span) -> Expression:
+def _body(call: Call, texts: PythonSources, span: Span) -> Expression:
     declared = call.arguments.get("return_")
     if declared is None:
         raise span.refuse(

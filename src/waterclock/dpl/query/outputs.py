@@ -11,7 +11,7 @@ from waterclock.dpl.query.visible_columns import Entry, Output
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedColumnList
 from waterclock.errors import WaterclockError
-from waterclock.spark_sql import illegal_signs
+from waterclock.spark_sql import illegal_characters
 from waterclock.timelabel.label import TIMELABEL
 
 _FIXES = {
@@ -24,7 +24,7 @@ _FIXES = {
 
 def list_illegal_characters(name: str) -> list[str]:
     """Return the characters of a name that no column may have, sorted: those that Delta refuses, and the backtick."""
-    return sorted({*illegal_signs(name), *("`" if "`" in name else "")})
+    return sorted({*illegal_characters(name), *("`" if "`" in name else "")})
 
 
 def column_name_error(name: str, span: Span, fix: str) -> WaterclockError | None:

@@ -10,7 +10,7 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Function, Query, Table
-from waterclock.flow.viewers import Form, form_of, grants_of
+from waterclock.flow.viewers import TableVisibility, form_of, grants_of
 from waterclock.permissions.people import Person
 
 _REFUSED = frozenset("raise_error assert_true input_file_name input_file_block_start input_file_block_length".split())
@@ -26,7 +26,7 @@ def show_flow(flow: Flow, person: Person) -> Flow:
     tables = {
         name: _show_table(flow, person, table)
         for name, table in flow.tables.items()
-        if form_of(flow, person, name) is not Form.NONE
+        if form_of(flow, person, name) is not TableVisibility.NONE
     }
     tables = {
         name: table for name, table in tables.items()

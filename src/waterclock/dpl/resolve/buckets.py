@@ -9,7 +9,7 @@ from waterclock.dpl.config.model import Config
 from waterclock.dpl.config.secret_setting import SecretSetting
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
-from waterclock.files.object_stores import OPTIONS, bucket_of, is_remote, no_option, options_of
+from waterclock.files.object_stores import OPTIONS, bucket_of, is_remote, unknown_option_error, options_of
 from waterclock.flow.declarations import Connection, Secret
 
 _URLS = ("path", "archive")
@@ -46,7 +46,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
                 yield span.locate_error(error)
                 continue
             if wrong := next((name for name in options if name not in options_of(url)), None):
-                yield span_of(connection.name, wrong).locate_error(no_option(wrong, url))
+                yield span_of(connection.name, wrong).locate_error(unknown_option_error(wrong, url))
             elif options and (other := known.setdefault(access.bucket, access)).options != options:
                 yield _different_options_error(access, other)
 

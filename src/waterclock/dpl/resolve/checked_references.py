@@ -17,7 +17,7 @@ from waterclock.flow.enums import Kind
 from waterclock.flow.flat_joins import plain_type
 
 
-def read_parents(
+def add_parent_inputs(
     drafts: Mapping[str, UnresolvedTable], spans: MutableMapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
     """Add the parent tables of checked references to the inputs of transforms; yield errors in the references.

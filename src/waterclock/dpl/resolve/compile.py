@@ -11,13 +11,13 @@ from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import ValidConnections, resolve_connections
 from waterclock.dpl.resolve.drafts import draft_of
-from waterclock.dpl.resolve.flats import Flats
+from waterclock.dpl.resolve.flats import FlatResolver
 from waterclock.dpl.resolve.flow_building import FlowBuilder
 from waterclock.dpl.resolve.flow_checks import check_clauses, check_names_and_circles
 from waterclock.dpl.resolve.functions import check_circles, function_of
 from waterclock.dpl.resolve.grants import GrantResolver
 from waterclock.dpl.resolve.key_deduplication import resolve_keys
-from waterclock.dpl.resolve.late_rows import with_late_rows
+from waterclock.dpl.resolve.late_rows import add_late_row_tables
 from waterclock.dpl.resolve.names import names_of
 from waterclock.dpl.resolve.published_personal_data import check_published_personal_data
 from waterclock.dpl.resolve.query_choices import resolve_choices
@@ -26,7 +26,7 @@ from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow, upstream_first
 from waterclock.dpl.resolve.views import QueryResolver
-from waterclock.dpl.resolve.watermarks import with_marks
+from waterclock.dpl.resolve.watermarks import add_watermark_tables
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
@@ -64,8 +64,8 @@ class _Compiler:
         variables, errors = self.config.variables, self.errors
         grants = [each for each in self.statements if each.kind is StatementKind.GRANT]
         self.statements = [each for each in self.statements if each.kind is not StatementKind.GRANT]
-        self.statements = with_marks(self.statements, variables, errors)
-        self.statements = with_late_rows(self.statements, variables, errors)
+        self.statements = add_watermark_tables(self.statements, variables, errors)
+        self.statements = add_late_row_tables(self.statements, variables, errors)
         by_kind = names_of(self.statements, errors)
         connections, views = by_kind[StatementKind.CONNECTION].values(), by_kind[StatementKind.VIEW]
         systems = resolve_connections(connections, self.config, self.root, self.capabilities, errors)
@@ -77,7 +77,7 @@ class _Compiler:
         for statement in made.values():
             self.drafts[statement.name] = draft_of(statement, self.config, systems, errors)
         publishes = self._publishes(systems)
-        queries = QueryResolver(made, frozenset(publishes), views, errors, Flats(dict(self.drafts), errors))
+        queries = QueryResolver(made, frozenset(publishes), views, errors, FlatResolver(dict(self.drafts), errors))
         reads = ReadResolver(self.drafts, queries, self.config, errors)
         view_columns: dict[str, Columns] = {}
         for name, view in views.items():

@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Flat
 from waterclock.flow.flat_joins import flat_of
 
 
-class Flats:
+class FlatResolver:
     """Resolves and caches FLAT for tables that are being compiled."""
 
     def __init__(self, drafts: Mapping[str, UnresolvedTable], errors: list[WaterclockError]) -> None:

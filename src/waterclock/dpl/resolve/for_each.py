@@ -15,7 +15,7 @@ from waterclock.flow.enums import Kind
 from waterclock.timelabel.label import TIMELABEL
 
 
-def read_each(
+def add_for_each_inputs(
     drafts: Mapping[str, UnresolvedTable],
     tables: Mapping[str, Statement],
     views: Mapping[str, Statement],

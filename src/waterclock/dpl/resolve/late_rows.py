@@ -28,7 +28,7 @@ _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 _CLOSES, _MAX_LATENESS = "CLOSE WHEN", "MAX LATENESS"
 
 
-def with_late_rows(
+def add_late_row_tables(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
     """Return the statements of a project, with transforms added that store the late rows of tables with CLOSE WHEN.

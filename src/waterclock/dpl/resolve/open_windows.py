@@ -62,7 +62,7 @@ def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Unresolv
     return found
 
 
-def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
+def query_only_reason(name: str, tables: Mapping[str, Statement]) -> str | None:
     """Return the reason why only ad hoc queries can read this companion table or view; None for any other name."""
     for table, statement in tables.items():
         options = statement.value("OPTIONS", ParsedOptions)

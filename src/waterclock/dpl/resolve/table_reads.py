@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.splice import list_reads, variables_of
-from waterclock.dpl.resolve.checked_references import read_parents, reference_span
+from waterclock.dpl.resolve.checked_references import add_parent_inputs, reference_span
 from waterclock.dpl.resolve.connections import ValidConnections
-from waterclock.dpl.resolve.for_each import read_each
+from waterclock.dpl.resolve.for_each import add_for_each_inputs
 from waterclock.dpl.resolve.hidden import exclude_hidden_from_argument, hidden_view_columns_error
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
-from waterclock.dpl.resolve.open_windows import shown_to_queries
+from waterclock.dpl.resolve.open_windows import query_only_reason
 from waterclock.dpl.resolve.publish_targets import resolve_publish_target
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import QueryResolver, unknown_table_error
@@ -40,7 +40,7 @@ class ReadResolver:
         for draft in list(self.drafts.values()):
             if draft.kind is Kind.TRANSFORM:
                 self.resolve(draft)
-        self.errors.extend(read_each(self.drafts, self.queries.tables, self.queries.views, self.spans))
+        self.errors.extend(add_for_each_inputs(self.drafts, self.queries.tables, self.queries.views, self.spans))
 
     def resolve(self, draft: UnresolvedTable) -> None:
         """Set the query or the function of a transform, and its reads; report unknown names."""
@@ -158,7 +158,7 @@ class ReadResolver:
         name = draft.statement.name
         table = self.drafts.get(name)
         if table is None:
-            if (shown := shown_to_queries(name, self.queries.tables)) is not None:
+            if (shown := query_only_reason(name, self.queries.tables)) is not None:
                 fix = "publish the table itself, which has only complete windows"
                 what = f"{name} is for queries only, and cannot be published"
                 self.errors.append(draft.span.refuse("E269", what, why=shown, fix=fix))
@@ -190,4 +190,4 @@ class ReadResolver:
                     self.errors.append(
                         unknown_table_error(target.table, span, self.queries.tables, self.queries.tables)
                     )
-        self.errors.extend(read_parents(self.drafts, self.spans))
+        self.errors.extend(add_parent_inputs(self.drafts, self.spans))

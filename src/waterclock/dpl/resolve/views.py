@@ -10,8 +10,8 @@ from waterclock.dpl.query.hidden_columns import compute_hiding
 from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.query.splice import list_reads
-from waterclock.dpl.resolve.flats import Flats
-from waterclock.dpl.resolve.open_windows import shown_to_queries
+from waterclock.dpl.resolve.flats import FlatResolver
+from waterclock.dpl.resolve.open_windows import query_only_reason
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
@@ -41,7 +41,7 @@ class QueryResolver:
     publishes: frozenset[str]
     views: Mapping[str, Statement]
     errors: list[WaterclockError]
-    flats: Flats
+    flats: FlatResolver
     found: dict[str, QueryNames] = field(default_factory=dict)
     incomplete: set[str] = field(default_factory=set)
     choices: dict[str, tuple[Query, ...]] = field(default_factory=dict)
@@ -238,7 +238,7 @@ class QueryResolver:
                 "E213", f"{found.name} is the destination of a PUBLISH, not a table of this flow",
                 fix="read the table that is published",
             )  # fmt: skip
-        if (shown := shown_to_queries(found.name, self.tables)) is not None:
+        if (shown := query_only_reason(found.name, self.tables)) is not None:
             return found.span.refuse(
                 "E269", f"{found.name} is for queries only, and a batch cannot read it", why=shown,
                 fix="read the table itself, which has only complete windows",

@@ -21,7 +21,7 @@ MARKS = "MARKS"
 AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
 
-def with_marks(
+def add_watermark_tables(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
     """Return the statements of a project, with transforms added that store watermarks; report invalid WATERMARKs."""

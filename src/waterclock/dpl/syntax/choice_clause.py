@@ -10,7 +10,7 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import Expression, ParsedQuery, ParsedWhen
-from waterclock.dpl.syntax.tokens import QUERY_STARTS, refuse_touching
+from waterclock.dpl.syntax.tokens import QUERY_STARTS, check_adjacent_strings
 from waterclock.errors import WaterclockError
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
@@ -90,7 +90,7 @@ def _parse_piece(source: SourceText, piece: _Piece) -> tuple[Expression | None, 
                 raise _span(source, [word]).refuse("E204", "WHEN has no condition", fix=_HOW)
             condition = expression_of(source, tokens[: at - 1], _span(source, tokens[: at - 1]))
         tokens = tokens[at:]
-    refuse_touching(source, tokens)
+    check_adjacent_strings(source, tokens)
     return condition, ParsedQuery(_span(source, tokens), tokens)
 
 

@@ -13,7 +13,7 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedQuery, StatementKind
-from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
+from waterclock.dpl.syntax.tokens import check_adjacent_strings, statements_of, words_of
 from waterclock.dpl.syntax.type_names import skip_brackets
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
@@ -57,7 +57,7 @@ def parse_clause(
     if word == "AS":
         if not statements:
             raise whole.refuse("E233", "the query is empty", fix="write one: SELECT ... FROM ...")
-        refuse_touching(source, statements[0].tokens)
+        check_adjacent_strings(source, statements[0].tokens)
         return ParsedQuery(statements[0].span, statements[0].tokens)
     tokens = statements[0].tokens if statements else []
     cursor = Cursor(source, words_of(source, tokens), tokens, variables, first_words=FIRST_WORDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.statements import ParsedKeyStays
-from waterclock.flow.keys import KeyOrder, KeyStays
+from waterclock.flow.keys import KeyOrder, KeyOptions
 from waterclock.timelabel.duration import Duration
 
 
@@ -22,7 +22,7 @@ def take_stays(cursor: Cursor) -> ParsedKeyStays | None:
         else:
             cursor.accept("ORDER", "BY")
             order = _parse_order(cursor)
-    return ParsedKeyStays(KeyStays(order, past), cursor.span_since(start)) if order or past else None
+    return ParsedKeyStays(KeyOptions(order, past), cursor.span_since(start)) if order or past else None
 
 
 def _parse_order(cursor: Cursor) -> tuple[KeyOrder, ...]:

@@ -29,8 +29,8 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.dpl.syntax.tokens import (
     RawStatement,
-    no_semicolon,
-    refuse_touching,
+    missing_semicolon_error,
+    check_adjacent_strings,
     statements_despite_errors,
     statements_of,
     words_of,
@@ -225,7 +225,7 @@ class _StatementParser:
         if found is None or (cursor.at("MERGE", "INTO") or cursor.at("REPLACE", "TABLE")):
             self.failed.add(UNREAD)
             if cursor.at("CREATE"):
-                raise no_semicolon(cursor.here())
+                raise missing_semicolon_error(cursor.here())
             self._recover(foreign_clause_error(cursor) or self._unknown_clause_error(kind), cursor.index)
             return
         clause, length = BY_WORD[found[0]], found[1]
@@ -326,7 +326,7 @@ class _StatementParser:
         if kind is StatementKind.TRANSFORM and (self._find_when() or has_choice(tokens)):
             self._parse_choices(tokens)
             return
-        refuse_touching(raw.source, tokens)
+        check_adjacent_strings(raw.source, tokens)
         self.clauses.append(Clause("AS", ParsedQuery(span, tokens), span))
 
     def _find_when(self) -> Clause | None:

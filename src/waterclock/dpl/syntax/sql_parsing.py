@@ -51,7 +51,7 @@ def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
     except ParseError:
         raise
     except RecursionError:
-        raise too_deep(source, tokens[0]) from None
+        raise deep_nesting_error(source, tokens[0]) from None
     except Exception as error:
         raise ParserBroke(f"the parser fails on it: {type(error).__name__}") from error
 
@@ -74,11 +74,11 @@ def check_nesting(source: SourceText, tokens: Sequence[Token]) -> None:
             angles += 1 if kind is TokenType.LT else -1
         row = 0 if is_angle or kind in _OPERANDS else row + 1
         if depth + angles > MOST_NESTED or row > MOST_NESTED:
-            raise too_deep(source, token)
+            raise deep_nesting_error(source, token)
         before = kind
 
 
-def too_deep(source: SourceText, token: Token) -> WaterclockError:
+def deep_nesting_error(source: SourceText, token: Token) -> WaterclockError:
     """Build the error for a text that is nested too deeply."""
     return source.span(token.start, token.end + 1).refuse(
         "E267",

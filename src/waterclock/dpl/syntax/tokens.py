@@ -127,7 +127,7 @@ def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> 
     return words
 
 
-def refuse_touching(source: SourceText, tokens: Sequence[Token]) -> None:
+def check_adjacent_strings(source: SourceText, tokens: Sequence[Token]) -> None:
     """Raise E218 for adjacent strings, as in 'it''s': Spark joins them, other databases read an escaped quote."""
     before: Token | None = None
     for token in tokens:
@@ -163,7 +163,7 @@ def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStateme
         is_end = token.token_type is TokenType.SEMICOLON
         is_unended = index > start and not is_end and _begins_statement(tokens, index)
         if is_unended:
-            errors.append(no_semicolon(source.span(token.start, token.end + 1)))
+            errors.append(missing_semicolon_error(source.span(token.start, token.end + 1)))
         if is_end or is_unended:
             if index > start:
                 found.append(_build_statement(source, tokens[start:index]))
@@ -173,7 +173,7 @@ def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStateme
     return found, errors
 
 
-def no_semicolon(here: Span) -> WaterclockError:
+def missing_semicolon_error(here: Span) -> WaterclockError:
     """Build the error for a statement that begins before the previous one has ended."""
     return here.refuse("E204", f"a semicolon is missing before {here.text}", fix="end each statement with ;")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from waterclock.batches.ledger_snapshot import RECOMPUTE, UNCHECKED, Closing, LedgerSnapshot
-from waterclock.engine.batch.late_rows import newest_late
+from waterclock.engine.batch.late_rows import find_newest_late_slices
 from waterclock.engine.reads.pin import frame_of, pin
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
@@ -95,7 +95,7 @@ def _reopen_for_late_rows(work: RunContext, books: ClosingFacts) -> None:
         return
     spark = work.sessions.own()
     try:
-        ticks = newest_late(work, spark, table, labels)
+        ticks = find_newest_late_slices(work, spark, table, labels)
     except Exception as raised:
         raise to_error(raised, where=table.name) from raised
     finally:

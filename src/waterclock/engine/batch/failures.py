@@ -8,7 +8,7 @@ from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.batch_errors import batch_error
 from waterclock.engine.batch.claim import bind_inputs, claim_request
 from waterclock.engine.batch.takeover import record_if_committed
-from waterclock.engine.damage import MENDED_ELSEWHERE
+from waterclock.engine.damage import CODES_FIXED_ELSEWHERE
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
@@ -57,7 +57,7 @@ def _release_claim(attempt: GroupAttempt, claim: Claim, error: WaterclockError) 
         work.ledger.claims.close_lost(claim, why=f"tried again in parts: {error.what}")
         return
     # after a transient error the batch is due again at once: the next run continues with it
-    may_pass = error.transient or error.code in MENDED_ELSEWHERE
+    may_pass = error.transient or error.code in CODES_FIXED_ELSEWHERE
     again = work.real_now() if may_pass else None
     status = BatchStatus.HELD if error.code == HELD_BACK else BatchStatus.FAILED
     own = [batch.label for batch in group.batches]

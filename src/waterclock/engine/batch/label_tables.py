@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.connectors.delivering import PartKeeper
-from waterclock.connectors.sql.versioned_views import is_behind
+from waterclock.connectors.delivering import LabelTableDestination
+from waterclock.connectors.sql.versioned_views import is_behind_view
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
@@ -31,9 +31,9 @@ def drop_label_tables(work: RunContext, table: Table, labels: Sequence[str]) -> 
         keeper.drop(unit_of(work, table), work.flow.project, table.name, labels)
 
 
-def _label_table_keeper(work: RunContext, table: Table) -> PartKeeper | None:
+def _label_table_keeper(work: RunContext, table: Table) -> LabelTableDestination | None:
     unit = table.destination
-    if unit is None or not is_behind(unit) or not table.is_partitioned or not work.project.publish:
+    if unit is None or not is_behind_view(unit) or not table.is_partitioned or not work.project.publish:
         return None
     found = work.connections.deliverer(unit.connection)
-    return found if isinstance(found, PartKeeper) else None
+    return found if isinstance(found, LabelTableDestination) else None

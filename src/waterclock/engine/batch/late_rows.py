@@ -96,7 +96,7 @@ def late_rows_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
     return (f"{rows} of {read} arrived too late for {table.late_rows.of}, or too early",)
 
 
-def newest_late(
+def find_newest_late_slices(
     work: RunContext, spark: SparkSession, table: Table, labels: Iterable[datetime]
 ) -> dict[datetime, datetime]:
     """Map the label of each window with late rows to the end of the newest slice that contains some of them.

@@ -11,9 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.offline import LabelMeasures, OfflineRun, SpanMeasures, cadence_of, merges, spans_of, to_measure
+from waterclock.batches.offline import (
+    LabelMeasures,
+    OfflineRun,
+    SpanMeasures,
+    cadence_of,
+    has_spans,
+    spans_of,
+    to_measure,
+)
 from waterclock.batches.records import Slice
-from waterclock.engine.batch.offline_counts import Count, aggregate_columns, counts_of, merged_columns, states_in
+from waterclock.engine.batch.offline_counts import (
+    OfflineMeasure,
+    aggregate_columns,
+    counts_of,
+    merged_columns,
+    states_in,
+)
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
@@ -59,7 +73,9 @@ def measure_offline(
         labels=0 if error else len(labels),
         seconds=round(time.perf_counter() - begun, 3),
         spans=spans,
-        forget_before=None if newest is None or not merges(table) else cadence_of(table).floor(newest - timedelta(1)),
+        forget_before=None
+        if newest is None or not has_spans(table)
+        else cadence_of(table).floor(newest - timedelta(1)),
         error=None if error is None else f"{error.code} {error.what}",
     )
     if error is not None:
@@ -76,15 +92,17 @@ def _measure_labels(
     try:
         work.record_spark_page()
         register_functions(spark, work.root, work.flow, table.expressions, work.keys)
-        counts: list[Count] = []
+        counts: list[OfflineMeasure] = []
         for manifests, gone in _split_into_jobs(work.folder(table), pieces):
             rows = _read_slices(spark, work.folder(table), manifests) if manifests else None
-            own = [] if rows is None else counts_of(_offline(table), rows, is_merging=merges(table))
+            own = [] if rows is None else counts_of(_offline(table), rows, is_merging=has_spans(table))
             found = [*_count_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
             work.ledger.offline.record_measurements(table.name, _offline(table).code, found)
             counts = counts or own
         return (
-            list(_merge_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
+            list(_merge_spans(work, spark, table, counts, [it.label for it in pieces], claims))
+            if has_spans(table)
+            else []
         )
     finally:
         work.sessions.release(spark)
@@ -121,7 +139,7 @@ def _count_labels(
     spark: SparkSession,
     manifests: Sequence[Manifest],
     rows: DataFrame | None,
-    counts: Sequence[Count],
+    counts: Sequence[OfflineMeasure],
     claims: Mapping[datetime, int],
 ) -> Iterator[LabelMeasures]:
     """Yield the measures of each label: one job, plus one on an empty frame if a label has no rows."""
@@ -141,7 +159,7 @@ def _count_labels(
         )
 
 
-def _measured_values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, MeasuredValue]:
+def _measured_values(counts: Iterable[OfflineMeasure], row: Mapping[str, Any]) -> dict[str, MeasuredValue]:
     return {count.name: MeasuredValue(row[f"v{at}"], row[f"t{at}"]) for at, count in enumerate(counts)}
 
 
@@ -154,7 +172,7 @@ def _merge_spans(
     work: RunContext,
     spark: SparkSession,
     table: Table,
-    counts: Sequence[Count],
+    counts: Sequence[OfflineMeasure],
     labels: Iterable[datetime],
     claims: Mapping[datetime, int],
 ) -> Iterator[SpanMeasures]:
@@ -180,7 +198,9 @@ def _merge_spans(
 
 
 def _states_frame(
-    spark: SparkSession, of_span: Mapping[datetime, Sequence[Mapping[str, Sequence[str]]]], alike: Mapping[int, Count]
+    spark: SparkSession,
+    of_span: Mapping[datetime, Sequence[Mapping[str, Sequence[str]]]],
+    alike: Mapping[int, OfflineMeasure],
 ) -> DataFrame:
     import pyarrow as pa
 

@@ -108,7 +108,7 @@ class OfflineState:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class OfflineMeasure:
     """A named measure of a table: an expression and, if its values can be merged, the aggregates in it."""
 
     name: str
@@ -145,14 +145,14 @@ class Count:
         return self.parts.render(lambda number: f"({texts[number]})")
 
 
-def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Count]:
+def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[OfflineMeasure]:
     """Return the measures of a table: those it declares, then the profile of each column. Cost: no job."""
-    plain = [Count(measure.name, measure.expression) for measure in offline.measures]
+    plain = [OfflineMeasure(measure.name, measure.expression) for measure in offline.measures]
     plain += _profile_measures(rows) if offline.is_profiled else []
     return [_add_partial_aggregates(count, rows) for count in plain] if is_merging else plain
 
 
-def aggregate_columns(counts: Sequence[Count]) -> list[Column]:
+def aggregate_columns(counts: Sequence[OfflineMeasure]) -> list[Column]:
     """Return the columns to aggregate for each label: value and type of each measure, and its partial aggregates."""
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
@@ -163,7 +163,7 @@ def aggregate_columns(counts: Sequence[Count]) -> list[Column]:
     return found
 
 
-def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
+def merged_columns(counts: Mapping[int, OfflineMeasure]) -> list[Column]:
     """Return the columns to aggregate from the partial aggregates of several labels. `counts` are by number."""
     found: list[Column] = []
     for at, count in counts.items():
@@ -173,7 +173,7 @@ def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
     return found
 
 
-def states_in(counts: Sequence[Count], row: Mapping[str, Any]) -> dict[str, Any]:
+def states_in(counts: Sequence[OfflineMeasure], row: Mapping[str, Any]) -> dict[str, Any]:
     """Map each measure to its partial aggregates, for the ledger, from a label's row of `aggregate_columns`."""
     return {
         count.name: [count.signature, *(row[f"s{at}_{number}"] for number in range(len(count.columns)))]
@@ -189,7 +189,7 @@ def _value_columns(name: str, text: str, longest: int) -> list[Column]:
     return [value, F.expr(f"typeof(({text}))").alias(name.replace("v", "t", 1))]
 
 
-def _add_partial_aggregates(count: Count, rows: DataFrame) -> Count:
+def _add_partial_aggregates(count: OfflineMeasure, rows: DataFrame) -> OfflineMeasure:
     from pyspark.sql import functions as F  # noqa: N812
 
     found = count.parts or split_at_aggregates(count.text)
@@ -204,24 +204,24 @@ def _add_partial_aggregates(count: Count, rows: DataFrame) -> Count:
     calls = len(found.calls)
     states = tuple(OfflineState(call, fields[at], fields[calls + at], sketch) for at, call in enumerate(found.calls))
     if not all(state.is_mergeable for state in states):
-        return Count(count.name, count.text, count.longest)
-    return Count(count.name, count.text, count.longest, found, states)
+        return OfflineMeasure(count.name, count.text, count.longest)
+    return OfflineMeasure(count.name, count.text, count.longest, found, states)
 
 
 def _argument(call: AggregateCall) -> str:
     return "1" if call.arguments[0] == "*" else f"({call.arguments[0]})"
 
 
-def _profile_measures(rows: DataFrame) -> Iterator[Count]:
+def _profile_measures(rows: DataFrame) -> Iterator[OfflineMeasure]:
     """Yield the profile of each column: the number of NULLs, the approximate number of distinct values, min and max."""
     for field in rows.schema.fields:
         if field.name.lower() == TIMELABEL or field.name.startswith("_waterclock"):
             continue
         name, kind = quote_name(field.name), field.dataType.simpleString()
-        yield Count(f"{field.name}.nulls", f"count_if({name} IS NULL)", LONGEST_OF_PROFILE)
+        yield OfflineMeasure(f"{field.name}.nulls", f"count_if({name} IS NULL)", LONGEST_OF_PROFILE)
         if kind not in _ORDERED and not kind.startswith("decimal"):
             continue
-        yield Count(f"{field.name}.distinct", f"approx_count_distinct({name})", LONGEST_OF_PROFILE)
+        yield OfflineMeasure(f"{field.name}.distinct", f"approx_count_distinct({name})", LONGEST_OF_PROFILE)
         of = f"left({name}, {LONGEST_OF_PROFILE})" if kind == "string" else name
         for which in ("min", "max"):
-            yield Count(f"{field.name}.{which}", f"{which}({of})", LONGEST_OF_PROFILE)
+            yield OfflineMeasure(f"{field.name}.{which}", f"{which}({of})", LONGEST_OF_PROFILE)

@@ -13,7 +13,7 @@ from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.interface import ArrivalCollector
 from waterclock.connectors.sql.replace_where import condition_text
-from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
+from waterclock.connectors.sql.versioned_views import BEHIND, is_behind_view
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null_columns, not_null_columns, unproven_keys
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
@@ -182,7 +182,7 @@ def _build_delivery(work: RunContext, table: Table, claim: Claim, manifest: Mani
         where=table.where,
         order_by=table.order.by if table.order else (),
         per=table.order.per if table.order else (),
-        note=BEHIND if table.destination and is_behind(table.destination) else condition_text(table.where),
+        note=BEHIND if table.destination and is_behind_view(table.destination) else condition_text(table.where),
         places=partial(_current_paths, work, source) if source.source is not None else None,
     )
 

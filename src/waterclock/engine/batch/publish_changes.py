@@ -14,7 +14,7 @@ from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, is_there
+from waterclock.files.filesystem import entry_path, file_exists
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
@@ -166,7 +166,7 @@ def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, rea
     folder = work.lake.folder(source.name)
     try:
         manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
-        lost = any(not is_there(entry_path(folder, file.path)) for each in manifests for file in each.files)
+        lost = any(not file_exists(entry_path(folder, file.path)) for each in manifests for file in each.files)
     except WaterclockError:
         return None  # cleaned up: the stage keeps current slices, not all that ever existed
     may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)

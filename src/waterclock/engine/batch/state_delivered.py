@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
-from waterclock.connectors.sql.versioned_views import is_behind
+from waterclock.connectors.sql.versioned_views import is_behind_view
 from waterclock.engine.batch.publish_changes import last_by_key, newest_by_key, published_columns
 from waterclock.engine.batch.returning_rows import ROW_LABEL
 from waterclock.engine.reads.pin import PinnedRead, frame_of
@@ -69,7 +69,7 @@ def _read_staged_manifests(work: RunContext, table: Table, sealed: Sequence[Mani
 
 def _find_drop_boundary(work: RunContext, table: Table) -> datetime | None:
     """Return the instant before which RETAIN dropped the destination's label tables. None if it dropped none."""
-    if table.destination is None or not is_behind(table.destination):
+    if table.destination is None or not is_behind_view(table.destination):
         return None
     return work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
 

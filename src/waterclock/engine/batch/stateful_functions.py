@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def step_rows(
+def run_stateful_function(
     work: RunContext,
     spark: SparkSession,
     table: Table,

@@ -8,7 +8,7 @@ from waterclock.flow.declarations import Table
 from waterclock.storage import symlinks
 
 
-def keep_manifest(work: RunContext, table: Table) -> None:
+def update_symlink_manifest(work: RunContext, table: Table) -> None:
     """Update the symlink manifest of a table that declares one. A failure is only reported: the next commit retries."""
     if table.manifest is None:
         return

@@ -9,7 +9,7 @@ from datetime import datetime
 from waterclock.batches.records import BatchResult, Claim
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import kill_delivery
-from waterclock.engine.batch.symlink_update import keep_manifest
+from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import require_versions
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
@@ -116,7 +116,7 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     work.ledger.claims.record_done(claim, results)
     _record_releases(work, table, claim, results)
     if table.kind is not Kind.PUBLISH:
-        keep_manifest(work, table)
+        update_symlink_manifest(work, table)
     return True
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import list_reads, splice
-from waterclock.engine.batch.stateful_functions import step_rows
+from waterclock.engine.batch.stateful_functions import run_stateful_function
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.run_context import RunContext
@@ -52,7 +52,7 @@ def compute_rows(
         require_time(table, table.marks, frames)
     where, known = f"{table.name}@{window.label}", dict(frames)
     if table.function is not None and table.function.step is not None:
-        return step_rows(work, spark, table, table.function, window, known)
+        return run_stateful_function(work, spark, table, table.function, window, known)
     of = _Window(window, is_partial)
     if table.function is not None:
         return _python_rows(work, spark, table.function, of, known, where)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.interface import Awaited
+from waterclock.connectors.interface import CompletenessCollector
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Sign
@@ -24,12 +24,12 @@ def has_sign(work: RunContext, table: Table, window: Window) -> bool:
         return True
     unit = work.connections.resolve_unit(table.source.unit)
     collector = work.connections.collector(unit.connection)
-    if isinstance(collector, Awaited):
+    if isinstance(collector, CompletenessCollector):
         return collector.has_sign(unit, table.source.awaits, window, table.cadence.zone)
     raise AssertionError(f"{unit} has no sign, which check refuses")
 
 
-def is_given_up(table: Table, window: Window, now: datetime) -> bool:
+def is_wait_over(table: Table, window: Window, now: datetime) -> bool:
     """Return whether the maximum wait for a window's sign is over at `now`. It starts when the window becomes due."""
     within = None if table.source is None or table.source.awaits is None else table.source.awaits.within
     return within is not None and within.add_to(table.cadence.due_at(window), table.cadence.zone) <= now

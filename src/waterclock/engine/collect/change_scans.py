@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.batches.records import Slice
-from waterclock.connectors.interface import ChangedWindows, Looking, LookRequest, Mark
+from waterclock.connectors.interface import ChangedWindows, ChangeScanner, ChangeScanRequest, Mark
 from waterclock.engine.collect.lookback import find_revisited_slices, slack_of
 from waterclock.flow.declarations import Source, Table
 from waterclock.ledger.ledger import Ledger
@@ -92,7 +92,7 @@ def scan_past_windows(work: RunContext, table: Table, group: Group, spark: Calla
     marks = known_marks(work.ledger, table, [Window(piece.label, piece.end) for piece in past], by)
     windows = sorted([*(Window(piece.label, piece.end) for piece in past), *own])
     column = source.changed.column
-    request = LookRequest(source.time_column or "", column, windows, marks, slack_of(table, windows[-1].end))
+    request = ChangeScanRequest(source.time_column or "", column, windows, marks, slack_of(table, windows[-1].end))
     looked = _query_changes(work, table, source, request, spark)
     changed = {piece.label: NEVER for piece in past if piece.label not in marks} | dict(looked.changed)
     again = tuple(piece for piece in past if piece.label in changed)
@@ -100,11 +100,11 @@ def scan_past_windows(work: RunContext, table: Table, group: Group, spark: Calla
 
 
 def _query_changes(
-    work: RunContext, table: Table, source: Source, request: LookRequest, spark: Callable[[], SparkSession]
+    work: RunContext, table: Table, source: Source, request: ChangeScanRequest, spark: Callable[[], SparkSession]
 ) -> ChangedWindows:
     unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
-    if isinstance(collector, Looking):
+    if isinstance(collector, ChangeScanner):
         return collector.look(spark, unit, request, table.columns, table.cadence.zone)
     raise AssertionError(f"{unit} cannot find changes, which check refuses")
 

@@ -26,7 +26,7 @@ from waterclock.flow.checks import columns_to_request
 from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.enums import Scope
 from waterclock.flow.folds import RECORD
-from waterclock.ledger.read.kept_at_sources import KEPT, LET_GO
+from waterclock.ledger.read.kept_at_sources import KEPT, RELEASED_AT_SOURCE
 from waterclock.planner.plan import Group
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.read import frame_of_version
@@ -125,7 +125,7 @@ def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read:
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.list_retained_objects(table.name) if name != read.name]
     for name in collector.let_go(unit, names):
-        work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": name})
+        work.ledger.past.add_event(RELEASED_AT_SOURCE, who=work.settings.who, table=table.name, data={"name": name})
 
 
 def _close_read(work: RunContext, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
@@ -135,7 +135,7 @@ def _close_read(work: RunContext, table: Table, unit: Unit, collector: ChangeCol
         return
     if newest_notes(work, table) != read.noted:
         for gone in collector.let_go(unit, [read.name]):
-            work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": gone})
+            work.ledger.past.add_event(RELEASED_AT_SOURCE, who=work.settings.who, table=table.name, data={"name": gone})
 
 
 def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> DataFrame:

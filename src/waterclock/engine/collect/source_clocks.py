@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import BEGINNING
-from waterclock.connectors.interface import ArrivalCollector, Collector, Listing, Sealing
+from waterclock.connectors.interface import ArrivalCollector, Collector, Listing, SealingCollector
 from waterclock.engine.collect.arrivals import complete_until
-from waterclock.engine.collect.await_signals import has_sign, is_given_up
+from waterclock.engine.collect.await_signals import has_sign, is_wait_over
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.enums import Batching, Sign
@@ -78,7 +78,7 @@ class SourceClocks:
             (signed if has_sign(self._work, table, batch.window) else missing).append(batch)
         if is_ordered and missing:
             self._stopped.add(table.name)
-        given_up = [batch for batch in missing if is_given_up(table, batch.window, self._now)]
+        given_up = [batch for batch in missing if is_wait_over(table, batch.window, self._now)]
         waiting = next((batch for batch in missing if batch not in given_up), None)
         if waiting is not None:
             self._keep_oldest(UnfinishedSource(table.name, waiting.window, None, awaits=awaits))
@@ -92,7 +92,7 @@ class SourceClocks:
         ahead = next((batch.window for batch in group.batches if batch.window.end > clock), None)
         if ahead is not None:
             collector = self._work.connections.collector(table.source.unit.connection)
-            of_items = isinstance(collector, ArrivalCollector) and not isinstance(collector, Sealing)
+            of_items = isinstance(collector, ArrivalCollector) and not isinstance(collector, SealingCollector)
             self._keep_oldest(UnfinishedSource(table.name, ahead, clock, of_items))
         return dataclasses.replace(group, batches=passed)
 
@@ -119,7 +119,7 @@ class SourceClocks:
         return self._clocks[key]
 
     def _read_clock(self, collector: Collector, unit: Unit) -> datetime | None:
-        if isinstance(collector, Sealing):
+        if isinstance(collector, SealingCollector):
             # no later than the real clock: a sealed source accepts no more events, and `--now` may be far ahead
             return collector.seal(unit, min(self._now, self._work.real_now()))
         clock = collector.clock(unit)

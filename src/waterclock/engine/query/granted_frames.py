@@ -10,13 +10,13 @@ from waterclock.dpl.adhoc import adhoc_query
 from waterclock.dpl.query.granted_select import GrantedSelect, granted_select
 from waterclock.dpl.query.shown_flow import check_restricted_calls, show_flow
 from waterclock.dpl.resolve.literals import literal
-from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, moment_of
+from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, resolve_tick
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow, Query
 from waterclock.flow.grants import Grant
-from waterclock.flow.viewers import Form, form_of
+from waterclock.flow.viewers import TableVisibility, form_of
 from waterclock.permissions.people import Person
 from waterclock.planner.ticks import read_tick
 from waterclock.spark_sql import quote_name
@@ -41,11 +41,11 @@ def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[st
 def restricted_moment(work: RunContext, tables: Collection[str], asked: RequestedTick, viewer: Person) -> ResolvedTick:
     """Resolve the tick of a query for a person who does not see all tables. It contains no batches of other tables.
 
-    Raises as `moment_of`, but E522 and E523 without their reason, which may be the error of a batch.
+    Raises as `resolve_tick`, but E522 and E523 without their reason, which may be the error of a batch.
     """
     read_tick(asked.tick, show_flow(work.flow, viewer), asked.zone)  # a tick can name a table
     try:
-        found = moment_of(work, tables, asked)
+        found = resolve_tick(work, tables, asked)
     except WaterclockError as error:
         if error.code not in _WITH_REASONS:
             raise
@@ -57,7 +57,7 @@ def restricted_moment(work: RunContext, tables: Collection[str], asked: Requeste
         ) from None
 
     def is_shown(name: str) -> bool:
-        return form_of(work.flow, viewer, name) is not Form.NONE
+        return form_of(work.flow, viewer, name) is not TableVisibility.NONE
 
     return replace(
         found,

@@ -12,7 +12,7 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.engine.damage import require_log
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import require_table
-from waterclock.engine.query.ticks import RequestedTick, list_limitations, moment_of
+from waterclock.engine.query.ticks import RequestedTick, list_limitations, resolve_tick
 from waterclock.engine.query.view_rows import frame_at_moment
 from waterclock.engine.query.views import find_viewed_table, table_of_closed_view
 from waterclock.engine.reads.hidden import drop_columns
@@ -102,7 +102,7 @@ def resolve(
         for name in names:
             require_log(work, require_table(work.flow, find_viewed_table(work.flow, name) or name).name)
         known = None if known_at is None else utc_of(known_at)
-        moment = moment_of(work, names, RequestedTick(as_of, known, is_partial=partial))
+        moment = resolve_tick(work, names, RequestedTick(as_of, known, is_partial=partial))
         for limitation in list_limitations(moment):
             warnings.warn(limitation, stacklevel=2)
         spark = sessions.root()

@@ -18,7 +18,7 @@ from waterclock.engine.query.granted_frames import grant_frame, restricted_momen
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
-from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, moment_of
+from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, resolve_tick
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
 from waterclock.engine.run_context import RunContext
@@ -29,7 +29,7 @@ from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.flow.enums import Kind
-from waterclock.flow.viewers import Form, form_of, grants_of, is_restricted
+from waterclock.flow.viewers import TableVisibility, form_of, grants_of, is_restricted
 from waterclock.permissions.people import Person
 from waterclock.storage.rows import rows_of
 from waterclock.timelabel.label import label_of
@@ -88,7 +88,7 @@ def query(
 
 def _find_moment(work: RunContext, tables: list[str], as_of: RequestedTick, viewer: Person | None) -> ResolvedTick:
     if viewer is None:
-        return moment_of(work, tables, as_of)
+        return resolve_tick(work, tables, as_of)
     return restricted_moment(work, tables, as_of, viewer)
 
 
@@ -96,7 +96,7 @@ def _read_query(flow: Flow, sql: str, viewer: Person | None) -> Query:
     """Parse and check a query. A viewer can name only what is granted, and no status tables: these show all tables."""
     if viewer is None:
         return adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)})
-    beside = [name for name in _map_view_tables(flow) if form_of(flow, viewer, name) is not Form.NONE]
+    beside = [name for name in _map_view_tables(flow) if form_of(flow, viewer, name) is not TableVisibility.NONE]
     return restricted_query(sql, flow, viewer, beside)
 
 

@@ -87,7 +87,7 @@ def list_limitations(moment: ResolvedTick) -> list[str]:
     return texts
 
 
-def moment_of(work: RunContext, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
+def resolve_tick(work: RunContext, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
     """Resolve the tick as of which a query reads several tables and views (see `MomentFinder.moment`)."""
     return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 

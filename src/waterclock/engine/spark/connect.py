@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 from waterclock.storage.spark_settings import SESSION_CONFS
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def open_another_session(settings: SparkSettings) -> SparkSession:
             "Spark Connect needs a client that is not installed",
             where=where,
             why=str(error).partition("\n")[0],
-            fix=install_extra("connect"),
+            fix=extra_install_command("connect"),
         ) from error
 
 

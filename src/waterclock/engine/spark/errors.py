@@ -99,7 +99,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
             "stays",
             transient=True,
         )
-    if isinstance(error, OSError) and (unreached := object_stores.refusal_of(error, where)):
+    if isinstance(error, OSError) and (unreached := object_stores.translate_obstore_error(error, where)):
         return unreached  # this is how delta-rs reports its store
     if refusal := refusal_of(error) or row_refusal_of(error):
         return refusal.at(where)
@@ -112,7 +112,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     if of_jvm := _jvm_error(error, where):
         return of_jvm
     if not condition or condition.startswith(_FILE_CONDITIONS):
-        unreached = object_stores.refusal_by_spark(str(error), where)
+        unreached = object_stores.store_error_from_spark(str(error), where)
         if unreached is not None:
             return unreached
     if condition:
@@ -223,7 +223,7 @@ def is_transient(error: BaseException) -> bool:
         return True
     if condition:
         return False
-    if object_stores.refusal_by_spark(str(error), "") is not None:
+    if object_stores.store_error_from_spark(str(error), "") is not None:
         return True
     words = str(error).lower()
     return isinstance(error, ConnectionError | TimeoutError) or any(word in words for word in _TRANSIENT_WORDS)

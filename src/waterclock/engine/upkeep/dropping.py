@@ -7,7 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
-from waterclock.engine.batch.symlink_update import keep_manifest
+from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import require_log
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
@@ -102,7 +102,7 @@ def drop(work: RunContext, found: WindowsToDrop, *, why: str) -> int:
     version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
     if version is not None:
         work.ledger.keeping.move_head(table.name, version)
-    keep_manifest(work, table)
+    update_symlink_manifest(work, table)
     count = 0
     for each in work.flow.tables.values():
         if each.kind is Kind.PUBLISH and each.reads[0].table == table.name:

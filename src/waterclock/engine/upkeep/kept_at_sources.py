@@ -12,7 +12,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place, Table, Unit
 from waterclock.flow.enums import Batching
-from waterclock.ledger.read.kept_at_sources import LET_GO
+from waterclock.ledger.read.kept_at_sources import RELEASED_AT_SOURCE
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ def release_slot(work: RunContext, found: UnusedSlot) -> None:
         unit = Unit(found.connection, found.unit, None, {}, Place("waterclock.toml", 1, 1))
         if isinstance(collector, ChangeCollector) and found.name in collector.let_go(unit, [found.name]):
             data = {"name": found.name}
-            work.ledger.past.add_event(LET_GO, who=work.settings.who, table=found.table, data=data)
+            work.ledger.past.add_event(RELEASED_AT_SOURCE, who=work.settings.who, table=found.table, data=data)
         else:
             found.failed = f"{found.name} is in use, and is dropped later"
     except WaterclockError as error:

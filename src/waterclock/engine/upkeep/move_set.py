@@ -14,13 +14,13 @@ from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record, write_claim_record
-from waterclock.engine.batch.symlink_update import keep_manifest
+from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.second_set import PLACE, Cut
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.files.filesystem import entry_path, is_there, make_folder, put_if_absent, read_text, remove_folder
+from waterclock.files.filesystem import entry_path, file_exists, make_folder, put_if_absent, read_text, remove_folder
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import signature_of
@@ -218,7 +218,7 @@ def _is_of_other_windows(live: RunContext, table: Table) -> bool:
     return table.mode is Mode.REPLACE and not is_cut_so
 
 
-def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
+def write_moves(live: RunContext, token: str, moves: Sequence[Move], asked_again: Sequence[str]) -> None:
     """Write the moves to a file, from which any runner can finish them."""
     place = entry_path(live.lake.root, PLACE)
     make_folder(place)
@@ -246,7 +246,7 @@ def finish_move(live: RunContext) -> tuple[str, ...]:
     fault("rebuild.recorded")
     for each in moved:
         if (table := live.flow.tables.get(each.name)) is not None:
-            keep_manifest(live, table)
+            update_symlink_manifest(live, table)
     now = live.ledger.keeping.current_rebuilding()
     if now is not None and now.token == known.token:  # else the next rebuild has begun, and uses the folder
         remove_folder(place)
@@ -255,7 +255,7 @@ def finish_move(live: RunContext) -> tuple[str, ...]:
 
 def _read_moves(live: RunContext, token: str) -> Mapping[str, Any]:
     path = entry_path(live.lake.root, PLACE) / MOVING
-    entry: Mapping[str, Any] = json.loads(read_text(path)) if is_there(path) else {}
+    entry: Mapping[str, Any] = json.loads(read_text(path)) if file_exists(path) else {}
     if entry.get("token") != token:
         raise WaterclockError(
             "E645",

@@ -16,9 +16,9 @@ from datetime import datetime
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.batch.claim_record import write_claim_record
-from waterclock.engine.batch.symlink_update import keep_manifest
+from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import reporting_damage
-from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
@@ -144,7 +144,7 @@ def _rebuild(
     who = work.settings.who
     work.ledger.keeping.redeclare(table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log)
     request_lost_labels(work, table, stage.lost)
-    keep_manifest(work, table)
+    update_symlink_manifest(work, table)
     resealed = tuple(piece.label for piece in stage.resealed)
     return TableRebuildResult(
         name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost
@@ -165,7 +165,7 @@ def _find_resolvable_claims(work: RunContext, table: Table) -> frozenset[int]:
     """Return the abandoned claims to resolve once the table has a log again. Empty if its log is usable."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return frozenset()
-    return frozenset(claim.number for claim in expired_claims(work))
+    return frozenset(claim.number for claim in find_abandoned_claims(work))
 
 
 def _find_refusal(work: RunContext, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:

@@ -21,7 +21,7 @@ from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.move_set import finish_move, list_changed_publishes, prepare, unlink, write_down
+from waterclock.engine.upkeep.move_set import finish_move, list_changed_publishes, prepare, unlink, write_moves
 from waterclock.engine.upkeep.rebuild_checks import refuse_impossible, refuse_incomplete
 from waterclock.engine.upkeep.rebuild_lock import RebuildLock, is_left, refuse_running_rebuild, wait_for_running_batches
 from waterclock.engine.upkeep.rewindowing import pieces_of, results_of, rewindow_table
@@ -174,7 +174,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
         moves = prepare(work, cut, other, linked)
     changed = work.ledger.keeping.differences(work.flow)
     moves += list_changed_publishes(work, changed)
-    write_down(work, token, moves, _list_changed_publishes(work, cut))
+    write_moves(work, token, moves, _list_changed_publishes(work, cut))
     work.ledger.keeping.begin_moving(token)
     fault("rebuild.moving")
     names = tuple(name for name in finish_move(work) if name in cut.flow.tables)

@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.refused_rebuilds import cannot_follow, cannot_sort, incomplete_tables_error
+from waterclock.ledger.refused_rebuilds import unsupported_change_error, uncuttable_rows_error, incomplete_tables_error
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
@@ -34,13 +34,15 @@ def _find_refusal(work: RunContext, cut: Cut, table: Table, changes: Sequence[Di
     parts, where = {what for what, _, _ in changes}, str(table.place)
     is_cut = bool(parts & {"cadence", "zone"})
     if "kind" in parts:
-        return cannot_follow(table.name, changes, where, why="its rows were made in another way, and stay as they are")
+        return unsupported_change_error(
+            table.name, changes, where, why="its rows were made in another way, and stay as they are"
+        )
     if table.kind is Kind.PUBLISH and (is_cut or "type" in parts) and table.mode is not Mode.REPLACE:
         why = "its destination keeps the rows delivered for the old labels"
-        return cannot_follow(table.name, changes, where, why=why, is_publish=True)
+        return unsupported_change_error(table.name, changes, where, why=why, is_publish=True)
     if table.kind is Kind.COLLECT and is_cut:
         reason = find_rewindowing_obstacle(work, table, cut.collected.get(table.name, ()))
-        return None if reason is None else cannot_sort(table.name, changes, where, why=reason)
+        return None if reason is None else uncuttable_rows_error(table.name, changes, where, why=reason)
     return missing_column_error(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
 
 

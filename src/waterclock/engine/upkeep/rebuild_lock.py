@@ -7,7 +7,7 @@ from typing import Self
 
 from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.rebuilding import Rebuilding
-from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
 from waterclock.errors import WaterclockError
@@ -56,7 +56,7 @@ def wait_for_running_batches(work: RunContext) -> None:
 
     differing = work.ledger.keeping.differences(work.flow)
     while True:
-        left = [claim for claim in expired_claims(work) if claim.request.table in work.flow.tables]
+        left = [claim for claim in find_abandoned_claims(work) if claim.request.table in work.flow.tables]
         for claim in left:
             if claim.request.table in differing:
                 raise already_claimed_error(

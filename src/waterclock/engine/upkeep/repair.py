@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import BatchResult, Slice, count_quarantined
 from waterclock.engine.batch.takeover import take_over
-from waterclock.engine.damage import damaged_file, slice_error, verb_of
-from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.damage import damaged_file, slice_error, find_repair_verb
+from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.refused_rebuilds import cannot_follow
+from waterclock.ledger.refused_rebuilds import unsupported_change_error
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import move_log, raise_versions, recreate
 from waterclock.storage.folds.table_columns import written_schema
@@ -81,7 +81,7 @@ def missing_column_error(
         missing = [name for name in placing if name.lower() not in has]
         if missing:
             why = f"the rows of {label_of(piece.label)} have no column {missing[0]}"
-            return cannot_follow(table.name, changes, str(table.place), why=why)
+            return unsupported_change_error(table.name, changes, str(table.place), why=why)
     return None
 
 
@@ -91,7 +91,7 @@ def refuse_unrecoverable(work: RunContext, table: Table, lost: Sequence[Slice]) 
     A REPLACE table continues with its other slices, and raises no error.
     """
     for piece in lost:
-        if table.mode is not Mode.REPLACE and verb_of(work, table, piece.label) is None:
+        if table.mode is not Mode.REPLACE and find_repair_verb(work, table, piece.label) is None:
             where = f"{work.lake.location(table.name)}/{piece.slice_path}"
             why = damage_of(work.folder(table), piece.slice_path)
             raise slice_error(work, table, piece, where=where, why=why, is_manifest=False)
@@ -100,7 +100,7 @@ def refuse_unrecoverable(work: RunContext, table: Table, lost: Sequence[Slice]) 
 def request_lost_labels(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
     """Request that labels whose slices are lost are made again, by `recompute` or `recollect`."""
     for piece in lost:
-        verb = verb_of(work, table, piece.label)
+        verb = find_repair_verb(work, table, piece.label)
         if verb is not None:
             work.ledger.decisions.request_restate(table.name, [piece.label], verb, who=work.settings.who)
 
@@ -148,7 +148,7 @@ def renew_log(
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
     if former is not None:
         kill(folder, former, project=project)
-    take_over(work, expired_claims(work))
+    take_over(work, find_abandoned_claims(work))
 
 
 def _is_readable(folder: str) -> bool:
@@ -203,7 +203,7 @@ def _report_lost_quarantine(work: RunContext, table: Table, manifest: Manifest, 
     if rows <= manifest.aside_rows:
         return
     which = f"{table.name}@{label_of(manifest.label)}"
-    verb = verb_of(work, table, manifest.label)
+    verb = find_repair_verb(work, table, manifest.label)
     fix = f"Fix: `waterclock {verb} {which}`" if verb else "its source no longer has them"
     work.listener.on_message(
         f"{rows - manifest.aside_rows} quarantined rows of {which} are lost, as their files or their manifest were "

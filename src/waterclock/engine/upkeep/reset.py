@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.engine.batch.symlink_update import keep_manifest
+from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.faults import fault
@@ -22,7 +22,7 @@ from waterclock.files.filesystem import entry_path, is_folder
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.refused_rebuilds import cannot_follow
+from waterclock.ledger.refused_rebuilds import unsupported_change_error
 from waterclock.ledger.write.resetting import EmptyingCommit
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import start_over
@@ -56,14 +56,14 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):
         return None
-    left = [claim for claim in expired_claims(work) if claim.request.table == name]
+    left = [claim for claim in find_abandoned_claims(work) if claim.request.table == name]
     for error in take_over(work, left).unsettled:
         raise error
     ledger.keeping.refuse_busy(name)
     changed = tuple(ledger.keeping.differences(work.flow).get(name, ()))
     if table.is_delivered_by_label and {what for what, _, _ in changed} & {"cadence", "zone"}:
         why = "its destination keeps the rows delivered for the old labels"
-        raise cannot_follow(name, changed, str(table.place), why=why, is_publish=True)
+        raise unsupported_change_error(name, changed, str(table.place), why=why, is_publish=True)
     pieces = ledger.reads.slices(name, BEGINNING, FOREVER)
     below = [each for each in work.flow.tables.values() if name in {read.table for read in each.reads} - {each.name}]
     return ResettableTable(
@@ -106,7 +106,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     fault("reset.recorded")
     work.forget_schemas(table.name)
     if table.kind is not Kind.PUBLISH:
-        keep_manifest(work, table)
+        update_symlink_manifest(work, table)
     export_ledger(work.ledger, work.lake.root)
 
 

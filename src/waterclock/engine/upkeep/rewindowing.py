@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from pyspark.sql.types import StructType
 
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
-from waterclock.connectors.windowing import label_sql, literal
+from waterclock.connectors.windowing import label_sql, instant_literal
 from waterclock.engine.collect.changes import NOTED
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
@@ -229,7 +229,9 @@ def _write_slices(
         else:
             windows = [piece.window for piece in pieces]
             timed = rows.selectExpr(*names, f"{_time_sql(table, manifests)} AS {_TIME}")
-            within = timed.where(f"{_TIME} >= {literal(windows[0].start)} AND {_TIME} < {literal(windows[-1].end)}")
+            within = timed.where(
+                f"{_TIME} >= {instant_literal(windows[0].start)} AND {_TIME} < {instant_literal(windows[-1].end)}"
+            )
             by_window = f"{label_sql(_TIME, windows, has_gaps=True)} AS {TIMELABEL}"
             labelled = within.selectExpr(*names, by_window).where(f"{TIMELABEL} IS NOT NULL")
         return write_slices(

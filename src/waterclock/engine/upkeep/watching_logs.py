@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from waterclock.batches.kept_logs import RetainedLog, is_followed, limit_of, parse_retained_log
-from waterclock.connectors.change_collector import LogKeeper
+from waterclock.connectors.change_collector import LogRetentionReporter
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -56,7 +56,9 @@ def _query_retained_logs(
     unit = next(table.source.unit for table in followed if table.source and is_followed(table, connection))
     try:
         collector: Any = work.connections.collector(connection)
-        return collector.find_retained_logs(unit, names) if names and isinstance(collector, LogKeeper) else {}
+        return (
+            collector.find_retained_logs(unit, names) if names and isinstance(collector, LogRetentionReporter) else {}
+        )
     except WaterclockError:
         return {}
 

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import FOREVER
-from waterclock.batches.records import NO_VERSION, Committed, Input, Pin, Slice, TableRecord
+from waterclock.batches.records import NO_VERSION, CommittedSlice, Input, Pin, Slice, TableRecord
 from waterclock.flow.enums import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import FEW, MOST_AT_ONCE, NOTHING, content_between, contents_of, running_contents
@@ -168,16 +168,16 @@ def versions_of(database: LedgerDatabase, name: str) -> dict[datetime, int]:
         return {row.label: row.version for row in connection.execute(_VERSIONS, {"of": name})}
 
 
-def list_committed_slices(database: LedgerDatabase, name: str) -> list[Committed]:
+def list_committed_slices(database: LedgerDatabase, name: str) -> list[CommittedSlice]:
     """Return every slice that was ever committed to a table, in the order of its versions. Cost: 5 µs a slice."""
     with database.read() as connection:
-        return [Committed(*row) for row in connection.execute(_COMMITTED, {"of": name})]
+        return [CommittedSlice(*row) for row in connection.execute(_COMMITTED, {"of": name})]
 
 
-def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Committed]:
+def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[CommittedSlice]:
     """Return the slices that commits after the version `after` added or replaced. Cost: a check of each revision."""
     with database.read() as connection:
-        rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
+        rows = [CommittedSlice(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
     before = {row.label: row for row in rows if row.version <= after}
     return [*before.values(), *(row for row in rows if row.version > after)]
 

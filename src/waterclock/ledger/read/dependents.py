@@ -70,7 +70,7 @@ def find_dependent_batches(
                     reached[row[0]].append((row[3] or row[1], row[2]))
                     left -= 1
                     if left < 0:
-                        raise refusals.more_than(most or 0)
+                        raise refusals.too_many_batches_error(most or 0)
         spans = reached
     return found
 

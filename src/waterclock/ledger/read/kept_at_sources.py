@@ -14,7 +14,7 @@ from waterclock.ledger.store.schema import AnyRow, events
 
 KEPT = "kept at a source"
 """The kind of event that records an object, such as a replication slot, that a source retains for a table."""
-LET_GO = "let go at a source"
+RELEASED_AT_SOURCE = "let go at a source"
 """The kind of event that records that a source no longer retains the object of this name."""
 SEEN = "seen at a source"
 """The kind of event that records the state of the change log that a source retains, as a run found it."""
@@ -23,7 +23,7 @@ WAITS = "waits for its source"
 """The kind of event that records the oldest due window that waits for its source, or that none waits any more."""
 
 _RETENTION_EVENTS = sa.select(events.c.kind, events.c.table_name, events.c.data).where(
-    events.c.kind.in_([KEPT, LET_GO])
+    events.c.kind.in_([KEPT, RELEASED_AT_SOURCE])
 )
 _OF = _RETENTION_EVENTS.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
 _ALL = _RETENTION_EVENTS.order_by(events.c.id)

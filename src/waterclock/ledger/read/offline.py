@@ -49,7 +49,9 @@ def list_measured_labels(database: LedgerDatabase, table: str) -> dict[datetime,
         return {row.label: KeptLabel(row.claim, row.code, bool(row.has_states)) for row in rows}
 
 
-def states(database: LedgerDatabase, table: str, low: datetime, high: datetime) -> dict[datetime, tuple[int, Any]]:
+def read_partial_aggregates(
+    database: LedgerDatabase, table: str, low: datetime, high: datetime
+) -> dict[datetime, tuple[int, Any]]:
     """Map each label in `[low, high)` to the claim that was measured and its partial aggregates.
 
     Labels without stored partial aggregates are left out.

@@ -48,7 +48,7 @@ def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyR
     for name, table in flow.tables.items():
         row = rows.get(name)
         if row is not None and (differs := signature_differences(row, table)) and has_batches(connection, name):
-            found[name] = refusals.needs_rebuild(name, differs, str(table.place))
+            found[name] = refusals.changed_declaration_error(name, differs, str(table.place))
     return found
 
 

@@ -147,8 +147,8 @@ _READ_OF_HELD = (
 )  # fmt: skip
 _CHUNK = 500
 Rows = Mapping[str, list[AnyRow]]
-Asking = Mapping[tuple[str, str], Collection[datetime]]
-NOBODY: Asking = {}
+RequestsByVerb = Mapping[tuple[str, str], Collection[datetime]]
+NOBODY: RequestsByVerb = {}
 
 
 def snapshot(
@@ -156,7 +156,7 @@ def snapshot(
     flow: Flow,
     *,
     tables: Collection[str] | None = None,
-    asking: Asking = NOBODY,
+    asking: RequestsByVerb = NOBODY,
     most: int | None = None,
     uncounted: int = 0,
 ) -> LedgerSnapshot:
@@ -234,7 +234,7 @@ def snapshot(
     )
 
 
-def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
+def _read_requested_rows(connection: sa.Connection, asking: RequestsByVerb) -> Rows:
     """Return the batches requested in the ledger or in `asking`, by table. The stronger of two verbs counts."""
     rows = defaultdict(list, _read_by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():

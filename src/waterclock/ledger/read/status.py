@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_records import Attempt, Audit, Cell, Event, Revision, StoredStates
+from waterclock.batches.audit_records import Attempt, Audit, BatchState, Event, Revision, StoredStates
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.batches.records import warnings_of
 from waterclock.flow.measures import OFFLINE
@@ -138,7 +138,7 @@ _CONVERTED_TYPES = frozenset({"TIMESTAMP", "BOOLEAN"})  # types that the views r
 
 def grid(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
-) -> list[Cell]:
+) -> list[BatchState]:
     """Return the stored batches of the tables with a label in `[low, high)`, by table and label."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
@@ -147,7 +147,7 @@ def grid(
 
 def newest(
     database: LedgerDatabase, name: str, most: int, low: datetime = BEGINNING, high: datetime = FOREVER
-) -> list[Cell]:
+) -> list[BatchState]:
     """Return the newest stored batches of a table with a label in `[low, high)`, oldest first."""
     with database.read() as connection:
         values = {"names": [name], "low": low, "high": high, "most": most}
@@ -297,8 +297,8 @@ def _convert_value(value: Any, kind: str) -> Any:
     return bool(value) if kind == "BOOLEAN" else value
 
 
-def _build_cell(row: AnyRow) -> Cell:
-    return Cell(
+def _build_cell(row: AnyRow) -> BatchState:
+    return BatchState(
         table=row.table_name,
         label=row.label,
         end=row.end,

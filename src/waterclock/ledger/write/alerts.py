@@ -69,7 +69,7 @@ _LOST = (
 )
 
 
-def record_look(database: LedgerDatabase, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
+def record_alert_check(database: LedgerDatabase, decide: Decide, *, since: int, up_to: int) -> AlertsNow | None:
     """Record the alerts and messages that `decide` returns, in one transaction.
 
     `up_to` is the ledger's sequence at this check, `since` that of the previous check. If another check was recorded in

@@ -210,7 +210,7 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
         if sealed is not None and not (is_requested and (row.status, row.claim) == (BatchStatus.HELD.value, sealed)):
             raise _unreleasable_batch_error(request.table, row.label)
         if request.seen.get(row.label, row.current_claim) != row.current_claim:
-            raise refusals.read_since(request.table, row.label, row.current_claim)
+            raise refusals.collected_meanwhile_error(request.table, row.label, row.current_claim)
         is_requested = row.requested is not None or row.is_suspect or row.missing is not None
         is_requested = is_requested or request.restates is not None
         if row.current_claim is not None and not is_requested:
@@ -258,7 +258,7 @@ def _own_items(write: Write, request: ClaimRequest, number: int) -> None:
     known = {row.item: row.label for row in write.execute(_OWNERS, {"of": request.table, "names": list(names)})}
     for name, label in names.items():
         if known.get(name, label) != label:
-            raise refusals.owned_by_another(request.table, label, known[name])
+            raise refusals.range_taken_error(request.table, label, known[name])
     rows = [
         {"table_name": request.table, "item": item["name"], "label": label, "claim": number, "data": dict(item)}
         for label, owned in request.owned.items()

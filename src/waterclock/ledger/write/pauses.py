@@ -88,7 +88,7 @@ def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
         write.log(RESUMED, who=who, data={"why": why} if why else None)
 
 
-def hold_in(why: str | None) -> tuple[str, int | None]:
+def split_hold_reason(why: str | None) -> tuple[str, int | None]:
     """Split a pause's reason into the user's part and the claim of an unfinished reset or rebuild, or None."""
     found = _HOLD.search(why or "")
     return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[2]))
@@ -116,7 +116,7 @@ def _search_holds(rows: Iterable[AnyRow]) -> Iterator[tuple[AnyRow, re.Match[str
 
 def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> int | None:
     """Pause a table until its reset or rebuild ends. Return the claim of an unfinished one that this one replaces."""
-    reason, before = hold_in(row.paused_why)
+    reason, before = split_hold_reason(row.paused_why)
     mark = f"{_STATE_WORDS[command]} (claim {claim}): `waterclock {command} {row.name}` finishes it"
     values = (
         {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
@@ -138,7 +138,7 @@ def rename_hold(write: Write, name: str) -> None:
 
 def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
     """End the pause of a reset or rebuild; a user's own pause stays. Raises E411 if another command took over."""
-    reason, held_by = hold_in(row.paused_why)
+    reason, held_by = split_hold_reason(row.paused_why)
     if held_by != claim:
         raise refusals.closed_claim_error(claim, "another reset or rebuild of the table took it over")
     if reason:

@@ -18,7 +18,7 @@ from waterclock.ledger.store.slice_weights import SET_SUMS
 from waterclock.ledger.write.adopt import CommittedClaim, record_drop
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.completion import record
-from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, hold_in, refuse_holds
+from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, split_hold_reason, refuse_holds
 from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
@@ -72,7 +72,7 @@ def differences(database: LedgerDatabase, flow: Flow) -> dict[str, list[Differen
     return {name: differs for name, differs in found.items() if differs}
 
 
-def draw_claim(database: LedgerDatabase) -> int:
+def take_claim_number(database: LedgerDatabase) -> int:
     """Return a new claim number, under which a table is rebuilt."""
     with database.write(claims=True) as write:
         return write.last_claim
@@ -97,11 +97,11 @@ def begin_rebuild(
         return write.last_claim, hold(write, row, write.last_claim, REBUILD, who=who)
 
 
-def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: str) -> None:
+def abandon_rebuild(database: LedgerDatabase, table: str, claim: int, *, who: str) -> None:
     """End the pause of a rebuild that failed, unless another one took it over."""
     with database.write() as write:
         row = find_row(write, table)
-        if hold_in(row.paused_why)[1] == claim:
+        if split_hold_reason(row.paused_why)[1] == claim:
             end_hold(write, row, claim, who=who)
 
 

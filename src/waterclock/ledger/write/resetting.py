@@ -19,7 +19,7 @@ from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, tables
 from waterclock.ledger.write.emptying import empty_table, request_recompute
 from waterclock.ledger.write.pauses import RESET as RESETTING
-from waterclock.ledger.write.pauses import end_hold, hold, hold_in
+from waterclock.ledger.write.pauses import end_hold, hold, split_hold_reason
 from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.ledger.write.redeclare import REDECLARE, find_row, refuse_open
 
@@ -40,7 +40,7 @@ def is_resettable(database: LedgerDatabase, name: str) -> bool:
     """Return whether a table has batches, or has an unfinished reset or rebuild."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
-        return row is not None and (hold_in(row.paused_why)[1] is not None or has_batches(connection, name))
+        return row is not None and (split_hold_reason(row.paused_why)[1] is not None or has_batches(connection, name))
 
 
 def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, int | None]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # Limits of a row group of the copy: bytes of the file, values, and rows
-from waterclock.files.filesystem import make_folder, readable, remove_file, stat_file, writable
+from waterclock.files.filesystem import make_folder, arrow_source, remove_file, stat_file, arrow_target
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_VALUES = 8 * 1024 * 1024
@@ -68,7 +68,7 @@ def copy_without_rows(folder: Path, gone: Mapping[str, pa.Array], into: str) -> 
 
 def _copy_kind(path: Path) -> _CopyKind | None:
     """Return the schema and codec of a file, or None if Arrow would write a copy with another schema or codec."""
-    with pq.ParquetFile(readable(path)) as file:
+    with pq.ParquetFile(arrow_source(path)) as file:
         schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
     codecs = {
         metadata.row_group(group).column(column).compression
@@ -128,13 +128,13 @@ def _copy_files(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array]
     kind = _copy_kind(folder / paths[0])
     if kind is None:
         raise AssertionError(f"{paths[0]} cannot be copied, which was to be asked before")
-    footers = [pq.read_metadata(readable(folder / path)) for path in paths]
+    footers = [pq.read_metadata(arrow_source(folder / path)) for path in paths]
     repeating, most, rows = _list_dictionary_columns(footers), _rows_per_group(footers), 0
     # copy repeated strings as dictionary codes, without decoding and encoding them again
-    with pq.ParquetFile(readable(folder / paths[0]), read_dictionary=repeating) as file:
+    with pq.ParquetFile(arrow_source(folder / paths[0]), read_dictionary=repeating) as file:
         schema = file.schema_arrow
     how = {"use_dictionary": repeating or False, "write_statistics": _list_bounded_columns(footers) or False}
-    with writable(copy) as sink, _open_writer(sink, schema, kind.codec, **how) as writer:
+    with arrow_target(copy) as sink, _open_writer(sink, schema, kind.codec, **how) as writer:
         # Spark's own metadata: it defines how its old dates are read
         writer.add_key_value_metadata(kind.schema.metadata or {})
         for group in _combine_batches(
@@ -149,7 +149,7 @@ def _copy_files(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array]
 def _read_remaining(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file without those at the positions `gone`, batch by batch."""
     at = 0
-    with pq.ParquetFile(readable(path), read_dictionary=repeating) as file:
+    with pq.ParquetFile(arrow_source(path), read_dictionary=repeating) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
             end = at + batch.num_rows
             here = gone.filter(pc.and_(pc.greater_equal(gone, at), pc.less(gone, end)))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.faults import fault
-from waterclock.files.filesystem import entry_path, readable
+from waterclock.files.filesystem import entry_path, arrow_source
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import MergeStart, commit_state
 from waterclock.storage.commit.rebuild import try_whole_state
@@ -84,7 +84,7 @@ def _read_remaining_rows(
 
 
 def _count_rows(folder: str, merge_start: MergeStart) -> int:
-    return sum(pq.read_metadata(readable(entry_path(folder, file.path))).num_rows for file in merge_start.live)
+    return sum(pq.read_metadata(arrow_source(entry_path(folder, file.path))).num_rows for file in merge_start.live)
 
 
 @dataclass(frozen=True, slots=True)

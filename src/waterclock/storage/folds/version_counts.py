@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.files.filesystem import entry_path, readable
+from waterclock.files.filesystem import entry_path, arrow_source
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.versions import EFFECTIVE
 from waterclock.storage.log.live_files import is_plain, live_files, open_kept_version
@@ -60,7 +60,7 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
 
 def _group_locally(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | None:
     """Group by key in this process, by Arrow. Return None for too many rows, or for types that Arrow cannot group."""
-    files = [pq.ParquetFile(readable(path)) for path in paths]
+    files = [pq.ParquetFile(arrow_source(path)) for path in paths]
     if sum(file.metadata.num_rows for file in files) > _MAX_ROWS_HERE:
         return None
     parts = [file.read(columns=[*keys, EFFECTIVE]) for file in files]

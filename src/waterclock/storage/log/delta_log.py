@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import FileInfo, entry_path, is_there, names_in, read_bytes, stat_file
+from waterclock.files.filesystem import FileInfo, entry_path, file_exists, names_in, read_bytes, stat_file
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.enums import Kind
 from waterclock.json_depth import MOST_LEVELS, require_depth
@@ -45,13 +45,13 @@ class ForeignCommit:
 
 def table_exists(folder: str) -> bool:
     """Return whether the folder contains a Delta table."""
-    return is_there(commit_file(folder, 0)) or find_checkpoint_version(folder) > _NONE
+    return file_exists(commit_file(folder, 0)) or find_checkpoint_version(folder) > _NONE
 
 
 def head(folder: str, *, after_version: int = _NONE) -> int:
     """Return the newest version, or -1. Cost: one look-up per commit after `after_version` or the last checkpoint."""
     version = max(after_version, find_checkpoint_version(folder))
-    while is_there(commit_file(folder, version + 1)):
+    while file_exists(commit_file(folder, version + 1)):
         version += 1
     return version
 
@@ -139,7 +139,7 @@ def _commits(folder: str, after_version: int, claim: int | None) -> Iterator[tup
         except FileNotFoundError:
             if find_checkpoint_version(folder) < version:
                 return
-            if not is_there(commit_file(folder, version)):  # it may have been written since
+            if not file_exists(commit_file(folder, version)):  # it may have been written since
                 raise _expired_log_error(folder, version, claim) from None
             continue
         version += 1
@@ -263,7 +263,9 @@ def require_shallow_commits(folder: str, version: int | None = None) -> None:
 
 def is_older_than(folder: str, version: int) -> bool:
     """Return whether a log ends before a committed version: an older copy was restored. Cost: one or two look-ups."""
-    return version > _NONE and not is_there(commit_file(folder, version)) and find_checkpoint_version(folder) < version
+    return (
+        version > _NONE and not file_exists(commit_file(folder, version)) and find_checkpoint_version(folder) < version
+    )
 
 
 def is_recreated(folder: str, version: int) -> bool:
@@ -296,7 +298,7 @@ def find_checkpoint_version(folder: str) -> int:
     try:
         return int(json.loads(read_bytes(log / "_last_checkpoint"))["version"])
     except FileNotFoundError:
-        return _NONE if is_there(commit_file(folder, 0)) else _newest_checkpoint(log)
+        return _NONE if file_exists(commit_file(folder, 0)) else _newest_checkpoint(log)
     except (OSError, ValueError, KeyError, TypeError):
         return _newest_checkpoint(log)
 

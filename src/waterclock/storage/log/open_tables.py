@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, readable
+from waterclock.files.filesystem import entry_path, arrow_source
 from waterclock.files.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import (
@@ -212,7 +212,7 @@ def _transactions_in(folder: str, version: int) -> set[str] | None:
     if checkpoint >= 0:
         path = entry_path(folder, "_delta_log", f"{checkpoint:020d}.checkpoint.parquet")
         try:
-            column = pq.ParquetFile(readable(path)).read(columns=["txn"])["txn"]
+            column = pq.ParquetFile(arrow_source(path)).read(columns=["txn"])["txn"]
         except (OSError, KeyError, pa.ArrowException):
             return None  # a checkpoint in parts, or with its actions in other files
         found.update(pc.struct_field(column.drop_null(), "appId").to_pylist())

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import cast_text, column_name, illegal_signs, quote_name, sql_text
+from waterclock.spark_sql import cast_text, column_name, illegal_characters, quote_name, sql_text
 from waterclock.storage.rows import map_leaf_types
 from waterclock.storage.slices.row_filter import HIDDEN, UNREAD, UNREAD_AS, is_hidden
 from waterclock.storage.types import find_name_clashes, readable_as, schema_text, sql_type
@@ -282,7 +282,7 @@ def _rename_illegal(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[
 
 
 def _make_legal(name: str, table: str, *, may_rename: bool) -> str:
-    bad = illegal_signs(name)
+    bad = illegal_characters(name)
     if not bad:
         return name
     legal = column_name(name).strip("_")

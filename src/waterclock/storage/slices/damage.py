@@ -8,7 +8,7 @@ from datetime import datetime
 from urllib.parse import unquote
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, readable, stat_file
+from waterclock.files.filesystem import entry_path, arrow_source, stat_file
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile, Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of_hive_path
@@ -85,7 +85,7 @@ def damage_of_file(folder: str, file: DataFile, *, is_deep: bool = False) -> str
     path = entry_path(folder, file.path)
     try:
         size = stat_file(path).size
-        with pq.ParquetFile(readable(path)) as parquet:
+        with pq.ParquetFile(arrow_source(path)) as parquet:
             rows = parquet.metadata.num_rows
             if is_deep:
                 for _ in parquet.iter_batches():

@@ -14,7 +14,7 @@ from waterclock.files.filesystem import (
     entry_path,
     files_below,
     folders_in,
-    is_there,
+    file_exists,
     names_below,
     remove_file,
     remove_folder,
@@ -63,7 +63,7 @@ def sealed_newest_first(folder: str) -> Iterator[SliceFolder]:
     Cost: a listing per folder.
     """
     for path in _label_folders_newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
-        sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
+        sealed = [each for each in folders_in(path) if each.startswith("c=") and file_exists(path / each / MANIFEST)]
         if sealed:
             last = max(sealed, key=_claim_of_folder)
             yield _build_slice_folder(

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, readable
+from waterclock.files.filesystem import entry_path, arrow_source
 from waterclock.spark_sql import quote_name
 from waterclock.storage.rows import rows_of
 from waterclock.storage.slices.digest import row_hash
@@ -90,7 +90,9 @@ def _can_group_locally(manifest: Manifest, keys: Sequence[str]) -> bool:
 
 def _find_duplicates(folder: str, manifest: Manifest, keys: Sequence[str], most: int) -> list[tuple[Any, ...]]:
     columns = list(keys)
-    parts = [pq.ParquetFile(readable(entry_path(folder, file.path))).read(columns=columns) for file in manifest.files]
+    parts = [
+        pq.ParquetFile(arrow_source(entry_path(folder, file.path))).read(columns=columns) for file in manifest.files
+    ]
     counted = pa.concat_tables(parts, promote_options="permissive").group_by(columns).aggregate([([], "count_all")])
     if counted.num_rows == manifest.rows:
         return []

@@ -14,7 +14,7 @@ from typing import Any
 from waterclock.batches.records import QUARANTINED
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.files.filesystem import entry_path, is_there, put_if_absent, read_bytes, stat_file
+from waterclock.files.filesystem import entry_path, file_exists, put_if_absent, read_bytes, stat_file
 from waterclock.storage.slices.row_filter import MISSING
 from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import instant_of, label_of
@@ -126,7 +126,7 @@ def _fields_by_name(part: DataFile | Manifest) -> dict[str, Any]:
 
 def is_sealed(folder: str, slice_path: str) -> bool:
     """Return whether the slice has its manifest."""
-    return is_there(entry_path(folder, slice_path, MANIFEST))
+    return file_exists(entry_path(folder, slice_path, MANIFEST))
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:

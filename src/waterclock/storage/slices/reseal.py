@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, is_folder, is_there, move_file, readable
+from waterclock.files.filesystem import entry_path, is_folder, file_exists, move_file, arrow_source
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests
@@ -87,7 +87,7 @@ def reseal(
         return None
     manifest = _add_measures(draft, measured, fold)
     path = entry_path(folder, known.slice_path, MANIFEST)
-    if is_there(path):
+    if file_exists(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
     seal(folder, manifest)
     return manifest
@@ -96,7 +96,7 @@ def reseal(
 def _read_spark_schema(folder: str, files: tuple[DataFile, ...]) -> str | None:
     """Return the schema that Spark stored in a file, or None."""
     for file in files:
-        metadata = pq.read_schema(readable(entry_path(folder, file.path))).metadata or {}
+        metadata = pq.read_schema(arrow_source(entry_path(folder, file.path))).metadata or {}
         if _SPARK_SCHEMA in metadata:
             return schema_text(json.dumps(json.loads(metadata[_SPARK_SCHEMA])))
     return None

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from waterclock.files.filesystem import entry_path, readable
+from waterclock.files.filesystem import entry_path, arrow_source
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
@@ -173,7 +173,7 @@ def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
     """Count the rows of files by the set of rules that they broke (a bit mask). Cost: a column per file, no Spark."""
     found: Counter[int] = Counter()
     for file in files:
-        with pq.ParquetFile(readable(entry_path(folder, file.path), file.size)) as parquet:
+        with pq.ParquetFile(arrow_source(entry_path(folder, file.path), file.size)) as parquet:
             column = parquet.read(columns=[_MASK_LEAF]).column(ASIDE)
         masks = pc.drop_null(pc.struct_field(column, MASK))
         for each in pc.value_counts(masks).to_pylist():
@@ -185,7 +185,7 @@ def quarantine_digest(folder: str, files: Sequence[DataFile]) -> str:
     """Return a digest of quarantined rows like a slice's: their number and the sums of their hashes."""
     rows = high = low = 0
     for file in files:
-        with pq.ParquetFile(readable(entry_path(folder, file.path), file.size)) as parquet:
+        with pq.ParquetFile(arrow_source(entry_path(folder, file.path), file.size)) as parquet:
             column = parquet.read(columns=[_HASH_LEAF]).column(ASIDE)
         hashes = pc.struct_field(column, HASH)
         rows += len(hashes)

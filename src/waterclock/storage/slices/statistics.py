@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import Schema
 
-from waterclock.files.filesystem import files_below, readable, remove_file, stat_file
+from waterclock.files.filesystem import files_below, arrow_source, remove_file, stat_file
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.row_filter import is_hidden
 
@@ -48,7 +48,7 @@ def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
     Bounds are left out if they would not be exact, or if Spark and delta-rs would interpret them differently.
     """
     file = folder / path
-    with pq.ParquetFile(readable(file, size)) as parquet:
+    with pq.ParquetFile(arrow_source(file, size)) as parquet:
         metadata, schema = parquet.metadata, parquet.schema_arrow
     # hidden columns, such as those of quarantined rows, are not columns of the table
     leaves = {path: leaf for path, leaf in _collect_leaves(metadata, schema).items() if not is_hidden(path[0])}

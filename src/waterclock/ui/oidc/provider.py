@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 from waterclock.http.client import HttpResponse, NoResponse, TooBig, send_once
 from waterclock.permissions.people import OidcSettings
 from waterclock.ui.oidc.id_tokens import Identity, RejectedToken, UnknownKey, identity_of, keys_of, verify_id_token
@@ -63,7 +63,7 @@ class Provider:
             if find_spec(library) is None:
                 raise WaterclockError(
                     "E945", "people cannot sign in by OpenID Connect", why=f"{library} is not installed",
-                    fix=install_extra("oidc"),
+                    fix=extra_install_command("oidc"),
                 )  # fmt: skip
         if self.settings.client_secret is not None:
             self.read_secret(self.settings.client_secret)

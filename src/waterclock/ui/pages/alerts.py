@@ -7,7 +7,7 @@ from waterclock.batches.alerts import Alert
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Severity
 from waterclock.operations.formatting import page_time
-from waterclock.operations.opening import OpenedProject, nothing_ran
+from waterclock.operations.opening import OpenedProject, no_ledger_error
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.permissions.people import Person, Right, require_right
 from waterclock.ui.page_query import Content, PageQuery
@@ -38,7 +38,7 @@ def acknowledge_alert(at: OpenedProject, parameters: PageQuery, by: Person) -> N
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise WaterclockError("E918", f"{number[:20]!r} is not the number of an alert", fix="today's page lists them")
     if at.ledger is None:
-        raise nothing_ran()
+        raise no_ledger_error()
     at.ledger.alerts.acknowledge(int(number), who=by.name, why=why)
 
 

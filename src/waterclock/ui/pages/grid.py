@@ -11,7 +11,7 @@ from itertools import groupby
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
 from waterclock.operations.formatting import count_words, seconds_words, short_label
-from waterclock.operations.freshness import Freshness, fresh_of, freshness
+from waterclock.operations.freshness import Freshness, count_fresh_tables, freshness
 from waterclock.operations.grid import column_cadence, fitting_cadence, newest_span, shortest_cadence
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
@@ -204,7 +204,7 @@ def _describe_schema(
     return {
         "schema": schema,
         "tables": len(names),
-        "fresh": fresh_of(found, names),
+        "fresh": count_fresh_tables(found, names),
         "worst": str(min((found[name].state for name in names), key=LOUDNESS.__getitem__)),
         "rows": [_describe_table(at, row, found[row.table], is_root=row.table in roots) for row in rows],
     }

@@ -18,7 +18,7 @@ from waterclock.operations.formatting import count_words, number_words, page_tim
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.silence import Silence, silence_words, silent
+from waterclock.operations.silence import Silence, silence_words, find_silent_collects
 from waterclock.operations.states import State
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
@@ -56,7 +56,7 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
         "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in DeadlineState},
         "more_deadlines": max(0, len(groups) - _MOST),
         "with_deadline": len(tables_with_deadlines(at.flow, names)),
-        "silent": [_describe_silence(at, each) for each in silent(at, names).found],
+        "silent": [_describe_silence(at, each) for each in find_silent_collects(at, names).found],
         "lags": [_describe_lag(at, each) for each in lags(at, names)],
     }
 

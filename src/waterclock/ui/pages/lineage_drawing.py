@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import groupby
 
 from waterclock.operations.formatting import count_words, number_words, short_label
-from waterclock.operations.freshness import fresh_of
+from waterclock.operations.freshness import count_fresh_tables
 from waterclock.operations.lineage import reverse_arrows
 from waterclock.operations.states import LOUDNESS, State
 from waterclock.operations.timeline_bars import BarPiece, build_timeline_bars
@@ -246,7 +246,7 @@ def _draw_schema(scene: Scene, schema: str, names: Sequence[str], parameters: Pa
         width = counts[state] * unit
         strip.append(_draw_bar(left, width, state))
         left += width
-    fresh = f"{number_words(fresh_of(scene.found, names))} of {number_words(len(names))} fresh"
+    fresh = f"{number_words(count_fresh_tables(scene.found, names))} of {number_words(len(names))} fresh"
     loud = ", ".join(f"{number_words(counts[state])} {state}" for state in counts if state in LOUD)
     return {
         "id": schema,

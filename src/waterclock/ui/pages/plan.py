@@ -9,7 +9,7 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import names_words, waiting_request_lines
 from waterclock.operations.pausing import TablesToPause
 from waterclock.operations.proposals import Proposal, Verb, decide, find_publishes, propose
-from waterclock.operations.runners import alive
+from waterclock.operations.runners import list_active_runners
 from waterclock.permissions.people import Person
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery
@@ -80,7 +80,7 @@ def _describe_plan(at: OpenedProject, parameters: PageQuery, proposal: Proposal)
         "digest": proposal.digest,
         "needs_reason": proposal.verb in {Verb.SKIP, Verb.PAUSE, Verb.RELEASE},
         "needs_runner": proposal.verb not in {Verb.WITHDRAW, Verb.PAUSE},
-        "runners": len(alive(at)),
+        "runners": len(list_active_runners(at)),
         "is_done": False,
         "has_changed": False,
     }

@@ -9,11 +9,11 @@ from typing import Any
 
 from waterclock.connectors.files.writing import FORMULA
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow.viewers import Form, form_of
+from waterclock.flow.viewers import TableVisibility, form_of
 from waterclock.operations.formatting import number_words
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.query_results import (
-    AnsweredQuestion,
+    ZonedQueryResult,
     count_line,
     is_number_type,
     moment_lines,
@@ -21,7 +21,7 @@ from waterclock.operations.query_results import (
     value_words,
 )
 from waterclock.ui.page_query import Content, PageQuery
-from waterclock.ui.query_queue import Asker
+from waterclock.ui.query_queue import QueryQueue
 
 LIMIT = 200  # rows shown on a page
 LIMIT_OF_FILE = 100_000
@@ -29,7 +29,7 @@ _MOST_BARS = 60
 _LONGEST = 10_000  # characters of a query
 
 
-def query(at: OpenedProject, parameters: PageQuery, asker: Asker) -> Content:
+def query(at: OpenedProject, parameters: PageQuery, asker: QueryQueue) -> Content:
     """Run the query `q` of the address, as of `as-of` if it is given, and return its rows. Without `q`, none runs.
 
     The first query starts Spark, which takes some ten seconds. Errors of the query are part of the content and do not
@@ -62,7 +62,7 @@ def query(at: OpenedProject, parameters: PageQuery, asker: Asker) -> Content:
     }
 
 
-def build_csv(at: OpenedProject, parameters: PageQuery, asker: Asker) -> str:
+def build_csv(at: OpenedProject, parameters: PageQuery, asker: QueryQueue) -> str:
     """Run the query of the address, and return up to LIMIT_OF_FILE rows as CSV with a header line. NULL is empty.
 
     With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
@@ -109,7 +109,7 @@ def _example_query(at: OpenedProject, parameters: PageQuery) -> str:
     made = [
         name for name in at.flow.order
         if at.flow.tables[name].destination is None
-        and (person is None or form_of(at.flow, person, name) is not Form.NONE)
+        and (person is None or form_of(at.flow, person, name) is not TableVisibility.NONE)
     ]  # fmt: skip
     return f"SELECT * FROM {made[-1]}" if made else "SELECT * FROM waterclock.batches"
 
@@ -118,7 +118,7 @@ def _format_value(value: Any) -> str:
     return "NULL" if value is None else value_words(value)
 
 
-def _build_bar_chart(found: AnsweredQuestion) -> Content | None:
+def _build_bar_chart(found: ZonedQueryResult) -> Content | None:
     """Return bars of the first numeric column by the first other column, or None if the rows do not fit a bar chart."""
     answer = found.answer
     numbers = [index for index, (_, kind) in enumerate(answer.columns) if is_number_type(kind)]

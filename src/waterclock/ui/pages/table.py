@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from waterclock.batches.audit_records import Cell
+from waterclock.batches.audit_records import BatchState
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
@@ -100,7 +100,9 @@ def _build_tab(name: str, tab: str) -> Content:
     return {"name": tab, "address": table_address(name, "" if tab == TABS[0] else tab)}
 
 
-def _read_newest_states(at: OpenedProject, declared: Table, newest: int) -> tuple[Sequence[LabelState], Sequence[Cell]]:
+def _read_newest_states(
+    at: OpenedProject, declared: Table, newest: int
+) -> tuple[Sequence[LabelState], Sequence[BatchState]]:
     """Return the newest labels of a table with their states, and their records in the ledger."""
     axis = axis_of(at, [declared], (), newest)
     low, high = declared.cadence.floor(axis.span[0]), declared.cadence.ceil(axis.span[1])
@@ -110,7 +112,11 @@ def _read_newest_states(at: OpenedProject, declared: Table, newest: int) -> tupl
 
 
 def _describe_overview(
-    at: OpenedProject, declared: Table, found: dict[str, Freshness], states: Sequence[LabelState], cells: Sequence[Cell]
+    at: OpenedProject,
+    declared: Table,
+    found: dict[str, Freshness],
+    states: Sequence[LabelState],
+    cells: Sequence[BatchState],
 ) -> Content:
     usual = at.snapshot.of(declared.name).seconds_per_batch
     rows = [cell.rows for cell in cells if cell.rows is not None]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.audit_records import Cell, MeasuredBatch, RuleNote
+from waterclock.batches.audit_records import BatchState, MeasuredBatch, RuleNote
 from waterclock.batches.records import INPUTS_FOUND, QUARANTINED
 from waterclock.flow.checks import Check, checks_of, input_checks
 from waterclock.flow.declarations import Table
@@ -42,7 +42,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     Cost: three queries of the ledger about its newest batches, and those of `lag_content`. If rules use the usual
     value, the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows
     """
-    cells: Sequence[Cell] = ()
+    cells: Sequence[BatchState] = ()
     counted: Sequence[MeasuredBatch] = ()
     notes: Mapping[tuple[str, str], RuleNote] = {}
     if at.ledger is not None and (cells := filter_evaluated_batches(at.ledger.past.newest(table.name, NEWEST))):

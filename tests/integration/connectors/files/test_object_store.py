@@ -23,7 +23,7 @@ from tests.systems import LandingFolder, setting_of, unit_of
 from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
-from waterclock.connectors.files.landed_names import find, names_of
+from waterclock.connectors.files.landed_names import find, parse_unit_path
 from waterclock.connectors.interface import Listing
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
@@ -31,7 +31,7 @@ from waterclock.files import object_files
 from waterclock.files.filesystem import (
     entry_path,
     files_below,
-    is_there,
+    file_exists,
     open_for_reading,
     open_for_writing,
     put_file_if_absent,
@@ -128,7 +128,7 @@ def test_a_crash_while_a_file_is_put_away_is_mended_by_putting_it_away_again(
             assert listing(system, path).items == items or listing(system, path).items[0].is_archived
     assert collector(system).archive(unit, items) == ()
     assert [(item.name, item.is_archived) for item in listing(system, path).items] == [(items[0].name, True)]
-    assert not is_there(items[0].path)
+    assert not file_exists(items[0].path)
 
 
 def test_another_content_is_never_put_over_what_was_taken(system: LandingBucket) -> None:
@@ -178,7 +178,7 @@ def test_a_big_file_is_put_away_in_parts(system: LandingBucket) -> None:
     assert (item.is_archived, item.size) == (True, len(content))
     with open_for_reading(item.path) as archived:
         assert archived.read() == content
-    assert not is_there(str(path))
+    assert not file_exists(str(path))
     archive = (
         entry_path(str(Path(item.path).parent)) if not item.path.startswith("s3:") else entry_path(item.path).parent
     )
@@ -355,7 +355,7 @@ def test_names_in_a_bucket_are_read_as_in_a_folder(tmp_path: Path, path: str) ->
         os.utime(tmp_path / name, (1e9, 1e9))
     told = []
     for root in (tmp_path, entry_path(url)):
-        finds = find(root, names_of(path), "UTC")
+        finds = find(root, parse_unit_path(path), "UTC")
         start = len(str(root).rstrip("/")) + 1
         told.append(
             (
@@ -387,7 +387,7 @@ def test_a_few_files_of_many_are_those_that_a_look_at_every_file_finds(tmp_path:
         (folder / f"shop_orders_{stamp:%Y_%m_%d_%H_%M_%S}.csv").write_bytes(b"id\n1\n")
     collector(system).archive(system.unit, listing(system).items[::3])
     landing = land.Landing(entry_path(system.setting.options["path"]), system.setting.archive / "landing", zone)  # type: ignore[arg-type]
-    names, now = names_of("shop.orders"), datetime.now(UTC)
+    names, now = parse_unit_path("shop.orders"), datetime.now(UTC)
     every = land.list_items(landing, names, now=now).items
     assert len(every) == 30
     low, high = every[5].stamp, every[12].stamp
@@ -471,10 +471,10 @@ def test_what_is_written_appears_whole_or_not_at_all() -> None:
     with suppress(Struck), open_for_writing(path) as file:
         file.write(b"x" * 12_000_000)
         raise Struck
-    assert not is_there(path)
+    assert not file_exists(path)
     with open_for_writing(path) as file:
         file.write(b"y" * 12_000_000)
-        assert not is_there(path)
+        assert not file_exists(path)
     assert read_bytes(path) == b"y" * 12_000_000
 
 

@@ -24,7 +24,7 @@ from waterclock.connectors.postgres.slot_reading import (
     FollowedTable,
     LogRow,
     LogScanSummary,
-    Range,
+    LogRange,
     batches_of,
     events_of,
     rows_in,
@@ -35,7 +35,7 @@ from waterclock.connectors.postgres.slots import (
     advance,
     create_slot,
     drop,
-    require_as_of,
+    require_unchanged_table,
     require_whole,
     state_of,
 )
@@ -72,7 +72,7 @@ class Followers:
         """Return what the table holds, as texts."""
         with self.database.open_for_reading("t", snapshot=snapshot) as connection:
             if snapshot is not None:
-                require_as_of(connection, f"{self.schema}.t", "t")
+                require_unchanged_table(connection, f"{self.schema}.t", "t")
             rows = connection.execute("SELECT id::text, a, b, tags::text, ok::text, raw::text FROM t").fetchall()
         found = (dict(zip(NAMES, row, strict=True)) for row in rows)
         return {row["id"]: {**row, "ok": row["ok"] and row["ok"][0]} for row in found}
@@ -93,7 +93,7 @@ class Followers:
         with self.database.open_connection("t") as connection:
             followed = self.followed(plugin)
             with closing(events_of(connection, followed, high)) as events:
-                return list(rows_in(events, Range(low, high, OLD), followed, None, LogScanSummary()))
+                return list(rows_in(events, LogRange(low, high, OLD), followed, None, LogScanSummary()))
 
     def end(self) -> int:
         return position_of(str(self.sql("SELECT pg_current_wal_flush_lsn()")[0][0]))
@@ -211,7 +211,7 @@ def test_a_range_ends_before_the_first_commit_at_or_after_the_windows_end(follow
     followed, seen = followers.followed("pgoutput"), LogScanSummary()
     with followers.database.open_connection("t") as connection:
         with closing(events_of(connection, followed, followers.end())) as events:
-            first = list(rows_in(events, Range(low, followers.end(), OLD), followed, until, seen))
+            first = list(rows_in(events, LogRange(low, followers.end(), OLD), followed, until, seen))
         assert [row.values["id"] for row in first] == ["1"]
         rest = followers.read("pgoutput", seen.high, followers.end())
         assert [row.values["id"] for row in rest] == ["2"]

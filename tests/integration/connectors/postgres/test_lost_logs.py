@@ -14,7 +14,7 @@ from tests import postgres
 from tests.followers import Follower
 from tests.postgres import Server
 from waterclock.batches.kept_logs import LogSafety
-from waterclock.connectors.change_collector import LogKeeper
+from waterclock.connectors.change_collector import LogRetentionReporter
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.connectors.postgres.following import confirm, drop_slots
 from waterclock.errors import WaterclockError
@@ -55,7 +55,7 @@ def restored(at: Server, copy: Path) -> None:
 def kept(it: Follower) -> tuple[LogSafety, int, int | None]:
     """Tell how the slot stands, as a run's look asks."""
     collector = PostgresCollector(it.database)
-    assert isinstance(collector, LogKeeper)
+    assert isinstance(collector, LogRetentionReporter)
     (found,) = collector.find_retained_logs(it.unit, [it.noted["slot"]]).values()
     return found.stands, found.held, found.most
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.audit_records import Audit, Cell, Link
+from waterclock.batches.audit_records import Audit, BatchState, Link
 from waterclock.cli.views.audit import _format_measure, _print_links, _source_pairs, print_batches
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status
@@ -79,7 +79,7 @@ def test_a_batch_is_looked_up_without_those_beside_it(busy_shop: Shop, monkeypat
     read: list[datetime] = []
     cell = status._build_cell
 
-    def seen(row: AnyRow) -> Cell:
+    def seen(row: AnyRow) -> BatchState:
         read.append(row.label)
         return cell(row)
 

@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import Shop, ask, cpu_seconds
 from waterclock.cli.views.check import check_project, sort_errors
 from waterclock.engine.connections import connections_of
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
+from waterclock.extras import extra_install_command
 from waterclock.operations.opening import open_checked
 
 
@@ -120,7 +120,7 @@ def test_a_driver_that_is_not_installed_is_reported(
     place = f"flows/1_collect.dpl:{len(collect.read_text().splitlines()) - 1}:"
     assert f"E825 the connection there needs a driver that is not installed\n  {place}" in found.stdout
     assert f"connections of type {type_name} use {module}: " in found.stdout
-    assert install_extra(type_name) in found.stdout
+    assert extra_install_command(type_name) in found.stdout
     assert not found.stdout.rstrip().endswith("nothing can run")
     with pytest.raises(WaterclockError) as refused:
         connections_of(open_checked(fresh, "dev")).collector("there")

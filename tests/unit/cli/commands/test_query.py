@@ -9,13 +9,13 @@ import pytest
 from tests.unit.cli.conftest import Shop
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.operations import query_results as answers
-from waterclock.operations.query_results import AnsweredQuestion
+from waterclock.operations.query_results import ZonedQueryResult
 
 
 @pytest.fixture(autouse=True)
 def answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(*_: Any, **__: Any) -> AnsweredQuestion:
-        return AnsweredQuestion(AnsweredQuery((("n", "int"),), ((1,),), is_cut=False))
+    def answer(*_: Any, **__: Any) -> ZonedQueryResult:
+        return ZonedQueryResult(AnsweredQuery((("n", "int"),), ((1,),), is_cut=False))
 
     monkeypatch.setattr(answers, "answer_query", answer)
 

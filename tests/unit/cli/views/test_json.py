@@ -14,7 +14,7 @@ from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.query.ticks import MissingLabels, ResolvedTick
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.json import instant_text
-from waterclock.operations.query_results import AnsweredQuestion
+from waterclock.operations.query_results import ZonedQueryResult
 
 if TYPE_CHECKING:
     import pytest
@@ -31,7 +31,7 @@ ANSWER = AnsweredQuery(
 
 def told(answer: AnsweredQuery, width: int | None = None) -> list[str]:
     out = io.StringIO()
-    print_answer(AnsweredQuestion(answer), make_console(out, width=width))
+    print_answer(ZonedQueryResult(answer), make_console(out, width=width))
     return out.getvalue().splitlines()
 
 
@@ -75,7 +75,7 @@ def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> 
         "without a@20130101000000..20130102000000, 2 labels: missing",
         "newer ticks wait for c@20130104000000; `waterclock plan` shows why",
     ]
-    shown = AnsweredQuestion(AnsweredQuery((), (), is_cut=False, moment=MOMENT)).to_json()
+    shown = ZonedQueryResult(AnsweredQuery((), (), is_cut=False, moment=MOMENT)).to_json()
     assert shown["behind"] == [{"table": "b", "labels": ["20130101000000", "20130102000000"]}]
     assert shown["missing"] == [{"table": "a", "first": "20130101000000", "last": "20130102000000", "labels": 2}]
 
@@ -95,7 +95,7 @@ def test_instants_show_their_zone_and_local_times_have_none() -> None:
         "0001-01-01 00:00:00.000005Z",
         "{'at': '2013-01-01T12:00:00Z'}",
     ]
-    assert json.loads(json.dumps(AnsweredQuestion(answer).to_json()))["rows"] == [
+    assert json.loads(json.dumps(ZonedQueryResult(answer).to_json()))["rows"] == [
         [
             "2013-01-01T12:00:00Z",
             "2013-01-01T12:00:00",
@@ -106,7 +106,7 @@ def test_instants_show_their_zone_and_local_times_have_none() -> None:
 
 
 def test_rows_are_json_values() -> None:
-    found = json.loads(json.dumps(AnsweredQuestion(ANSWER).to_json(), default=str))
+    found = json.loads(json.dumps(ZonedQueryResult(ANSWER).to_json(), default=str))
     assert found["columns"][1] == {"name": "revenue", "type": "double"}
     assert found["rows"][0][0] == "Ada"
     assert found["rows"][0][4] == "01ff"

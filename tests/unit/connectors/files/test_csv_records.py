@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from waterclock.connectors.files import csv_records
-from waterclock.connectors.files.csv_records import Quotes, Record, has_open_lines, records
+from waterclock.connectors.files.csv_records import Quotes, Record, has_open_lines, split_records
 from waterclock.connectors.files.encodings import decode_file
 
 QUICK = settings(max_examples=200, deadline=None, phases=[Phase.explicit, Phase.generate, Phase.shrink])
@@ -22,7 +22,7 @@ VALUES = st.text(st.sampled_from('a",\n\r;\\ é'), max_size=6)
 
 
 def split(text: str, quotes: Quotes = RFC) -> list[tuple[int, str, bool]]:
-    return [(found.line, found.text, found.is_open) for found in records(io.StringIO(text, newline=""), quotes)]
+    return [(found.line, found.text, found.is_open) for found in split_records(io.StringIO(text, newline=""), quotes)]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ OPENING = ['x","y\n', '"\n', 'a"\n', 'a"b\n', ',"\n', "a\n", '"a",\n', "\n", '""
 
 
 def looked_ahead_for_each(lines: list[str], most: int) -> list[Record]:
-    """Split as `records`, but read ahead anew for each line with an open field."""
+    """Split as `split_records`, but read ahead anew for each line with an open field."""
     found, at = list[Record](), 0
     while at < len(lines):
         line, end, is_open = lines[at], at + 1, RFC.is_open_after(lines[at].rstrip("\n"))
@@ -91,7 +91,7 @@ def looked_ahead_for_each(lines: list[str], most: int) -> list[Record]:
 def test_reading_ahead_once_finds_the_same_records(lines: list[str], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_records, "MOST_OF_A_RECORD", most)
-        assert list(records(lines, RFC)) == looked_ahead_for_each(lines, most)
+        assert list(split_records(lines, RFC)) == looked_ahead_for_each(lines, most)
 
 
 @pytest.mark.parametrize("line", ['x","y\n', '"\n', 'a,"b\n', '","\n'])
@@ -100,7 +100,7 @@ def test_lines_that_each_open_a_field_take_linear_time(monkeypatch: pytest.Monke
     monkeypatch.setattr(csv_records, "MOST_OF_A_RECORD", most)
     begun = process_time()
     for end in ("", 'a"b\n'):
-        assert sum(1 for _ in records([line] * 100_000 + [end], RFC)) >= 50_000
+        assert sum(1 for _ in split_records([line] * 100_000 + [end], RFC)) >= 50_000
     assert process_time() - begun < 5
 
 
@@ -120,7 +120,7 @@ def test_the_look_in_sql_misses_no_open_line_and_lines_are_records_where_none_is
     lines = text.splitlines(keepends=True)
     if not has_open_lines(lines, RFC):
         told = [Record(at, line.rstrip("\n")) for at, line in enumerate(lines, 1) if line.strip()]
-        assert list(records(lines, RFC)) == told
+        assert list(split_records(lines, RFC)) == told
     for line in lines:
         if RFC.is_open_after(line.rstrip("\n")):
             assert _by_sql(line.rstrip("\n"))

@@ -17,7 +17,7 @@ from waterclock.connectors.files import completeness, error_positions, landed_na
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.error_positions import explain
 from waterclock.connectors.files.file_schemas import shapes_of
-from waterclock.connectors.files.landed_names import format_of, names_of
+from waterclock.connectors.files.landed_names import format_of, parse_unit_path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.unchanged import require_unchanged
@@ -57,13 +57,13 @@ def problems(folder: LandingFolder, path: str = "shop.orders", **options: str | 
     ],
 )
 def test_a_unit_is_supplier_and_source_or_a_glob(path: str, supplier: str) -> None:
-    assert names_of(path).supplier == supplier
+    assert parse_unit_path(path).supplier == supplier
 
 
 @pytest.mark.parametrize("path", ["", "orders", "/etc/*.csv", "../other/*.csv", "a/../../*.csv"])
 def test_a_unit_never_leads_out_of_the_landing_folder(path: str) -> None:
     with pytest.raises(WaterclockError, match="E803"):
-        names_of(path)
+        parse_unit_path(path)
 
 
 @pytest.mark.parametrize(
@@ -631,30 +631,30 @@ def test_a_file_that_changed_under_its_reading_fails_the_batch_and_can_be_tried_
     grown, same, moved = (folder.put(DAY + timedelta(hours=at), ROWS) for at in range(3))
     listed = listing(folder).items
     place = Landing(folder.folder / "new", folder.setting.archive / folder.setting.name)
-    require_unchanged(place, names_of("shop.orders"), listed)
+    require_unchanged(place, parse_unit_path("shop.orders"), listed)
     target = path_in_archive(place, moved)
     moved.rename(target)
-    require_unchanged(place, names_of("shop.orders"), listed)  # another table has archived it
+    require_unchanged(place, parse_unit_path("shop.orders"), listed)  # another table has archived it
     with grown.open("ab") as file:
         file.write(b"more")
     with pytest.raises(WaterclockError) as caught:
-        require_unchanged(place, names_of("shop.orders"), listed)
+        require_unchanged(place, parse_unit_path("shop.orders"), listed)
     told = caught.value
     assert (told.code, told.where, told.transient) == ("E807", str(grown), True)
     assert told.what == f"{grown.name} changed while it was read"
     size = grown.stat().st_size
     assert str(told.why).startswith(f"it had {size - 4} bytes when the batch began, and it has {size} now")
-    require_unchanged(place, names_of("shop.orders"), listing(folder).items)
+    require_unchanged(place, parse_unit_path("shop.orders"), listing(folder).items)
     again = listing(folder).items
     os.utime(same, (1, 1))
     with pytest.raises(WaterclockError, match="changed while it was read"):
-        require_unchanged(place, names_of("shop.orders"), again)
+        require_unchanged(place, parse_unit_path("shop.orders"), again)
     target.write_bytes(b"another")
     with pytest.raises(WaterclockError, match="changed while it was read"):
-        require_unchanged(place, names_of("shop.orders"), [item for item in listed if item.path == str(moved)])
+        require_unchanged(place, parse_unit_path("shop.orders"), [item for item in listed if item.path == str(moved)])
     target.unlink()
     with pytest.raises(WaterclockError, match="it is gone now"):
-        require_unchanged(place, names_of("shop.orders"), [item for item in listed if item.path == str(moved)])
+        require_unchanged(place, parse_unit_path("shop.orders"), [item for item in listed if item.path == str(moved)])
 
 
 def path_in_archive(place: Landing, path: Path) -> Path:

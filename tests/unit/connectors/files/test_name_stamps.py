@@ -11,7 +11,7 @@ import pytest
 from tests.systems import LandingFolder, unit_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CAPABILITIES, FilesCollector
-from waterclock.connectors.files.landed_names import names_of
+from waterclock.connectors.files.landed_names import parse_unit_path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.files.name_stamps import stamp_in, undeclared_date
 from waterclock.connectors.files.stamp_notes import stamp_note
@@ -105,7 +105,7 @@ def test_a_window_reads_all_files_changed_after_it_whose_names_have_no_stamp(tmp
     landing = Landing(tmp_path / "new", tmp_path / "archive")
 
     def between(low: str, high: str, stamp: str = "") -> list[str]:
-        unit = names_of("a/orders_*.csv", stamp=stamp)
+        unit = parse_unit_path("a/orders_*.csv", stamp=stamp)
         return [item.name for item in land.list_between(landing, unit, (at(low), at(high)), now=NOW)]
 
     assert between("2026-11-11", "2026-11-12") == names, "the second day's rows may be in any of them"
@@ -117,7 +117,7 @@ def test_a_window_reads_all_files_changed_after_it_whose_names_have_no_stamp(tmp
 
 
 def test_what_the_time_of_the_last_change_stamps_is_said() -> None:
-    glob = names_of("orders_*.csv")
+    glob = parse_unit_path("orders_*.csv")
     assert stamp_note(glob, ["orders_20261110.csv", "orders_20261111.csv"]) == (
         "orders_20261110.csv and 1 more have dates in their names that nothing declares; the stamp of such a file is "
         "the time of its last change. "
@@ -127,9 +127,9 @@ def test_what_the_time_of_the_last_change_stamps_is_said() -> None:
         "the stamp of orders_a.csv is the time of the last change: the name has no date"
     )
     assert stamp_note(glob, ["orders_20261110T000000.csv"]) is None
-    assert stamp_note(names_of("orders_*.csv", stamp="changed"), ["orders_20261110.csv"]) is None
-    assert stamp_note(names_of("orders_20261110.csv"), ["orders_20261110.csv"]) is None, "one file by its name"
-    assert stamp_note(names_of("shop.orders"), []) is None
+    assert stamp_note(parse_unit_path("orders_*.csv", stamp="changed"), ["orders_20261110.csv"]) is None
+    assert stamp_note(parse_unit_path("orders_20261110.csv"), ["orders_20261110.csv"]) is None, "one file by its name"
+    assert stamp_note(parse_unit_path("shop.orders"), []) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from waterclock.connectors.files.reading_options import (
     cells_of,
     outer_of,
     positions_of,
-    wrong_reading,
+    find_read_option_errors,
 )
 from waterclock.connectors.files.sheet_rows import Cells
 from waterclock.connectors.registry import capabilities
@@ -63,7 +63,7 @@ def test_a_range_is_its_corners(text: str, cells: Cells) -> None:
     ],
 )
 def test_options_of_another_form_are_refused(options: dict[str, Value], path: str, option: str, code: str) -> None:
-    assert [(each.option, each.code) for each in wrong_reading(options, path)] == [(option, code)]
+    assert [(each.option, each.code) for each in find_read_option_errors(options, path)] == [(option, code)]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_options_of_another_form_are_refused(options: dict[str, Value], path: st
     [({}, "acme.orders"), ({"rows": "order"}, "in/*.xml"), ({"positions": "id 1-6"}, "*.txt"), ({"range": "A1"}, "*")],
 )
 def test_options_that_go_are_not(options: dict[str, Value], path: str) -> None:
-    assert not list(wrong_reading(options, path))
+    assert not list(find_read_option_errors(options, path))
 
 
 def test_check_says_where_an_option_is_wrong(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ import pytest
 from tests.counting import calls_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.archiving import archive_items
-from waterclock.connectors.files.landed_names import has_stamp, names_of
+from waterclock.connectors.files.landed_names import has_stamp, parse_unit_path
 from waterclock.connectors.files.landing import Landing
 from waterclock.timelabel.zone import nominal_zone
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BACK = datetime(2013, 11, 3, 6, tzinfo=UTC)  # New York's clocks go back
 SECOND = timedelta(seconds=1)
-NAMES = {"shop.orders": names_of("shop.orders"), "shop/orders/*.csv": names_of("shop/orders/*.csv")}
+NAMES = {"shop.orders": parse_unit_path("shop.orders"), "shop/orders/*.csv": parse_unit_path("shop/orders/*.csv")}
 
 
 def put(folder: Path, stamps: Sequence[datetime], zone: str, dice: Random) -> None:
@@ -128,7 +128,7 @@ def test_what_moves_to_the_archive_after_it_was_listed_is_there(
 def test_one_name_of_a_glob_is_one_file_though_its_copies_changed_at_different_times(
     tmp_path: Path, content: str
 ) -> None:
-    landing, names = Landing(tmp_path / "new", tmp_path / "archive"), names_of("web/*.csv")
+    landing, names = Landing(tmp_path / "new", tmp_path / "archive"), parse_unit_path("web/*.csv")
     for folder, text, day in ((landing.archive, "id\n1\n", 0), (landing.folder, content, 1)):
         (folder / "web").mkdir(parents=True)
         (folder / "web" / "a.csv").write_text(text)

@@ -20,7 +20,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from python_calamine import CalamineWorkbook
 
-from waterclock.connectors.files.writing import WriteOptions, write_file, wrong_writing
+from waterclock.connectors.files.writing import WriteOptions, write_file, find_write_option_errors
 from waterclock.errors import WaterclockError
 
 PLAIN = {
@@ -185,12 +185,14 @@ def test_a_name_that_avro_has_not_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_compression_that_a_format_has_not_is_refused(options: dict[str, Any], codes: list[str]) -> None:
-    assert [each.code for each in wrong_writing(options)] == codes
+    assert [each.code for each in find_write_option_errors(options)] == codes
 
 
 @pytest.mark.parametrize("sign", [";;", "", "é", "\n", '"', "\\t"])
 def test_a_delimiter_that_no_file_can_be_written_with_is_refused(tmp_path: Path, sign: str) -> None:
-    assert [(each.code, each.option) for each in wrong_writing({"delimiter": sign})] == [("E335", "delimiter")]
-    assert not list(wrong_writing({"delimiter": "\t"}))
+    assert [(each.code, each.option) for each in find_write_option_errors({"delimiter": sign})] == [
+        ("E335", "delimiter")
+    ]
+    assert not list(find_write_option_errors({"delimiter": "\t"}))
     with pytest.raises((ValueError, pa.ArrowInvalid)):
         written(tmp_path / "a.csv", [{"id": 1}], {"id": PLAIN["id"]}, delimiter=sign)

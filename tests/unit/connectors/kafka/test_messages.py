@@ -13,7 +13,7 @@ import pytest
 
 from tests.systems import unit_of
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.kafka.delivery import Records
+from waterclock.connectors.kafka.delivery import PublishRecord
 from waterclock.connectors.kafka.messages import SentMessage, resolve_message_format
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
@@ -107,7 +107,7 @@ def test_what_is_kept_whole_goes_by_partition_in_the_order_of_offsets(tmp_path: 
 
 def test_a_record_keeps_the_newest_claims_and_fits_an_offset(tmp_path: Path) -> None:
     del tmp_path
-    records = Records("id")
+    records = PublishRecord("id")
     for claim in range(1, 40):
         outcome = DeliveryOutcome.KILLED if claim % 5 == 0 else DeliveryOutcome.DELIVERED
         label = "" if claim % 5 == 0 else f"202001{claim:02d}000000"
@@ -116,7 +116,7 @@ def test_a_record_keeps_the_newest_claims_and_fits_an_offset(tmp_path: Path) -> 
         )
     text = records.to_text()
     assert len(text) < 4096
-    assert Records.from_offset_metadata(text) == records
+    assert PublishRecord.from_offset_metadata(text) == records
     known = records.find(1_795_434_094_967 + 35)
     assert known is not None
     assert known.outcome is DeliveryOutcome.KILLED

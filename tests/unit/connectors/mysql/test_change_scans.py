@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.systems import MysqlDatabase
-from waterclock.connectors.interface import ChangedWindows, Looking, LookRequest, Mark
+from waterclock.connectors.interface import ChangedWindows, ChangeScanner, ChangeScanRequest, Mark
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.timelabel.window import Window
@@ -30,8 +30,8 @@ class Source:
 
     def look(self, column: str = "changed", zone: str = "UTC") -> ChangedWindows:
         collector = self.database.connector.collector(self.database.setting)
-        assert isinstance(collector, Looking)
-        request = LookRequest("at", column, HOURS, self.marks)
+        assert isinstance(collector, ChangeScanner)
+        request = ChangeScanRequest("at", column, HOURS, self.marks)
         return collector.look(_no_spark, self.database.unit, request, Columns(), zone)
 
     def changed(self, zone: str = "UTC") -> list[int]:

@@ -376,7 +376,7 @@ def test_the_story_finds_what_is_wrong(tmp_path: Path, broken: str, monkeypatch:
     if broken == "no marker":
         monkeypatch.setattr(writing, "find_seal_time", lambda _: None)
     else:
-        monkeypatch.setattr(writing, "is_locked", lambda _: True)
+        monkeypatch.setattr(writing, "try_lock", lambda _: True)
 
     def stories() -> None:
         for seed in range(150):

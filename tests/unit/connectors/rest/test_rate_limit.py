@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors.rest.declared import rate_of
-from waterclock.connectors.rest.rate_limit import SharedPace
+from waterclock.connectors.rest.rate_limit import SharedRateLimiter
 
 
 def most_in(times: list[float], period: float) -> int:
@@ -24,7 +24,7 @@ def most_in(times: list[float], period: float) -> int:
 def test_no_period_has_more_requests_than_the_rate(tmp_path_factory: object, steps: list[float], count: int) -> None:
     folder: Path = tmp_path_factory.mktemp("pace")  # type: ignore[attr-defined]
     now = [1000.0]
-    pace = SharedPace(folder / "rate.db", count, 1.0, clock=lambda: now[0])
+    pace = SharedRateLimiter(folder / "rate.db", count, 1.0, clock=lambda: now[0])
     went = []
     for step in steps:
         now[0] += step
@@ -47,7 +47,7 @@ class Told:
 def granted(file: Path, count: int) -> list[float]:
     """Reserve so many places in turn, wait for each, and return when each was granted."""
     told = Told()
-    pace = SharedPace(file, 5, 0.4, clock=told)
+    pace = SharedRateLimiter(file, 5, 0.4, clock=told)
     times = []
     for _ in range(count):
         wait = pace.reserve()
@@ -68,8 +68,8 @@ def test_threads_and_processes_share_a_rate(tmp_path: Path) -> None:
 
 def test_a_pause_holds_all(tmp_path: Path) -> None:
     now = [1000.0]
-    one = SharedPace(tmp_path / "rate.db", 10, 1.0, clock=lambda: now[0])
-    other = SharedPace(tmp_path / "rate.db", 10, 1.0, clock=lambda: now[0])
+    one = SharedRateLimiter(tmp_path / "rate.db", 10, 1.0, clock=lambda: now[0])
+    other = SharedRateLimiter(tmp_path / "rate.db", 10, 1.0, clock=lambda: now[0])
     one.pause(30)
     assert other.reserve() == 30.0
     now[0] += 31

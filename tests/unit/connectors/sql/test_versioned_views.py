@@ -17,7 +17,7 @@ import pytest
 
 from tests.counting import calls_named
 from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
-from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome, PartKeeper
+from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome, LabelTableDestination
 from waterclock.connectors.sql.versioned_views import BEHIND
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
@@ -43,9 +43,9 @@ def deliverer_of(database: Database) -> Deliverer:
     return database.connector.deliverer(database.setting)
 
 
-def keeper_of(database: Database) -> PartKeeper:
+def keeper_of(database: Database) -> LabelTableDestination:
     found = deliverer_of(database)
-    assert isinstance(found, PartKeeper)
+    assert isinstance(found, LabelTableDestination)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.ledgers import SOMEWHERE
-from waterclock.connectors.interface import ChangedWindows, LookRequest, Mark, Setting
+from waterclock.connectors.interface import ChangedWindows, ChangeScanRequest, Mark, Setting
 from waterclock.connectors.sqlite.connector import CONNECTOR
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
@@ -44,7 +44,7 @@ class Source:
         self.say("INSERT INTO orders VALUES (?, ?, ?)", rows)
 
     def look(self, zone: str = "UTC", column: str = "changed") -> ChangedWindows:
-        request = LookRequest("at", column, WINDOWS, self.marks)
+        request = ChangeScanRequest("at", column, WINDOWS, self.marks)
         return self.collector.look(_no_spark, self.unit, request, Columns(), zone)
 
     def changed(self, zone: str = "UTC") -> list[int]:

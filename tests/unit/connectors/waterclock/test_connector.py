@@ -17,7 +17,7 @@ from tests.other_project import NAME, OtherProject
 from tests.systems import setting_of, unit_of
 from waterclock.batches.linked_projects import LinkFacts
 from waterclock.connectors.waterclock.connector import WaterclockCollector
-from waterclock.connectors.waterclock.declarations import Upstream
+from waterclock.connectors.waterclock.declarations import LinkedTables
 from waterclock.flow.declarations import Value
 from waterclock.flow.enums import Kind
 from waterclock.ledger.read.linked_projects import Declarations, LinkedDeclaration
@@ -156,7 +156,7 @@ def test_a_ledger_that_was_moved_elsewhere_is_told(tmp_path: Path, other: OtherP
 def test_a_table_that_only_reports_restatements_is_settled_all_the_same() -> None:
     def on_restate(statement: str) -> str:
         said = LinkedDeclaration("a.b", "transform", "regular", "append", "DAY", "UTC", True, statement)
-        return Upstream(Declarations("other", {"a.b": said})).table("a.b", "here").on_restate
+        return LinkedTables(Declarations("other", {"a.b": said})).table("a.b", "here").on_restate
 
     assert on_restate("TRANSFORM a.b ON RESTATE REPORT AS SELECT 1") == "report"
     assert on_restate('wc.transform("a.b", on_restate="report", as_="SELECT 1")') == "report"
@@ -167,7 +167,7 @@ def test_a_table_that_waits_for_ours_in_turn_is_found_by_statements() -> None:
     def said(name: str, statement: str) -> LinkedDeclaration:
         return LinkedDeclaration(name, "transform", "regular", "append", "DAY", "UTC", True, statement)
 
-    upstream = Upstream(
+    upstream = LinkedTables(
         Declarations(
             "other",
             {
@@ -191,7 +191,7 @@ def test_a_chain_of_many_tables_there_is_followed_in_linear_time() -> None:
         for name, before in zip(names[1:], names, strict=False)
     }
     begun = time.process_time()
-    assert Upstream(Declarations("other", tables)).find_upstream_tables(names[-1]) == set(names[1:-1])
+    assert LinkedTables(Declarations("other", tables)).find_upstream_tables(names[-1]) == set(names[1:-1])
     assert time.process_time() - begun < 2
 
 

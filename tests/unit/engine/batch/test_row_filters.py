@@ -13,7 +13,7 @@ from waterclock.engine.batch.row_filters import (
 )
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.enums import Action, Mode, Scope
-from waterclock.flow.keys import KeyOrder, KeyStays
+from waterclock.flow.keys import KeyOrder, KeyOptions
 from waterclock.flow.references import Reference
 from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
 from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, FilterCounts
@@ -51,7 +51,7 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
 
 
 def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_looks_back() -> None:
-    stays = KeyStays((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
+    stays = KeyOptions((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
     found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.DROP),), stays=stays)))
     assert found is not None
     assert [(row_rule.name, row_rule.holds, row_rule.fate) for row_rule in found.row_rules[1:]] == [

@@ -18,7 +18,7 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger, list_exports
-from waterclock.engine.left_claims import expired_claims
+from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reads.as_of import resolve_as_of
 from waterclock.engine.run_context import RunContext
@@ -328,6 +328,6 @@ def test_a_claim_of_a_table_that_is_no_longer_declared_is_closed_if_it_has_commi
         for name in (DAILY, OUT):
             ledger.claims.take(ClaimRequest(name, (day(4),), "c", applied.fingerprint, "gone", "ann", day(5), 0, 3))
         apply_flow(work, NOW)
-        assert take_over(work, expired_claims(work)).settled == 1
+        assert take_over(work, find_abandoned_claims(work)).settled == 1
         # what a destination has cannot be asked without its declaration
         assert [claim.request.table for claim in ledger.claims.open()] == [OUT]
