@@ -1,4 +1,4 @@
-"""Ends the wait for a server or a query at a fixed deadline.
+"""Limits the time to wait for a server or a query.
 
 Socket timeouts are not enough: a server may send single bytes, each of which restarts the timeout. A view in a database
 file may never end.
@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 
 @contextmanager
 def limit_connection_time(seconds: float, fileno: int) -> Iterator[None]:
-    """Shut down the connection of a socket if the block takes longer than `seconds`. Raises  TimeoutError then."""
+    """Shut down a socket's connection if the block takes longer than `seconds`. Raises TimeoutError then."""
     own = socket.socket(fileno=os.dup(fileno))  # if the block closes the socket, another file may get its number
 
     def shut_down() -> None:
@@ -38,7 +38,7 @@ def limit_connection_time(seconds: float, fileno: int) -> Iterator[None]:
 def limit_query_time(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
     """Call `interrupt` once if the block takes longer than `seconds`. A query that is still running then fails.
 
-    Raises  TimeoutError in place of the error of such a query
+    Raises TimeoutError in place of the error of such a query.
     """
     with _timer(seconds, interrupt) as is_over:
         try:

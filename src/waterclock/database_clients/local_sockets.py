@@ -1,7 +1,7 @@
 """Checks whether a Unix socket is protected from other users.
 
-Every user can create a socket in /tmp, where some servers have theirs, while the server does not run. Every user can
-also create an abstract socket, which has no file.
+Every user can create files in /tmp, where some servers have their sockets, while the server does not run. Every user
+can also create an abstract socket, which has no file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def is_protected(path: str) -> bool:
-    """Return whether no folder of a socket is writable for every user. `path` is the socket or its folder.
+    """Return whether no folder above a socket is writable for every user. `path` is the socket or its folder.
 
     False for a path that is not absolute: a name, or an abstract socket.
     """

@@ -25,7 +25,7 @@ _RECEIVED = struct.Struct("=128xQ")  # tcpi_bytes_received in Linux's struct tcp
 
 @cache
 def client_type() -> Any:
-    """Return the class of the connections. psycopg is imported here because it may not be installed."""
+    """Return the class of the connections. It is defined in a function because psycopg may not be installed."""
     from psycopg import Connection
 
     class Client(Connection[Any]):
@@ -48,7 +48,7 @@ def client_type() -> Any:
 def execute_replication(connection: psycopg.Connection[Any], statement: str) -> Any:
     """Execute a statement on a replication connection, and return libpq's result.
 
-    Raises  OperationalError, as for a server that is gone, if there is no answer in time
+    Raises OperationalError, as for a server that is gone, if there is no answer in time.
     """
     from psycopg import OperationalError
 

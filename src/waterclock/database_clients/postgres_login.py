@@ -55,7 +55,7 @@ class RefusalReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason for which a server refuses a connection, and the line of its message that states the reason."""
+    """The reason why a server refuses a connection, and the line of its message that states the reason."""
 
     reason: RefusalReason
     text: str
@@ -89,10 +89,8 @@ def connect(
     """Connect as psycopg does, with limits for each answer. The error of a refusal has its SQLSTATE if it is known.
 
     The password is not sent as plain text to a server that is neither verified nor `is_trusted`, unless the address or
-    the environment sets `require_auth`. This protection needs libpq 16 or later. `most_bytes` is the limit of an
-    answer.
-
-    Cost: a second attempt if the server's message is not recognized.
+    the environment sets `require_auth`. This protection needs libpq 16 or later. `most_bytes` is the maximum size of an
+    answer. Cost: a second attempt if the server's message is not recognized.
     """
     import psycopg
 
@@ -112,9 +110,8 @@ def connect(
 def limit_first_statements(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Limit the time of the first, short statements of a connection, and close it if the block fails.
 
-    libpq limits only the login: a server can accept it and then be silent, or send notices without an end.
-
-    Raises  OperationalError, as for a server that is gone, if they are not answered in time
+    libpq limits only the login: a server can accept it and then be silent, or send notices without an end. Raises
+    OperationalError, as for a server that is gone, if they are not answered in time.
     """
     from psycopg import OperationalError
 
@@ -129,7 +126,7 @@ def limit_first_statements(connection: psycopg.Connection[Any]) -> Iterator[None
 
 
 def _protect_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Add a `require_auth` to the settings that keeps the plain password from servers that are not verified."""
+    """Add to the settings a `require_auth` that keeps the plain password from servers that are not verified."""
     from psycopg import pq
     from psycopg.conninfo import conninfo_to_dict
 

@@ -16,7 +16,7 @@ _MOST_SLOWED = 32
 
 
 def require_length(token: str, named: str, *, where: str | None = None) -> str:
-    """Return the token if it has at least 20 characters. Raises  E923 for a shorter one."""
+    """Return the token if it has at least 20 characters. Raises E923 for a shorter one."""
     if len(token) >= MIN_LENGTH:
         return token
     raise WaterclockError(
@@ -29,7 +29,7 @@ def require_length(token: str, named: str, *, where: str | None = None) -> str:
 
 
 def token_of_environment(name: str) -> str | None:
-    """Return the token in an environment variable; None if it is not set. Raises  E923 for a short one."""
+    """Return the token in an environment variable; None if it is not set. Raises E923 for a short one."""
     token = os.environ.get(name)
     return require_length(token, name) if token else None
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import httpx2
 
 MOST_BYTES_OF_REFUSAL = 1 << 20
-"""The limit of a response that is not 2xx: the part beyond it is not read, as only its first words are reported."""
+"""The limit of a response that is not 2xx. The remainder is not read, since only its first words are reported."""
 _SLOW = 20  # the limit for a complete response, as a multiple of the timeout for one piece of it
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 """These encodings expand data at most a thousandfold; other encodings have no limit."""
 
 _OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
 _WRITTEN_AT_ONCE = 64 * 1024
-_until: ContextVar[float] = ContextVar("_until", default=math.inf)
+_deadline: ContextVar[float] = ContextVar("_deadline", default=math.inf)
 """The deadline of the response that this thread reads, on the monotonic clock."""
 
 
@@ -52,9 +52,9 @@ class HttpResponse:
 
 
 class NoResponse(Exception):
-    """Raised if there is no complete response.
+    """Raised if no complete response arrives.
 
-    `certificate` is the reason why the server's certificate was refused, if any.
+    `certificate` is the reason why the server's certificate was refused, if that is the cause.
     """
 
     def __init__(self, kind: HttpFailure, why: str, certificate: str = "") -> None:
@@ -68,8 +68,8 @@ class TooBig(Exception):
     """Raised if a response exceeds its limit in memory. A retry would not make it smaller."""
 
 
-class _Late(Exception):
-    """The response was not complete in time."""
+class _ResponseTooLate(Exception):
+    """Raised if the response was not complete in time."""
 
 
 def client_of(
@@ -78,7 +78,7 @@ def client_of(
     """Create a client for `receive`. `timeout` (seconds) limits one read; `trusted` replaces the system's CAs."""
     import httpx2
 
-    # their log lines contain complete addresses, with the keys in them
+    # the libraries log complete addresses, which may contain keys
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("httpcore2").setLevel(logging.WARNING)
     said = httpx2.Headers({"User-Agent": "waterclock", **(headers or {})})
@@ -110,7 +110,7 @@ def send_once(  # noqa: PLR0913 - two by place, the others by name
     content: bytes | None = None,
     trusted: ssl.SSLContext | None = None,
 ) -> HttpResponse:
-    """Send one request over a new connection, and return the response. Raises  TooBig; NoResponse."""
+    """Send one request over a new connection, and return the response. Raises TooBig or NoResponse."""
     import httpx2
 
     try:
@@ -129,20 +129,19 @@ def receive(
     """Send a request and return its response. A long response whose status is not 2xx is truncated.
 
     `timeout` is the client's timeout in seconds for one piece of the response. `seconds` is the limit for the complete
-    response, by default twenty times as long.
-
-    Raises  TooBig for more than `most` bytes; NoResponse if no complete response arrives in time
+    response, by default twenty times as long. Raises TooBig for more than `most` bytes, and NoResponse if no complete
+    response arrives in time.
     """
     import httpx2
 
     seconds = timeout * _SLOW if seconds is None else seconds
     until = time.monotonic() + seconds
     request.extensions["trace"] = _limit_connection
-    token = _until.set(until)
+    token = _deadline.set(until)
     try:
         with closing(client.send(request, stream=True)) as response:
             return _read(response, most, until)
-    except _Late:
+    except _ResponseTooLate:
         raise NoResponse(HttpFailure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
     except httpx2.ConnectError as error:
         raise NoResponse(
@@ -160,7 +159,7 @@ def receive(
     except httpx2.HTTPError as error:
         raise NoResponse(HttpFailure.NO_CONNECTION, str(error) or type(error).__name__) from None
     finally:
-        _until.reset(token)
+        _deadline.reset(token)
 
 
 def _certificate_problem(error: BaseException | None) -> str:
@@ -185,7 +184,7 @@ def _read(response: httpx2.Response, most: int, until: float) -> HttpResponse:
                 raise TooBig
             break
         if time.monotonic() > until:
-            raise _Late
+            raise _ResponseTooLate
     headers = {name.lower(): value for name, value in response.headers.items()}
     return HttpResponse(response.status_code, headers, bytes(content[:bound]))
 
@@ -204,18 +203,18 @@ def _limit_connection(event: str, facts: Mapping[str, Any]) -> None:
     read, write = stream.read, stream.write
 
     def read_in_time(size: int, timeout: float | None = None) -> Any:
-        return read(size, timeout=_shorten(timeout, httpcore2.ReadTimeout))
+        return read(size, timeout=_limit_timeout(timeout, httpcore2.ReadTimeout))
 
     def write_in_time(content: bytes, timeout: float | None = None) -> None:
         view = memoryview(content)
         for begin in range(0, len(view), _WRITTEN_AT_ONCE):
-            write(view[begin : begin + _WRITTEN_AT_ONCE], timeout=_shorten(timeout, httpcore2.WriteTimeout))
+            write(view[begin : begin + _WRITTEN_AT_ONCE], timeout=_limit_timeout(timeout, httpcore2.WriteTimeout))
 
     stream.read, stream.write = read_in_time, write_in_time
 
 
-def _shorten(timeout: float | None, late: type[Exception]) -> float | None:
-    remaining = _until.get() - time.monotonic()
+def _limit_timeout(timeout: float | None, late: type[Exception]) -> float | None:
+    remaining = _deadline.get() - time.monotonic()
     if remaining <= 0:
         raise late("the time for the response is over")
     return timeout if remaining == math.inf else min(remaining, math.inf if timeout is None else timeout)

@@ -18,7 +18,10 @@ _BACKLOG = 128
 
 
 def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
-    """Parse a listen address: `9090`, `0.0.0.0:9090`, or `unix:/path` (if allowed; its port is 0). Raises  E909."""
+    """Parse a listen address: `9090`, `0.0.0.0:9090`, or `unix:/path` (if allowed; its port is 0).
+
+    Raises E909 for other texts.
+    """
     if may_be_socket and said.startswith(f"{UNIX}/"):
         return said, 0
     host, _, port = said.rpartition(":")
@@ -32,7 +35,7 @@ def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
 
 
 def bind_port(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """Bind a TCP port and listen at it. Raises  E909.
+    """Bind a TCP port and listen at it. Raises E909 if that fails.
 
     With `is_shared`, several processes can bind the port, so that one can start before the other ends. The socket does
     not listen yet then.
@@ -51,7 +54,10 @@ def bind_port(host: str, port: int, *, is_shared: bool = False) -> socket.socket
 
 
 def bind_unix_socket(path: str) -> socket.socket:
-    """Listen at a Unix socket for this user alone. A socket that a killed server left is replaced. Raises  E909."""
+    """Listen at a Unix socket for this user alone. Raises E909 if that fails.
+
+    A socket that a killed server left is replaced.
+    """
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with _close_on_failure(bound, path, "another path"):
         _remove_left_socket(path)

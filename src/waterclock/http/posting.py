@@ -13,7 +13,7 @@ from typing import Any
 from waterclock.http.client import HttpFailure, NoResponse, TooBig, send_once
 
 LEASE = timedelta(minutes=2)
-"""The time for which one sender owns the pending messages. If it dies, another one then sends them."""
+"""The time for which one sender owns the pending messages. If it dies, another one sends them after that time."""
 _SECONDS, _SECONDS_IN_TOTAL = 5.0, 10.0
 _MOST_BYTES = 1 << 20
 _FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
@@ -25,7 +25,7 @@ _REFUSALS = frozenset({400, 413, 422})  # rejections of the content, which a ret
 class NotDelivered(Exception):
     """Raised if a message did not arrive. Its text contains no secrets.
 
-    `is_refused`: the target rejects this message.
+    `is_refused`: the receiver rejects the content of this message, so a retry is useless.
     """
 
     def __init__(self, why: str, *, is_refused: bool = False) -> None:
@@ -34,7 +34,7 @@ class NotDelivered(Exception):
 
 
 def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
-    """Post an object as JSON, with the token if there is one. Redirects are not followed. Raises  NotDelivered."""
+    """Post an object as JSON, with the token if there is one. Redirects are not followed. Raises NotDelivered."""
     headers = {"Content-Type": "application/json"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
@@ -58,5 +58,5 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
 
 
 def retry_delay(attempts: int) -> timedelta:
-    """Return the delay before the next attempt after `attempts` failures: from half a minute to ten minutes."""
+    """Return the delay before the next attempt after `attempts` failures: half a minute to ten minutes."""
     return min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST)

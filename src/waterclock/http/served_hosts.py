@@ -22,7 +22,7 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})
 
 @dataclass(frozen=True, slots=True)
 class ServedHosts:
-    """The host names of a server. `by_address`: any IP address is accepted too, since no foreign site's name is one."""
+    """The host names that a server accepts. `by_address`: also any IP address, as no foreign site is named by one."""
 
     names: frozenset[str] = LOOPBACK
     by_address: bool = False

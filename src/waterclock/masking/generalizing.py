@@ -1,4 +1,4 @@
-"""The SQL of `generalize`, which replaces a value by the period, the range or the beginning that contains it."""
+"""Builds the SQL of `generalize`, which replaces a value by a period, a range or a prefix that contains it."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _period_sql() -> str:
 def _range_sql() -> str:
     """Return the SQL of a range such as `30-39`.
 
-    Its bounds have as many decimal places as the width, and it contains the numbers that begin with one of them. All
-    arithmetic is that of decimals without a division, so no bound is rounded.
+    Its bounds have as many decimal places as the width, and it contains the numbers that begin with one of them. The
+    arithmetic uses decimals and no division, so no bound is rounded.
     """
     places = "length(split_part(width, '.', 2))"
     number, width = f"CAST(value AS {_NUMBER})", f"CAST(width AS {_NUMBER})"
@@ -61,7 +61,7 @@ def _range_sql() -> str:
 
 
 def _cut_sql(number: str, places: str) -> str:
-    """Return a decimal as a text with some decimal places; those that are cut off are zeros."""
+    """Return the SQL of a decimal as a text with `places` decimal places. The digits that are cut off are zeros."""
     text = f"CAST({number} AS STRING)"
     point = f"instr({text}, '.')"
     return f"left({text}, {point} - IF({places} = 0, 1, -{places}))"

@@ -1,4 +1,4 @@
-"""The SQL of functions with a key: `hash_keyed`, `encrypt`, `decrypt` and `perturb`.
+"""Builds the SQL of functions with a key: `hash_keyed`, `encrypt`, `decrypt` and `perturb`.
 
 The keys are in a temporary view of one row, which the functions read by a subquery without references to the row. So
 Spark's plans, pages and event logs name the view, and contain no key. A literal or a variable would print its value.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from waterclock.masking.row_refusals import LOST_KEY, NO_KEY, NOT_ENCRYPTED, NOT_POSITIVE, UNREADABLE, stop_sql
 
 KEYS_VIEW = "wc_keys"
-"""The view with the column `by_name`: a map from `pii/2026`, and from `pii` for the current key, to derived keys."""
+"""A view with the column `by_name`, which maps `pii/2026`, and `pii` for the current key, to the derived keys."""
 
 KEY_FIELDS: Mapping[str, str] = {
     "name": "STRING",
@@ -65,9 +65,9 @@ def hash_sql() -> str:
 
 
 def encrypt_sql() -> str:
-    """Return the body of `encrypt`: AES-256-GCM with a vector that is computed from context and value.
+    """Return the body of `encrypt`: AES-256-GCM with an initialization vector that is computed from context and value.
 
-    A random vector would make other bytes each time a batch is repeated.
+    With a random vector the result would differ each time a batch is repeated.
     """
     vector = _hmac_sql("vector", "concat(unhex(sha2(coalesce(context, ''), 256)), CAST(value AS BINARY))")
     made = f"aes_encrypt(CAST(value AS BINARY), {_KEY}.encrypt, 'GCM', 'DEFAULT', left(unhex({vector}), 12), {_BOUND})"
@@ -75,7 +75,7 @@ def encrypt_sql() -> str:
 
 
 def decrypt_sql() -> str:
-    """Return the body of `decrypt`. The query fails at a text whose key is missing, or that was changed."""
+    """Return the body of `decrypt`. The query fails at a text that was changed, or whose key is missing."""
     key = f"element_at({_ALL_KEYS}, concat_ws('/', keys, {_KEY_OF_TEXT}))"
     encrypted = "try_to_binary(split_part(value, ':', 3), 'base64')"
     made = f"try_aes_decrypt({encrypted}, {key}.encrypt, 'GCM', 'DEFAULT', {_BOUND})"

@@ -62,7 +62,7 @@ def stop_sql(refusal: str, value: str = "") -> str:
 
 
 def row_refusal_of(error: BaseException) -> WaterclockError | None:
-    """Return the Waterclock error for a Spark error whose cause is a refusal of this module; None for any other error.
+    """Return the error of this module that caused a Spark error, or None if the cause is another one.
 
     The text of the refusal must follow Spark's marker of a raised exception, because a plan that Spark prints contains
     it too.

@@ -38,21 +38,21 @@ class ColumnFacets:
     namespace: str
     ledger: Ledger | None = None
     _lineage: ColumnLineage | None = None
-    _told: dict[str, column_lineage_dataset.ColumnLineageDatasetFacet | None] = field(default_factory=dict)
+    _lineages: dict[str, column_lineage_dataset.ColumnLineageDatasetFacet | None] = field(default_factory=dict)
     _schemas: dict[str, schema_dataset.SchemaDatasetFacet | None] = field(default_factory=dict)
 
     def lineage_of(self, table: Table) -> column_lineage_dataset.ColumnLineageDatasetFacet | None:
-        """Return the inputs of each column, and of the selection of rows; None for a collect.
+        """Return the input columns of each column, and those that select rows; None for a collect.
 
         If a Python transform or a query cannot be analyzed, each column depends on all inputs, with a reason. The
         lineage may contain too many inputs, but never too few.
         """
-        if table.name not in self._told:
-            self._told[table.name] = None if table.kind is Kind.COLLECT else self._facet(table)
-        return self._told[table.name]
+        if table.name not in self._lineages:
+            self._lineages[table.name] = None if table.kind is Kind.COLLECT else self._facet(table)
+        return self._lineages[table.name]
 
     def schema_of(self, table: Table) -> schema_dataset.SchemaDatasetFacet | None:
-        """Return the columns of a table with their types after the last run; None if they are unknown."""
+        """Return the columns of a table with their types after the last run, or None if they are unknown."""
         if table.name not in self._schemas:
             known = columns_stored(self.project, [table.name]).get(table.name, {})
             fields = [schema_dataset.SchemaDatasetFacetFields(name, kind) for name, kind in known.items()]

@@ -152,14 +152,14 @@ class Events:
         for each in it.inputs:
             versions[each.table] = max(versions.get(each.table, (-1, "")), (each.version, each.location))
         if table is not None and table.source is not None:
-            namespace, name = self._unit(table.source.unit)
+            namespace, name = self._external_dataset(table.source.unit)
             # for a table of another project, the input is known under the name of the source
             found = [str(version) for version, _ in versions.values() if version >= 0]
             facets = {"version": dataset_version_dataset.DatasetVersionDatasetFacet(found[0])} if found else {}
             yield ol.InputDataset(namespace, name, facets=dict(facets))
             return
         for name, (version, location) in versions.items():
-            own_facets: dict[str, DatasetFacet] = {"symlinks": self._place(location)}
+            own_facets: dict[str, DatasetFacet] = {"symlinks": self._build_symlinks(location)}
             if version >= 0:
                 own_facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
             yield ol.InputDataset(self.namespace, name, facets=own_facets)
@@ -167,7 +167,7 @@ class Events:
     def _output(self, it: LineageEvent, table: Table | None, *, is_same: bool) -> ol.OutputDataset:
         namespace, name = self.namespace, it.table
         if table is not None and table.destination is not None:
-            namespace, name = self._unit(table.destination)
+            namespace, name = self._external_dataset(table.destination)
         if it.made is None:
             return ol.OutputDataset(namespace, name)
         made = it.made
@@ -191,7 +191,7 @@ class Events:
         if table is None:
             return
         if table.kind is not Kind.PUBLISH:
-            yield "symlinks", self._place(made.location)
+            yield "symlinks", self._build_symlinks(made.location)
         if table.about.owner:
             yield "ownership", ownership_dataset.OwnershipDatasetFacet([ownership_dataset.Owner(table.about.owner)])
         if table.about.comment:
@@ -208,14 +208,11 @@ class Events:
                 data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(rules),
             )
 
-    def _unit(self, unit: Unit) -> tuple[str, str]:
-        """Return the namespace and name of an external dataset.
-
-        The connection's name stands for the system's address.
-        """
+    def _external_dataset(self, unit: Unit) -> tuple[str, str]:
+        """Return the namespace and name of an external dataset. The connection's name stands for its address."""
         return f"{self.namespace}/{unit.connection}", unit.path or unit.connection
 
-    def _place(self, location: str) -> DatasetFacet:
+    def _build_symlinks(self, location: str) -> DatasetFacet:
         """Return the location of a table's files, by which other engines identify it."""
         storage = self.project.storage
         scheme, _, rest = storage.rpartition("://")
@@ -257,7 +254,7 @@ def _text(at: datetime) -> str:
 
 
 def _set_producer(document: Any) -> Any:
-    """Set the producer in an event. OpenLineage's own setting for it is shared by the whole process."""
+    """Return an event with this program as producer. OpenLineage's own setting applies to the whole process."""
     if isinstance(document, dict):
         return {
             key: PRODUCER if key in {"producer", "_producer"} else _set_producer(value)

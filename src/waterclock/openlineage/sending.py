@@ -1,7 +1,7 @@
 """Sends lineage events to the configured sink, in order. Failed events are retried later and never dropped.
 
-There is no separate queue: events are built from the ledger, and one row records up to where they were sent. If a
-process dies while it sends, some events are sent again, with the same ids. An event that a server rejects while it
+There is no separate queue: events are built from the ledger, where one row records up to which event they were sent. If
+a process dies while it sends, some events are sent again, with the same ids. An event that a server rejects while it
 accepts later ones is skipped, and recorded in the ledger. If the server accepts none, all of them wait.
 """
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
 """A cycle of a run sends no event after this time. The next cycle, or `waterclock openlineage send`, continues."""
-_NOTED_EVERY = 10.0  # seconds between records of the progress; with ten for an event, less than the lease
+_RECORD_INTERVAL = 10.0  # seconds between records of the progress; with ten seconds for an event, less than the lease
 _PAGE = 200
 _MOST_REFUSED = 20  # events that may be skipped before a server counts as rejecting everything
 
 
 @dataclass(frozen=True, slots=True)
 class LineageSendResult:
-    """The result of sending: the number of delivered events, and why the next one failed.
+    """The result of sending: the number of delivered events, and why the next one failed (`lost`).
 
     `is_busy`: another process is sending. `left_out` is the number of events that were rejected although later ones
     were accepted. The ledger records them, and they block nothing.
@@ -50,7 +50,7 @@ class LineageSendResult:
 
 
 def sink_error(project: Project) -> WaterclockError | None:
-    """Return an error if the package that creates events is not installed, else None."""
+    """Return error E379 if events are configured and the library that creates them is not installed. Else None."""
     if not project.openlineage.is_on or find_spec(LIBRARY) is not None:
         return None
     return WaterclockError(
@@ -64,8 +64,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
     """Send pending events, but start none after `seconds`. `at_once` ignores the pause after a failure.
 
     Cost: a query to the ledger for each 200 events, the sink's time for each event, and some milliseconds at the first
-    event of each table.
-    Raises  E379 where the library is not installed
+    event of each table. Raises E379 if the library is not installed.
     """
     if error := sink_error(project):
         raise error
@@ -74,7 +73,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
         return LineageSendResult(is_busy=True)
     from waterclock.openlineage.events import Events
 
-    sending = _Sending(
+    sending = _EventSender(
         project, ledger, Events(project, ledger), None if seconds is None else time.monotonic() + seconds
     )
     try:
@@ -89,7 +88,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
 
 
 @dataclass(slots=True)
-class _Sending:
+class _EventSender:
     project: Project
     ledger: Ledger
     events: Events
@@ -111,7 +110,7 @@ class _Sending:
                 arrived = number
                 if self.until is not None and time.monotonic() > self.until:
                     break
-                if time.monotonic() - noted > _NOTED_EVERY:
+                if time.monotonic() - noted > _RECORD_INTERVAL:
                     self.ledger.openlineage.record_sent(arrived, LEASE)
                     noted = time.monotonic()
             self.lost = self.refused[0][1] if self.refused else ""

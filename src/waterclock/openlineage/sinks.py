@@ -17,7 +17,7 @@ from waterclock.secrets.reader import Secrets
 
 
 def deliver(sink: LineageSink, root: Path, secrets: Secrets, event: Mapping[str, Any]) -> None:
-    """Deliver one event, and return after it has arrived. Raises  NotDelivered, without addresses and secrets."""
+    """Deliver one event, and return after it has arrived. Raises NotDelivered, without addresses and secrets."""
     if sink.file is not None:
         _append(root / sink.file, event)
         return

@@ -1,4 +1,4 @@
-"""Access tokens: their values, digests, names and rights. Pure logic."""
+"""Creates access tokens, and checks their names, ends and rights. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIX = "wct_"
 SEND_TO = f"{Right.SEND}:"
 """The start of a scope that limits the right to send to one stream: `send:connection/stream`."""
 DAYS = 90
-"""The days after which a token ends, unless it has another end."""
+"""The days after which a token expires by default."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 _LENGTH = 200  # characters of a text that may be a token
 
@@ -34,7 +34,7 @@ def digest_of_token(sent: str) -> str | None:
 
 
 def require_name(name: str) -> str:
-    """Return a name of a token. Raises  E942 if it is not a valid one."""
+    """Return the name of a token. Raises E942 if it is not a valid one."""
     if not _NAME.fullmatch(name):
         raise WaterclockError(
             "E942", f"{name[:80]!r} is not a valid name of a token", why="lists and the record of accesses show it",
@@ -46,8 +46,8 @@ def require_name(name: str) -> str:
 def streams_of_token(said: str | None, streams: Collection[str]) -> tuple[str | None, tuple[str, ...]]:
     """Split the value of `--may` into rights and streams: `look,send:a.b` into `look,send` and `a.b`.
 
-    Without a stream, the right `send` is for all of them.
-    Raises  E942 for an unknown stream, or for `send` both with and without one
+    Without a stream, the right `send` applies to all streams. Raises E942 for an unknown stream, or for `send` both
+    with and without one.
     """
     names = [part.strip() for part in (said or "").split(",")]
     found = sorted({name.removeprefix(SEND_TO) for name in names if name.startswith(SEND_TO)})
@@ -71,7 +71,8 @@ def streams_of_token(said: str | None, streams: Collection[str]) -> tuple[str | 
 def rights_of_token(said: str | None, user: str, rules: AccessRules) -> frozenset[Right]:
     """Return the rights of a token for a user: the listed ones, or else all that the user has now.
 
-    Raises  E942 for an unknown user or right, for a right that the user does not have, and if there is no right
+    Raises E942 for an unknown user or right, for a right that the user does not have, and if the token would have no
+    right.
     """
     if user not in rules.users:
         raise WaterclockError(
@@ -103,7 +104,7 @@ def rights_of_token(said: str | None, user: str, rules: AccessRules) -> frozense
 
 
 def require_end(until: datetime | None, now: datetime) -> datetime:
-    """Return the end of a token, by default after 90 days. Raises  E942 if it is not in the future."""
+    """Return the instant at which a token expires, by default after 90 days. Raises E942 if it is not in the future."""
     if until is None:
         return now + timedelta(days=DAYS)
     if until <= now:

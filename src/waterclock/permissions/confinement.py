@@ -1,9 +1,9 @@
 """Confines a thread and all processes that it starts to a few folders, on Linux with Landlock.
 
-Landlock needs no rights, cannot be undone, and denies everything that is not allowed: reading, writing and executing
-files elsewhere, reading the memory and the environment of processes outside, and sending them signals. It does not deny
-connections by TCP or by sockets that have a path. Nor does it deny changes of a file's mode, owner, times and
-attributes; a seccomp filter blocks these. Source: Linux's `Documentation/userspace-api/landlock.rst` and
+Landlock needs no privileges, cannot be undone, and denies everything that is not allowed: reading, writing and
+executing files elsewhere, reading the memory and the environment of processes outside, and sending them signals. It
+does not deny connections by TCP or by sockets that have a path. Nor does it deny changes of a file's mode, owner, times
+and attributes; a seccomp filter blocks these. Source: Linux's `Documentation/userspace-api/landlock.rst` and
 `seccomp_filter.rst`.
 """
 
@@ -61,7 +61,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
-class _Beneath(ctypes.Structure):
+class _PathRule(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
@@ -80,8 +80,8 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
     """Confine the calling thread, and the processes it starts from now on, to folders and files.
 
     Paths that do not exist are ignored. `read` allows reading and executing below each path, `write` everything but
-    devices. Call it in a thread that does nothing else. If root calls it, capabilities that bypass Landlock are
-    dropped. Returns False if the kernel has no Landlock.
+    creating devices. Call it in a thread that does nothing else. If root calls it, capabilities that bypass Landlock
+    are dropped. Returns False if the kernel has no Landlock.
 
     Raises:
         OSError: Landlock is available but refused the rules.
@@ -104,14 +104,14 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
                 _prctl(_DROP_CAPABILITY, capability)  # fails without the capability, and for ones unknown to the kernel
         if _prctl(_NO_NEW_PRIVILEGES, 1) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        _keep_modes()
+        _block_mode_changes()
         _call(_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
     return True
 
 
-def _keep_modes() -> None:
+def _block_mode_changes() -> None:
     """Block changes of a file's mode, owner, times and attributes. They report success: an error would end programs."""
     if os.uname().machine not in _FILTERED:
         return
@@ -144,7 +144,7 @@ def _allow(rules: int, path: Path, rights: int) -> None:
         return
     try:
         allowed = rights if path.is_dir() else rights & _OF_FILES
-        rule = _Beneath(allowed, opened)
+        rule = _PathRule(allowed, opened)
         _call(_ADD_RULE, rules, _BENEATH_A_PATH, ctypes.byref(rule), 0)
     finally:
         os.close(opened)

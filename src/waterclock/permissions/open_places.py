@@ -25,9 +25,9 @@ class OpenPlace:
 def find_open_places(paths: Iterable[Path]) -> Iterator[OpenPlace]:
     """Yield the existing paths that the group or all users of this machine can read, write or enter.
 
-    A folder above that they cannot enter protects a path. The group of a folder with the setgid bit, and of a file in
-    one, was chosen on purpose, and the owner's private group is the owner: neither is reported. Access control lists
-    are not read.
+    A path is not reported if a folder above it keeps them out. The group of a folder with the setgid bit, and of a file
+    in one, was chosen on purpose, and the owner's private group has no other member: neither is reported. Access
+    control lists are not read.
     """
     for path in dict.fromkeys(path.absolute() for path in paths):
         try:

@@ -1,6 +1,6 @@
 """Checks by owner and mode who can change a file, and creates folders and files that other users cannot read.
 
-A folder with the setgid bit passes its permissions on to new files and folders in it: that is how a group shares a
+A folder with the setgid bit passes its permissions on to new files and folders in it: this is how a group shares a
 storage (docs/howto/share-a-project.md). Everywhere else new folders have mode 0700 and new files 0600, whatever the
 umask.
 """
@@ -69,7 +69,7 @@ def make_private_folder(path: Path) -> None:
 
 
 def create_private_file(path: Path, flags: int = 0) -> int:
-    """Create a file that other users cannot read; return its descriptor. Raises  FileExistsError, also for a link."""
+    """Create a file that other users cannot read; return its descriptor. Raises FileExistsError, also for a link."""
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, _FILE)
     if (shared := _shared_mode(path.parent)) is not None:
         os.fchmod(descriptor, _FILE | shared & 0o666)
@@ -77,7 +77,7 @@ def create_private_file(path: Path, flags: int = 0) -> int:
 
 
 def require_private_folder(path: Path, *, why: str, fix: str) -> Path:
-    """Create a folder for this user alone, and return it. Raises  E931 for a link or another owner; OSError."""
+    """Create a folder for this user alone, and return it. Raises E931 for a link or another owner, or OSError."""
     make_private_folder(path.parent)
     with suppress(FileExistsError):  # the next lines report an existing link or file
         path.mkdir(_FOLDER, exist_ok=True)
@@ -98,7 +98,9 @@ def open_below(root: Path | str, relative: str) -> int:
 
     Each folder is opened relative to the one above it, so that no name can be exchanged between a check and the
     opening.
-    Raises  OSError with ELOOP where a part of the path is a link, EINVAL where it is not a regular file
+
+    Raises OSError with ELOOP if a part of the path is a link, and with EINVAL if the path is not that of a regular
+    file.
     """
     *folders, name = Path(relative).parts
     with _folder_below(root, folders) as at:
@@ -149,7 +151,7 @@ def _shared_mode(folder: Path) -> int | None:
 
 @lru_cache
 def is_private_group(group: int, owner: int) -> bool:
-    """Return whether a group has only its owner: the group of the owner's name, in which no other user is."""
+    """Return whether a group has only its owner: it has the owner's name, and no other user is in it."""
     try:
         user, found = pwd.getpwuid(owner), grp.getgrgid(group)
     except KeyError:

@@ -1,4 +1,4 @@
-"""Users, roles and rights: who may look, query, run, release, erase, send and administer. Pure logic.
+"""Users, roles and rights: who may look, query, run, release, erase, send and administer. Pure functions.
 
 The project file declares roles, which are lists of rights, and users, who have roles. A project without users has one
 person, its owner: the user of the operating system, with all rights.
@@ -73,7 +73,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """The OpenID Connect provider at which people sign in, and what its claims mean.
+    """The OpenID Connect provider at which people sign in, and the meaning of its claims.
 
     `client_secret` is the name of a secret, or None for a public client. `user_claim` names the person, `group_claim`
     the person's groups. `group_rights` and `group_roles` are the rights and the roles that a group gives.
@@ -91,9 +91,10 @@ class OidcSettings:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """The users that a project declares, by name, and its settings of signing in.
+    """The users that a project declares, by name, and its settings for signing in.
 
-    `proxies` are the addresses whose headers about the client are trusted. Accesses are recorded for `keep`.
+    `proxies` are the addresses of reverse proxies whose headers about the client are trusted. Records of accesses are
+    kept for the time `keep`.
     """
 
     users: Mapping[str, User] = field(default_factory=dict)
@@ -116,9 +117,9 @@ class AccessRules:
         return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token, user.roles)
 
     def person_of_provider(self, issuer: str, name: str, groups: Collection[str]) -> Person | None:
-        """Return a person who signed in at the provider of `issuer`, with rights and roles of the user and all groups.
+        """Return a person who signed in at the provider `issuer`, with rights and roles of the user and of all groups.
 
-        None if that is not the provider any more, or neither the user nor one of the groups is declared.
+        None if the project uses another provider now, or if neither the user nor one of the groups is declared.
         """
         user = self.users.get(name)
         if self.oidc is None or self.oidc.issuer != issuer:
@@ -152,7 +153,7 @@ def expand_rights(rights: Collection[Right]) -> frozenset[Right]:
 
 
 def require_right(by: Person, right: Right, action: str, rules: AccessRules | None = None) -> None:
-    """Raise E940 if a person does not have a right. `action` completes "may not": "release a batch"."""
+    """Raise E940 if a person does not have a right. `action` completes the message, as in "may not release a batch"."""
     if by.may(right):
         return
     by_token = f"; the token {by.token} may be limited further" if by.token else ""

@@ -35,7 +35,7 @@ def require_trusted_folder(root: Path) -> None:
 def read_trusted_file(path: Path, root: Path) -> bytes:
     """Return the content of a project's file. Owner and mode of the opened file are checked, not those of its name.
 
-    Raises  E930 where another user can change the file or a folder between it and `root`; OSError
+    Raises E930 if another user can change the file or a folder between it and `root`, or OSError.
     """
     for folder in path.parents:
         if folder == root or not folder.is_relative_to(root):
@@ -56,7 +56,7 @@ def require_trusted_subfolder(folder: Path, root: Path) -> None:
 
 
 def trusted_folders() -> tuple[Path, ...]:
-    """Return the folders that the user trusts, those of the variable first."""
+    """Return the folders that the user trusts: those in WATERCLOCK_TRUST first, then those in the user's list."""
     said = os.environ.get(VARIABLE, "").split(os.pathsep)
     return tuple(
         dict.fromkeys(Path(each).resolve() for each in (*said, *_read_list_lines()) if Path(each).is_absolute())
@@ -87,7 +87,7 @@ def list_file() -> Path:
 
 
 def _read_list_lines() -> Iterator[str]:
-    """Yield the lines of the user's list. Raises  E930 where another user can change the list."""
+    """Yield the lines of the user's list of trusted folders. Raises E930 if another user can change the list."""
     try:
         with list_file().open("rb") as file:
             status = os.fstat(file.fileno())

@@ -1,7 +1,7 @@
 """Recognizes personal data in values: by patterns, and by the checksums of account, card and identity numbers.
 
-`PATTERNS` is the only table of patterns. Each says in which share of a column's values it must be found, so that values
-with a valid checksum by chance do not count.
+`PATTERNS` is the only table of patterns. Each has a minimum share of a column's values in which it must be found, so
+that values with a valid checksum by chance do not count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 
 MOST_CHARACTERS = 256
-"""Only so many characters of a value are searched."""
+"""The number of characters at the beginning of a value that are searched."""
 
 _IBAN_LENGTHS = {
     "AD": 24, "AE": 23, "AT": 20, "BA": 20, "BE": 16, "BG": 22, "CH": 21, "CY": 28, "CZ": 24, "DE": 22, "DK": 18,
@@ -38,7 +38,7 @@ _ODD_SIGNS = dict(
 
 
 def is_iban(text: str) -> bool:
-    """Return whether a text is an IBAN: the length of its country, and the remainder 1 modulo 97."""
+    """Return whether a text is an IBAN: it has the length for its country, and the remainder 1 modulo 97."""
     plain = text.replace(" ", "").upper()
     if _IBAN_LENGTHS.get(plain[:2]) != len(plain):
         return False
@@ -108,7 +108,7 @@ def is_pesel(text: str) -> bool:
 
 
 def is_ip_address(text: str) -> bool:
-    """Return whether a text is an IP address; of version 4 only with a part above 99, which versions seldom have."""
+    """Return whether a text is an IP address. Version 4 needs a part above 99, which version numbers seldom have."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -132,7 +132,7 @@ def _luhn(digits: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern of values: its kind of personal data and its name, the regex, and the check of what it matches.
+    """A pattern of values: its kind of personal data, its name, the regex, and a check of the text that it matches.
 
     `least_share`: the share of a column's values in which it must be found. `is_whole`: it must match a whole value.
     """
@@ -152,11 +152,11 @@ class Pattern:
 
 
 def _alone(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern that is no part of a longer word or number."""
+    """Compile a pattern that matches only if it is not a part of a longer word or number."""
     return re.compile(rf"(?<![\w.,-])(?:{pattern})(?![\w-]|[.,]\d)", re.ASCII)
 
 
-_IN_TEXTS = 0.02  # values that chance almost never makes count even if only a few texts contain them
+_IN_TEXTS = 0.02  # for values that almost never occur by chance: few texts that contain them are enough
 _FEW = 0.3  # a random number has a valid checksum in one of 10 to 100 cases
 
 PATTERNS = (

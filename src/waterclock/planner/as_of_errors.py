@@ -1,4 +1,4 @@
-"""Builds the errors for queries as of a tick that cannot be answered. Each names a batch and a fix. Pure."""
+"""Builds the errors for queries as of a tick that cannot be answered. Each names a batch and a fix. Pure functions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Missing = Mapping[str, IntervalSet]
 
 
 def can_be_partial(node: Node) -> bool:
-    """Return whether queries can read a table without some labels. Not for REPLACE: one batch makes all content."""
+    """Return whether queries can read a table without some labels. Not for REPLACE: one batch writes all content."""
     return node.table.mode is not Mode.REPLACE
 
 
 def unmade_windows_error(
     ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool, is_newest_known: bool = False
 ) -> WaterclockError:
-    """Build the error for windows before a tick that are not made, not due yet, or dropped (E522, E518).
+    """Build the error for windows before a tick that are not done, not due yet, or dropped (E522, E518).
 
     `is_newest_known`: `tick` is the newest one that was known at the instant `known_at` of the query.
     """
@@ -39,8 +39,8 @@ def unmade_windows_error(
     window = node.table.cadence.window_of(low)
     if ticks.find_dropped_windows(name, low, high):
         fix = "query as known at a later time" if is_newest_known else "query as of a later tick"
-        return _dropped_windows_error(ticks, node, window, tick, fix + _or_partial(node, is_partial=is_partial))
-    why, fix = _reason(node, ticks.snapshot.of(name), window, ticks.now)
+        return _dropped_windows_error(ticks, node, window, tick, fix + _partial_hint(node, is_partial=is_partial))
+    why, fix = _explain_unmade(node, ticks.snapshot.of(name), window, ticks.now)
     if others := sum(node.table.cadence.count(*gap) for gap in missing[name]) - 1:
         why += f"; nor are {others} more"
     return WaterclockError(
@@ -48,16 +48,16 @@ def unmade_windows_error(
         f"{name} has no state as of {label_of(tick)}",
         where=f"{name}@{window.label}",
         why=why,
-        fix=fix + _or_partial(node, is_partial=is_partial),
+        fix=fix + _partial_hint(node, is_partial=is_partial),
     )
 
 
 def unknown_windows_error(
     node: Node, missing: IntervalSet, tick: datetime, known_at: datetime, first: datetime | None
 ) -> WaterclockError:
-    """Build the error for windows that were not made by the instant `known_at` (E522).
+    """Build the error for windows that were not done by the instant `known_at` (E522).
 
-    `first` is the instant at which the oldest of them was made; None if it is not made yet.
+    `first` is the instant at which the oldest of them was done, or None if it is still not done.
     """
     name, zone = node.table.name, node.table.cadence.zone
     window = node.table.cadence.window_of(next(iter(missing))[0])
@@ -76,7 +76,7 @@ def no_common_tick_error(
 ) -> WaterclockError:
     """Build the error for a query whose tables were never complete and consistent at the same time (E523).
 
-    `conflicts` are the current conflicts, upstream first. Before they arose, the windows in `missing` were not made.
+    `conflicts` are the current conflicts, upstream first. Before they arose, the windows in `missing` were not done.
     """
     first = next(iter(conflicts))
     name, window = next(
@@ -112,8 +112,8 @@ def _dropped_windows_error(ticks: Ticks, node: Node, window: Window, tick: datet
     )
 
 
-def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tuple[str, str]:
-    """Return why a batch is not made, and a suggestion how to make it or to avoid it."""
+def _explain_unmade(node: Node, facts: TableFacts, window: Window, now: datetime) -> tuple[str, str]:
+    """Return why a batch is not done, and how a user can make it or avoid it."""
     name, cadence, label = node.table.name, node.table.cadence, label_of(window.start)
     due, trouble = window.end + cadence.delay, facts.troubles.get(window.start)
     if due > now:
@@ -126,12 +126,12 @@ def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tup
             f"that batch {how}: {next(iter(trouble.error.splitlines()), '')}",
             f"`waterclock retry {name} {label}` tries it again, `waterclock audit {name}@{label}` shows more",
         )
-    nobody = "; a state without readers is not needed" if node.is_made_if_needed else ""
+    unneeded_hint = "; a state without readers is not needed" if node.is_made_if_needed else ""
     return (
-        f"that batch is not made{nobody}",
+        f"that batch is not made{unneeded_hint}",
         f"`waterclock backfill {name} {label}` makes it, --make before it answers; or query as of another tick",
     )
 
 
-def _or_partial(node: Node, *, is_partial: bool) -> str:
+def _partial_hint(node: Node, *, is_partial: bool) -> str:
     return "" if is_partial or not can_be_partial(node) else "; --partial answers without it"

@@ -1,12 +1,12 @@
-"""Decides at which tick each window closes (CLOSE WHEN), and at which boundaries its condition is checked. Pure.
+"""Decides at which tick each window closes (CLOSE WHEN), and at which boundaries to check its condition.
 
     c(L) = the first boundary b >= e(L) of the table read by UNTIL at which the condition holds, and c(L) >= c(L-1)
 
 Here c(L) is the closing tick of the window L, and e(L) its end. Windows close in order: a window stays open as long as
 the one before it is open. Each boundary is checked once, when all slices before it are settled. With PARTIAL AFTER p
 the first boundary at e + p or later closes the window even if the condition is not TRUE. If the condition's definition
-changes, all boundaries of open windows are checked again; closed windows stay closed. `late_rows` determines which
-rows are too late for their windows, and which windows these reopen.
+changes, all boundaries of open windows are checked again; closed windows stay closed. `late_rows` finds the rows that
+are too late for their windows, and the windows that these rows reopen.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
 MOST_PAIRS = 48
-"""The maximum number of boundaries in one check, over all windows. Spark reads the rows once more for each."""
-_OF_OPEN, _OF_NEW = 24, 4
+"""The maximum number of boundaries in one check, over all windows. Spark reads the rows again for each boundary."""
+_MAX_OF_CHECKED, _MAX_OF_NEW = 24, 4
 """The maximum number of boundaries for one window that was checked before, and for one that was not."""
 
 
@@ -48,7 +48,7 @@ class ClosingCandidate:
 class ClosingFacts:
     """The facts that decide when the windows of one table close, at one moment.
 
-    `missing` are the windows still to be made. `settlement` has the settled windows of the tables that are read.
+    `missing` are the windows still to be made. `settlement` has the settled windows of the tables that it reads.
     """
 
     table: Table
@@ -61,17 +61,17 @@ class ClosingFacts:
 
     @property
     def open_ended_reads(self) -> tuple[Read, ...]:
-        """The UNTIL references of the table: they are read up to the closing tick of a window."""
+        """The table's UNTIL references, which read up to the closing tick of a window."""
         return list_until_reads(self.table)
 
     @property
     def cadence(self) -> Cadence:
-        """The cadence of the table that UNTIL reads; windows close at its boundaries."""
+        """The cadence of the table that UNTIL reads. Windows close at its boundaries."""
         return self.flow.tables[list_until_reads(self.table)[0].table].cadence
 
     @property
     def condition_hash(self) -> str:
-        """A short hash of the condition. Results that were recorded for another condition are ignored."""
+        """A short hash of the condition. Stored results of another condition are ignored."""
         return sha256(repr((self.table.closes, str(self.table.partial_after))).encode()).hexdigest()[:12]
 
     def last(self, window: Window) -> datetime | None:
@@ -84,7 +84,7 @@ class ClosingFacts:
         return (window for low, high in self.missing for window in self.table.cadence.windows(low, high))
 
     def previous_closing(self, window: Window) -> datetime | None:
-        """Return the closing tick of the last window before this one that was not skipped. None if there is none."""
+        """Return the closing tick of the newest window before this one that was not skipped, or None."""
         known = self.past.closings.items()
         closed = [(label, it.in_order) for label, it in known if label < window.start and it.in_order is not None]
         return max(closed)[1] if closed else None
@@ -138,7 +138,7 @@ class ClosingFacts:
         return bool(self.past.requested) or bool(self.pairs())
 
     def is_decided(self, boundary: datetime) -> bool:
-        """Return whether it is known which windows were closed at a boundary, since all checks have passed it."""
+        """Return whether all checks have passed a boundary, so that it is known which windows were closed there."""
         first, closes = self.first_open(), self.table.closes
         if first is None or closes is None:
             return True
@@ -149,11 +149,11 @@ class ClosingFacts:
         return begins > boundary
 
     def pairs(self) -> tuple[ClosingCandidate, ...]:
-        """Return the windows to check with their boundaries, oldest first. Empty if a check can find nothing new.
+        """Return the windows and boundaries to check, oldest first. Empty if a check can find nothing new.
 
-        If the oldest open window was checked before, only its own new boundaries are checked. The results of later
-        windows count only after it closes. If it stays open for long, they would be checked at every boundary with the
-        same result.
+        If the oldest open window was checked before, only its own new boundaries are checked: the results of later
+        windows count only after it closes. If it stayed open for long, later windows would be checked at every boundary
+        with the same result.
         """
         first = self.first_open()
         limit = None if first is None else self.find_settled_boundary(first)
@@ -162,7 +162,7 @@ class ClosingFacts:
             return ()
         for window in (it for it in self.windows() if it.start >= first.start and not self.is_closed(it)):
             is_first = window == first
-            most = _OF_OPEN if is_first and self._is_checked(window) else _OF_NEW
+            most = _MAX_OF_CHECKED if is_first and self._is_checked(window) else _MAX_OF_NEW
             new = list(islice(self._boundaries(window, limit, is_first=is_first), most))
             if not new or len(found) + len(new) > MOST_PAIRS:
                 break
@@ -188,18 +188,18 @@ class ClosingFacts:
     ) -> list[tuple[Window, Closing]]:
         """Return the result of checking `pairs`: the windows that close, and how far the next open one was checked.
 
-        `holds`: whether the condition is TRUE for each pair.
+        `holds` maps each pair to whether the condition is TRUE.
         """
         closings: list[tuple[Window, Closing]] = []
         before: datetime | None = None
         for window, run in groupby(pairs, key=lambda pair: pair.window):
             own = self.previous_closing(window)
             before = own if before is None else before if own is None else max(before, own)
-            seen = [pair for pair in run if before is None or pair.boundary >= before]
-            closing = self._find_closing(window, seen, holds, before)
+            checked = [pair for pair in run if before is None or pair.boundary >= before]
+            closing = self._find_closing(window, checked, holds, before)
             if closing is None:
-                if seen:
-                    closings.append((window, Closing(looked=seen[-1].boundary, asked=self.condition_hash)))
+                if checked:
+                    closings.append((window, Closing(looked=checked[-1].boundary, asked=self.condition_hash)))
                 return closings
             closings.append((window, replace(closing, asked=self.condition_hash)))
             before = closing.tick
@@ -208,14 +208,14 @@ class ClosingFacts:
     def _find_closing(
         self,
         window: Window,
-        seen: Iterable[ClosingCandidate],
+        checked: Iterable[ClosingCandidate],
         holds: Mapping[ClosingCandidate, bool],
         before: datetime | None,
     ) -> Closing | None:
         last = self.last(window)
         if last is not None and before is not None:
             last = max(last, before)
-        for pair in seen:
+        for pair in checked:
             if holds.get(pair):
                 return Closing(pair.boundary, reason=CONDITION)
             if last is not None and pair.boundary >= last:
@@ -229,22 +229,22 @@ def list_until_reads(table: Table) -> tuple[Read, ...]:
 
 
 def open_words(books: ClosingFacts, window: Window) -> str:
-    """Describe how far an open window was checked, and what it waits for."""
+    """Describe in words how far an open window was checked, and the condition for which it waits."""
     closes, closing = books.table.closes, books.past.closings.get(window.start, Closing())
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
     zone, last = books.table.cadence.zone, books.last(window)
-    looked = "not checked yet" if closing.looked is None else f"checked up to {local_text(closing.looked, zone)}"
-    looked = failed_check_words(closing) or looked
+    progress = "not checked yet" if closing.looked is None else f"checked up to {local_text(closing.looked, zone)}"
+    progress = failed_check_words(closing) or progress
     behind = f"; furthest behind: {part_words(closing.behind)}" if closing.behind else ""
     at_last = "" if last is None else f"; closes at {local_text(last, zone)} at the latest"
-    return f"open, {looked}: waits for {closes.text}{behind}{at_last}"
+    return f"open, {progress}: waits for {closes.text}{behind}{at_last}"
 
 
 def failed_check_words(closing: Closing) -> str:
     """Describe the error if the condition could not be evaluated at the last check. Otherwise return ""."""
-    said = f"its condition failed at the last check ({closing.why}; `waterclock run` shows the error)"
-    return said if closing.reason == UNCHECKED else ""
+    message = f"its condition failed at the last check ({closing.why}; `waterclock run` shows the error)"
+    return message if closing.reason == UNCHECKED else ""
 
 
 def part_words(behind: str) -> str:
@@ -257,7 +257,7 @@ def part_words(behind: str) -> str:
 
 
 def closed_words(closing: Closing, zone: str, written: Callable[[datetime, str], str] = local_text) -> str:
-    """Describe at which tick a closed window closed, and why. `written` formats an instant in a zone."""
+    """Describe in words at which tick a window closed, and why. `written` formats an instant in a zone."""
     if closing.tick is None:
         raise AssertionError("its books are open")
     because = f": {closing.why}" if closing.why else ""
@@ -268,7 +268,7 @@ def closed_words(closing: Closing, zone: str, written: Callable[[datetime, str],
 
 
 def newest_closed(past: TableFacts, cadence: Cadence) -> datetime | None:
-    """Return the end of the newest window that is closed or done, or None."""
+    """Return the end of the newest window that is closed or done, or None if there is none."""
     ends = [cadence.next(label) for label, closing in past.closings.items() if closing.tick is not None]
     return max([*ends, *(high for _, high in past.covered)], default=None)
 

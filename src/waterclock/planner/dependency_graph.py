@@ -1,4 +1,4 @@
-"""Derives a flow's dependency graph: order, cycles, readers, and the tables whose labels run in order."""
+"""Derives a flow's dependency graph: the order of tables, cycles, readers, and tables whose labels run in order."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from waterclock.flow.graph import circles_of
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One table with the properties that the planner needs often.
+    """A table of the flow with properties that the planner needs often.
 
     `rank` is its position in the order, upstream first. `readers` are the tables that read it, with their references.
-    `cycle` has the tables that read each other through PREVIOUS, including this one; it is empty unless another table
-    is part of the cycle. `is_ordered`: a label is made only after all needed labels before it. `is_single`: one open
+    `cycle` has the tables that read each other through PREVIOUS, including this one; it is empty if this table is in no
+    cycle with another one. `is_ordered`: a label is made only after all needed labels before it. `is_single`: one open
     claim at a time. `is_newest_only`: a PUBLISH of a whole state, which delivers only the newest label.
-    `is_made_if_needed`: labels that no batch reads are not made.
+    `is_made_if_needed`: a label is made only if a batch reads it.
     """
 
     table: Table
@@ -33,7 +33,7 @@ class Node:
 
     @property
     def groups_in_order(self) -> bool:
-        """Whether labels are made in order and may still share a claim: a partitioned collect BY ARRIVAL TIME."""
+        """Whether labels are made in order but may share a claim: in a partitioned collect BY ARRIVAL TIME."""
         source = self.table.source
         return self.table.is_partitioned and source is not None and source.batching is Batching.ARRIVAL_TIME
 
@@ -46,7 +46,7 @@ class FlowGraph:
 
 
 def graph_of(flow: Flow) -> FlowGraph:
-    """Build the graph of a flow, with order, cycles and readers, for use by all its plans."""
+    """Build the dependency graph of a flow, for use by all its plans."""
     parents = {
         name: {read.table for read in table.reads if read.table in flow.tables and read.table != name}
         for name, table in flow.tables.items()

@@ -21,15 +21,15 @@ from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.period import Period, TimeUnit
 from waterclock.timelabel.window import Window
 
-_NOTHING = IntervalSet()
+_NO_WINDOWS = IntervalSet()
 
 
 @dataclass(frozen=True, slots=True)
 class TableWork:
     """The batches to make of one table: needed windows that are `missing`, and done labels to make again (`revisions`).
 
-    `revisions` are oldest first. `awaited`: needed done windows that are not settled yet, including the revisions.
-    `behind`: done windows that are not settled and that no batch needs; they are made again only on request.
+    `revisions` are sorted, oldest first. `awaited`: needed windows that are done but not settled, including the
+    revisions. `behind`: done windows that are not settled and that no batch needs; they are made again only on request.
     """
 
     missing: IntervalSet
@@ -70,19 +70,19 @@ class TableWork:
         return replace(self, missing=IntervalSet.from_intervals([(oldest[0], cadence.next(oldest[0]))]))
 
     def first(self) -> datetime | None:
-        """Return the oldest label that is to be made or not settled yet, or None."""
+        """Return the oldest label that is to be made, or that is not settled yet. None if there is none."""
         oldest = [next(iter(spans))[0] for spans in (self.missing, self.awaited) if spans]
         return min([*oldest, *self.revisions[:1]], default=None)
 
 
-_IDLE = TableWork(_NOTHING, ())
+_NO_WORK = TableWork(_NO_WINDOWS, ())
 
 
 @dataclass(frozen=True, slots=True)
 class _WorkFacts:
     """The data from which the batches to make of all tables are computed.
 
-    `forced`: labels to make although they are done or no batch needs them. `ripe`: by table, the end of the newest
+    `forced`: labels to make even if they are done or no batch needs them. `ripe`: by table, the end of the newest
     window that is due and whose inputs are all due; filled on first use.
     """
 
@@ -109,28 +109,28 @@ def work_by_table(
 
     Tables are visited after their readers, since readers determine which labels are needed.
     """
-    question = _WorkFacts(flow, graph, snapshot, now, starts, settlement, forced)
+    work_facts = _WorkFacts(flow, graph, snapshot, now, starts, settlement, forced)
     found: dict[str, TableWork] = {}
     for name in reversed(graph.nodes):
-        found[name] = _find_work(question, graph.nodes[name], found)
+        found[name] = _find_work(work_facts, graph.nodes[name], found)
     return found
 
 
-def _find_work(question: _WorkFacts, node: Node, found: Mapping[str, TableWork]) -> TableWork:
+def _find_work(work_facts: _WorkFacts, node: Node, found: Mapping[str, TableWork]) -> TableWork:
     name, cadence = node.table.name, node.table.cadence
-    facts = question.snapshot.of(name)
-    begin, end = find_first_label(node, facts, question.starts), cadence.last_due(question.now)
+    facts = work_facts.snapshot.of(name)
+    begin, end = find_first_label(node, facts, work_facts.starts), cadence.last_due(work_facts.now)
     if node.table.is_snapshot:
-        return _find_snapshot_work(question, node, facts, end)
-    missing = facts.covered.gaps(begin, end) if begin < end else _NOTHING
-    unsettled = question.settlement.unsettled.get(name, _NOTHING)
+        return _find_snapshot_work(work_facts, node, facts, end)
+    missing = facts.covered.gaps(begin, end) if begin < end else _NO_WINDOWS
+    unsettled = work_facts.settlement.unsettled.get(name, _NO_WINDOWS)
     if not missing and not unsettled:
-        return _IDLE
-    asked = _find_requested_labels(question, name, facts)
-    revisions = asked | question.settlement.stale.get(name, frozenset())
-    behind = _NOTHING
+        return _NO_WORK
+    requested = _find_requested_labels(work_facts, name, facts)
+    revisions = requested | work_facts.settlement.stale.get(name, frozenset())
+    behind = _NO_WINDOWS
     if node.is_newest_only or node.is_made_if_needed:
-        needed = _find_needed_windows(question, node, found, missing | unsettled, asked)
+        needed = _find_needed_windows(work_facts, node, found, missing | unsettled, requested)
         if node.is_made_if_needed:
             behind = (unsettled - needed) & IntervalSet.from_intervals([(begin, FOREVER)])
         missing, unsettled = missing & needed, unsettled & needed
@@ -139,87 +139,93 @@ def _find_work(question: _WorkFacts, node: Node, found: Mapping[str, TableWork])
 
 
 def _find_needed_windows(
-    question: _WorkFacts, node: Node, found: Mapping[str, TableWork], open_: IntervalSet, asked: frozenset[datetime]
+    work_facts: _WorkFacts,
+    node: Node,
+    found: Mapping[str, TableWork],
+    open_windows: IntervalSet,
+    requested: frozenset[datetime],
 ) -> IntervalSet:
-    """Return the needed windows: the newest, the requested ones, and those in `open_` that readers need."""
+    """Return the needed windows: the newest, the requested ones, and those in `open_windows` that readers need."""
     name, cadence = node.table.name, node.table.cadence
-    facts, newest = question.snapshot.of(name), _find_ripe_end(question, name)
-    is_begun = find_first_label(node, facts, question.starts) < newest
+    facts, newest = work_facts.snapshot.of(name), _find_ripe_end(work_facts, name)
+    is_begun = find_first_label(node, facts, work_facts.starts) < newest
     needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
-    due = cadence.last_due(question.now)
-    if name in question.snapshot.links and newest < due:  # shown as waiting for the other project
+    due = cadence.last_due(work_facts.now)
+    if name in work_facts.snapshot.links and newest < due:  # shown as waiting for the other project
         needed = needed.add(cadence.previous(due), due)
-    needed = _add_requested(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
-    if node.is_made_if_needed and open_ - needed:
-        needed |= _find_windows_for_readers(question, node, found)
+    needed = _add_requested(needed, node, work_facts.forced.get(name, frozenset()) | requested | facts.following)
+    if node.is_made_if_needed and open_windows - needed:
+        needed |= _find_windows_for_readers(work_facts, node, found)
     return needed
 
 
-def _find_ripe_end(question: _WorkFacts, name: str) -> datetime:
-    """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due, too.
+def _find_ripe_end(work_facts: _WorkFacts, name: str) -> datetime:
+    """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due.
 
-    The newest due window alone is not enough: if an input has a longer DELAY, that window would never be ready in time,
+    The newest due window alone would not do: if an input has a longer DELAY, that window would never be ready in time,
     and the next one would always replace it.
     """
-    nodes, ripe = question.graph.nodes, question.ripe
+    nodes, ripe = work_facts.graph.nodes, work_facts.ripe
     if not ripe:
-        ripe |= {other: _find_newest_due_window_end(question, node) for other, node in nodes.items()}
+        ripe |= {other: _find_newest_due_window_end(work_facts, node) for other, node in nodes.items()}
         for node in nodes.values():
             members = [nodes[other] for other in node.cycle or (node.table.name,)]
-            while any(_lower_ripe_end(question, member) for member in members):
+            while any(_lower_ripe_end(work_facts, member) for member in members):
                 pass
-    return _find_newest_ripe_end(question, nodes[name]) if nodes[name].table.choices else ripe[name]
+    return _find_newest_ripe_end(work_facts, nodes[name]) if nodes[name].table.choices else ripe[name]
 
 
-def _find_newest_due_window_end(question: _WorkFacts, node: Node) -> datetime:
+def _find_newest_due_window_end(work_facts: _WorkFacts, node: Node) -> datetime:
     """Return the end of the newest due window. For a linked table, its inputs must be settled in their project.
 
     The delay of the other project is unknown here: the newest window by the clock might always be ahead of it.
     """
-    due, link = node.table.cadence.last_due(question.now), question.snapshot.links.get(node.table.name)
+    due, link = node.table.cadence.last_due(work_facts.now), work_facts.snapshot.links.get(node.table.name)
     served = None if link is None else newest_served(node.table, link)
     return due if served is None else min(due, served)
 
 
-def _find_newest_ripe_end(question: _WorkFacts, node: Node) -> datetime:
-    """Return the end of the newest window whose own query has only due inputs, if a table has several (WHEN)."""
-    table, cadence, least = node.table, node.table.cadence, question.ripe[node.table.name]
-    end = cadence.last_due(question.now)
+def _find_newest_ripe_end(work_facts: _WorkFacts, node: Node) -> datetime:
+    """Return the end of the newest window whose own query has only due inputs, for tables with several (WHEN)."""
+    table, cadence, least = node.table, node.table.cadence, work_facts.ripe[node.table.name]
+    end = cadence.last_due(work_facts.now)
     while end > least:
         window = Window(cadence.previous(end), end)
-        if _find_newest_due_end(question, node, table.reads_for_window(window), end) >= end:
+        if _find_newest_due_end(work_facts, node, table.reads_for_window(window), end) >= end:
             return end
         end = window.start
     return least
 
 
-def _lower_ripe_end(question: _WorkFacts, node: Node) -> bool:
+def _lower_ripe_end(work_facts: _WorkFacts, node: Node) -> bool:
     """Lower the end of a table's newest ripe window to the bound of its inputs. Return whether it changed.
 
-    Where windows choose between queries, the reads of all of them count: a reader may need all windows up to one,
+    If windows choose between queries (WHEN), the reads of all queries count: a reader may need all windows up to one,
     whichever query makes each.
     """
     name = node.table.name
-    end = _find_newest_due_end(question, node, node.table.reads, question.ripe[name])
-    is_lower = end < question.ripe[name]
-    question.ripe[name] = end
+    end = _find_newest_due_end(work_facts, node, node.table.reads, work_facts.ripe[name])
+    is_lower = end < work_facts.ripe[name]
+    work_facts.ripe[name] = end
     return is_lower
 
 
-def _find_newest_due_end(question: _WorkFacts, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
+def _find_newest_due_end(work_facts: _WorkFacts, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
     """Return the end of the newest window, not after `end`, for which the given reads are due."""
     name, cadence = node.table.name, node.table.cadence
     for read in reads:
         if read.kind is not ReadKind.LATEST and read.table != name:
-            u, ripe = question.graph.nodes[read.table].table, question.ripe[read.table]
+            read_table, ripe = work_facts.graph.nodes[read.table].table, work_facts.ripe[read.table]
             if read.kind is ReadKind.PREVIOUS:
-                ripe = max(ripe, question.starts[u.name])  # PREVIOUS is empty up to START, so it waits for nothing
-            newest = cadence.previous(u.cadence.next(ripe))  # the last end e whose last boundary in u is ripe
+                ripe = max(
+                    ripe, work_facts.starts[read_table.name]
+                )  # PREVIOUS is empty up to START, so it waits for nothing
+            newest = cadence.previous(read_table.cadence.next(ripe))  # the last end e whose last boundary in u is ripe
             if read.kind is ReadKind.PREVIOUS:
                 newest = cadence.next(newest)
             elif node.table.closes is not None and read.kind is ReadKind.UNTIL:
-                closed = newest_closed(question.snapshot.of(name), cadence)
-                newest = question.starts[name] if closed is None else closed
+                closed = newest_closed(work_facts.snapshot.of(name), cadence)
+                newest = work_facts.starts[name] if closed is None else closed
             elif read.kind is ReadKind.UNTIL and read.span is not None and node.table.open_of is None:
                 newest = _find_newest_until_end(node.table, read.span, ripe)
             end = min(end, newest)
@@ -237,9 +243,9 @@ def _find_newest_until_end(table: Table, span: Duration, ripe: datetime) -> date
     return end
 
 
-def _find_requested_labels(question: _WorkFacts, name: str, facts: TableFacts) -> frozenset[datetime]:
+def _find_requested_labels(work_facts: _WorkFacts, name: str, facts: TableFacts) -> frozenset[datetime]:
     running = {label for claim in facts.open_claims for label in claim.labels}
-    asked = running.union(facts.requested, question.forced.get(name, frozenset()))
+    asked = running.union(facts.requested, work_facts.forced.get(name, frozenset()))
     return frozenset(label for label in asked if facts.covered.covers_instant(label))
 
 
@@ -250,30 +256,30 @@ def _add_requested(needed: IntervalSet, node: Node, labels: frozenset[datetime])
     return needed | IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
 
 
-def _find_snapshot_work(question: _WorkFacts, node: Node, facts: TableFacts, end: datetime) -> TableWork:
+def _find_snapshot_work(work_facts: _WorkFacts, node: Node, facts: TableFacts, end: datetime) -> TableWork:
     """Return only the newest due label of a snapshot: its batch covers all labels since the previous snapshot."""
     begin = node.table.cadence.previous(end)
-    is_due = begin >= question.starts[node.table.name] and not facts.covered.covers_instant(begin)
-    missing = IntervalSet.from_intervals([(begin, end)]) if is_due else _NOTHING
-    return TableWork(missing, tuple(sorted(_find_requested_labels(question, node.table.name, facts))))
+    is_due = begin >= work_facts.starts[node.table.name] and not facts.covered.covers_instant(begin)
+    missing = IntervalSet.from_intervals([(begin, end)]) if is_due else _NO_WINDOWS
+    return TableWork(missing, tuple(sorted(_find_requested_labels(work_facts, node.table.name, facts))))
 
 
 def find_snapshot_start(facts: TableFacts) -> datetime:
-    """Return the start of the period that the next snapshot covers: the end of the covered time, or `BEGINNING`."""
+    """Return the start of the period that the next snapshot stands for: the end of the covered time, or `BEGINNING`."""
     spans = list(facts.covered)
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
 
 
-def _find_windows_for_readers(question: _WorkFacts, node: Node, found: Mapping[str, TableWork]) -> IntervalSet:
+def _find_windows_for_readers(work_facts: _WorkFacts, node: Node, found: Mapping[str, TableWork]) -> IntervalSet:
     """Return the windows of a REPLACE table whose state an unfinished or unsettled batch of a reader needs."""
     name = node.table.name
     spans: list[tuple[datetime, datetime]] = []
     for reader, read in node.readers:
-        above = question.graph.nodes[reader]
-        facts = question.snapshot.of(reader)
+        above = work_facts.graph.nodes[reader]
+        facts = work_facts.snapshot.of(reader)
         to_do = found[reader].missing | found[reader].awaited
         if read.kind is not ReadKind.LATEST:
-            spans += _map_spans_to_input(question, above, read, node, to_do)
+            spans += _map_spans_to_input(work_facts, above, read, node, to_do)
         for label, inputs in facts.suspects.items():
             if to_do.covers_instant(label):
                 spans += [(fact.low, fact.high) for fact in inputs if fact.table == name]
@@ -286,28 +292,29 @@ def _find_windows_for_readers(question: _WorkFacts, node: Node, found: Mapping[s
 
 
 def _map_spans_to_input(
-    question: _WorkFacts, reader: Node, read: Read, node: Node, spans: IntervalSet
+    work_facts: _WorkFacts, reader: Node, read: Read, node: Node, spans: IntervalSet
 ) -> Iterator[tuple[datetime, datetime]]:
     """Yield the windows of `node` that a reference reads for the reader's windows in `spans`.
 
-    If the reader's windows are not longer than those it reads, neighbouring windows read neighbouring windows, so the
-    first and the last determine all between. If windows choose queries, each is bound, as some may not read the table.
+    If the reader's windows are not longer than those of `node`, neighbouring windows read neighbouring windows, so the
+    first and the last determine all between. If windows choose queries (WHEN), each is bound, as some may not read the
+    table.
     """
     table, cadence = reader.table, reader.table.cadence
     is_finer = _longest_minutes(cadence.period) <= _shortest_minutes(node.table.cadence.period)
     for low, high in spans:
         if is_finer and not table.choices:
             first, last = cadence.window_of(low), Window(cadence.previous(high), high)
-            ends = [bind_read(table, read, window, question.flow, question.starts) for window in (first, last)]
+            ends = [bind_read(table, read, window, work_facts.flow, work_facts.starts) for window in (first, last)]
             yield ends[0].low, ends[1].high
         else:
             for window in (each for each in cadence.windows(low, high) if read in table.reads_for_window(each)):
-                bound = bind_read(table, read, window, question.flow, question.starts)
+                bound = bind_read(table, read, window, work_facts.flow, work_facts.starts)
                 yield bound.low, bound.high
 
 
 def _longest_minutes(period: Period) -> int:
-    """Return an upper bound of a window's length in minutes: days have 25 hours or more where clocks change."""
+    """Return an upper bound of a window's length in minutes. A day has 25 hours or more if clocks change."""
     return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes + 3 * 1440
 
 

@@ -13,7 +13,7 @@ from waterclock.planner.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class TableCost:
-    """The cost of one table: its number of batches, and the sum of their seconds. None if it has never run."""
+    """The cost of one table: its number of batches, and the sum of their seconds, None if the table has never run."""
 
     batches: int
     seconds: float | None

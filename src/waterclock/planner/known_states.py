@@ -1,7 +1,7 @@
-"""Reconstructs table content as known at an instant, and checks whether all of its inputs agreed then. Pure.
+"""Reconstructs tables as they were known at an instant, and checks whether they agreed with their inputs.
 
 A state is the result of all commits up to an instant. It agrees if every batch in it read exactly the content that its
-inputs have in that state, and likewise for these inputs: then no part of it is older or newer than the others.
+inputs have in that state, and the same holds for these inputs. Then no part of it is older or newer than the others.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from waterclock.planner.settlement import is_dropped, select_awaited
 from waterclock.timelabel.intervals import Interval, IntervalSet
 
 INSTANT = timedelta(microseconds=1)
-_NOBODY: Mapping[int, tuple[InputFact, ...]] = {}
-_CURRENT = 0  # stands for the claim of a batch with only one known revision
+_NO_REVISIONS: Mapping[int, tuple[InputFact, ...]] = {}
+_CURRENT_CLAIM = 0  # stands for the claim of a batch with only one known revision
 
 Needs = Mapping[str, Interval]
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A batch that read content from an interval of a table that differs from the content there."""
+    """A batch that disagrees with its input: it read content of an interval that is not the content there any more."""
 
     table: str
     label: datetime
@@ -46,12 +46,12 @@ class Conflict:
 
 
 def current_history(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime) -> History:
-    """Return a history with only the current content of tables, from a snapshot of the ledger."""
+    """Return a history of tables that contains only their current content, from a snapshot of the ledger."""
     tables = {
         name: TableHistory(
             mode=modes[name],
             covered=facts.covered,
-            read={label: {_CURRENT: inputs} for label, inputs in facts.suspects.items()},
+            read={label: {_CURRENT_CLAIM: inputs} for label, inputs in facts.suspects.items()},
         )
         for name, facts in snapshot.tables.items()
         if name in modes
@@ -60,7 +60,7 @@ def current_history(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: da
 
 
 class KnownStates:
-    """The content of all tables at any instant since `history.since`; the instant None means now."""
+    """The content of all tables at any instant since `history.since`. The instant None means now."""
 
     def __init__(
         self, graph: FlowGraph, snapshot: LedgerSnapshot, history: History, starts: Mapping[str, datetime]
@@ -70,10 +70,12 @@ class KnownStates:
         self._graph = graph
         self._snapshot = snapshot
         self._is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
-        self._read = {name: sorted(table.read) for name, table in history.tables.items()}
-        self._made = {name: sorted(table.made) for name, table in history.tables.items()}
-        self._from = {name: _find_coverage_starts(table, self._made[name]) for name, table in history.tables.items()}
-        self._undone: dict[str, _ContentAfter] = {}
+        self._read_labels = {name: sorted(table.read) for name, table in history.tables.items()}
+        self._made_labels = {name: sorted(table.made) for name, table in history.tables.items()}
+        self._covered_from = {
+            name: _find_coverage_starts(table, self._made_labels[name]) for name, table in history.tables.items()
+        }
+        self._content_after: dict[str, _ContentAfter] = {}
 
     def find_missing_windows(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
         """Map tables to the parts of the needed intervals that were not covered at an instant."""
@@ -95,7 +97,7 @@ class KnownStates:
         """Return the ledger's snapshot as of an instant, with only the facts that decide which labels were settled."""
 
         def suspects(name: str) -> Mapping[datetime, tuple[InputFact, ...]]:
-            read = {label: self._inputs(name, label, at) for label in self._read[name]}
+            read = {label: self._inputs(name, label, at) for label in self._read_labels[name]}
             return {
                 label: tuple(replace(fact, current=self._content(fact, at)) for fact in facts)
                 for label, facts in read.items()
@@ -116,31 +118,31 @@ class KnownStates:
     def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
         """Return the batches that disagree with their inputs, among all from which the needed intervals were made.
 
-        Tables with ON RESTATE REPORT, batches before START, and those with data dropped by RETAIN always agree. So do
-        partial batches until their missing inputs exist. Cost: a check of each batch that may have read other content,
-        independent of the number of other batches.
+        These always agree: batches of tables with ON RESTATE REPORT, batches before START, and batches with data
+        dropped by RETAIN. Partial batches agree until their missing inputs exist. Cost: a check of each batch that may
+        have read other content, independent of the number of other batches.
         """
         found: list[Conflict] = []
         to_do = [(name, *interval) for name, interval in needs.items()]
-        asked, seen = set(to_do), set[tuple[str, datetime]]()
-        widest: dict[str, Interval] = {}
+        queued, checked = set(to_do), set[tuple[str, datetime]]()
+        checked_intervals: dict[str, Interval] = {}
         while to_do:
             name, low, high = to_do.pop()
-            known = widest.get(name, (high, low))
+            known = checked_intervals.get(name, (high, low))
             if known[0] <= low < high <= known[1]:
                 continue  # already checked, usual for tables read with HISTORY
             if low <= known[0] and known[1] <= high:
-                widest[name] = (low, high)
+                checked_intervals[name] = (low, high)
             for label in self._list_uncertain_labels(name, low, high):
-                if (name, label) in seen:
+                if (name, label) in checked:
                     continue
-                seen.add((name, label))
+                checked.add((name, label))
                 for fact in self._inputs(name, label, at):
                     if self._content(fact, at) != fact.recorded:
                         found.append(Conflict(name, label, fact))
                     span = (fact.table, fact.low, fact.high)
-                    if span not in asked:
-                        asked.add(span)
+                    if span not in queued:
+                        queued.add(span)
                         to_do.append(span)
         return found
 
@@ -155,7 +157,7 @@ class KnownStates:
         for conflict in others:
             if found < self.history.since:
                 break
-            if self._is_there(conflict, at, found):
+            if self._existed_at(conflict, at, found):
                 found = self._find_last_agreement(conflict, found)
         return found
 
@@ -168,17 +170,18 @@ class KnownStates:
         node = self._graph.nodes.get(name)
         if node is None or node.table.on_restate is OnRestate.REPORT:
             return []
-        labels = self._read.get(name, [])
+        labels = self._read_labels.get(name, [])
         start = low if node.table.is_snapshot else max(low, self._starts.get(name, low))
         return labels[bisect_left(labels, start) : bisect_left(labels, high)]
 
     def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
-        """Return the non-empty inputs of a batch's revision at an instant. Empty if it need not follow restatements.
+        """Return the non-empty inputs of a batch's revision at an instant.
 
-        That is so for partial batches, and if RETAIN has dropped some of the data.
+        The result is empty if the batch is not made again after restatements: while it is partial, and if RETAIN has
+        dropped some of the data.
         """
         table = self.history.tables[name]
-        by_claim = table.read.get(label, _NOBODY)
+        by_claim = table.read.get(label, _NO_REVISIONS)
         if label in table.made:
             revision = _revision_as_of(table.made[label], at)
             inputs = by_claim.get(revision.claim, ()) if revision is not None else ()
@@ -191,7 +194,7 @@ class KnownStates:
         return tuple(fact for fact in inputs if fact.low < fact.high)
 
     def _missing_inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[Missing, ...]:
-        """Return the inputs without which a batch's revision at an instant was made, and for which it waited."""
+        """Return the missing inputs of a batch's revision at an instant, as far as the batch waited for them."""
         made = self.history.tables[name].made.get(label)
         revision = _revision_as_of(made, at) if made else None
         missing = self._snapshot.of(name).partial.get(label, ()) if not made else revision.missing if revision else ()
@@ -199,7 +202,7 @@ class KnownStates:
         return select_awaited(missing, node, self._graph, self._starts) if missing and node is not None else ()
 
     def _is_kept_partial(self, missing: tuple[Missing, ...], at: datetime | None) -> bool:
-        """Return whether a partial batch was not to be made again at an instant: inputs were missing or dropped."""
+        """Return whether a batch stayed partial at an instant: some missing inputs did not exist, or were dropped."""
         if is_dropped(((it.table, it.low, it.high) for it in missing), self._snapshot) is not None:
             return True
         return not all(self.find_covered_windows(it.table, at).covers(it.low, it.high) for it in missing)
@@ -211,22 +214,22 @@ class KnownStates:
         return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), self._snapshot) is not None
 
     def _content(self, fact: InputFact, at: datetime | None) -> str:
-        """Return the content of an interval at an instant, as text in the form of `InputFact.current`."""
+        """Return the content of an interval at an instant, as a text in the form of `InputFact.current`."""
         table = self.history.tables.get(fact.table)
         if at is None or table is None or not table.made:
             return fact.current
         if table.mode is Mode.REPLACE:
             return _find_covering_content([table.made[label] for label in self._list_covering_labels(fact)], fact, at)
-        labels = self._made[fact.table]
-        if fact.table not in self._undone:
-            self._undone[fact.table] = _ContentAfter([table.made[label] for label in labels])
-        undone = self._undone[fact.table]
+        labels = self._made_labels[fact.table]
+        if fact.table not in self._content_after:
+            self._content_after[fact.table] = _ContentAfter([table.made[label] for label in labels])
+        undone = self._content_after[fact.table]
         undone.go_to(at)
         by_high, by_low = undone.sum_between(*self._label_positions(fact))
         of_high, of_low = content_sums(fact.current)
         return content_text(of_high - by_high, of_low - by_low)
 
-    def _is_there(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
+    def _existed_at(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
         """Return whether a conflict that exists at the instant `at` also existed at the earlier instant `then`."""
         made = self.history.tables[conflict.table].made.get(conflict.label)
         is_same = not made or _revision_as_of(made, then) is _revision_as_of(made, at)
@@ -263,7 +266,7 @@ class KnownStates:
                 if _find_covering_content(may_stand, fact, then := instant - INSTANT) == fact.recorded:
                     yield then
             return
-        labels, (high, low) = self._made[fact.table], content_sums(self._content(fact, at))
+        labels, (high, low) = self._made_labels[fact.table], content_sums(self._content(fact, at))
         first, last = self._label_positions(fact)
         within = labels[first:last]
         for instant, by_high, by_low in self._changes((table.made[label] for label in within), at):
@@ -276,12 +279,12 @@ class KnownStates:
 
         The interval includes a later snapshot that covers its last window.
         """
-        labels, since_when = self._made[fact.table], self._from[fact.table]
+        labels, since_when = self._made_labels[fact.table], self._covered_from[fact.table]
         return bisect_left(labels, fact.low), bisect_left(since_when, fact.high)
 
     def _list_covering_labels(self, fact: InputFact) -> list[datetime]:
-        """Return the labels that may have covered the window read: its own, or those of later snapshots."""
-        labels, since_when = self._made[fact.table], self._from[fact.table]
+        """Return the labels whose batches may have covered the window that was read: its own, or a later snapshot's."""
+        labels, since_when = self._made_labels[fact.table], self._covered_from[fact.table]
         found = []
         for place in range(bisect_left(labels, fact.low), len(labels)):
             if since_when[place] > fact.low:
@@ -304,14 +307,14 @@ class KnownStates:
 
 
 class _ContentAfter:
-    """The content added to a table after an instant, as sums over any range of its changed labels.
+    """The content that was added to a table after an instant, as sums over any range of its changed labels.
 
-    Cost: moving to an older instant visits the changes in between, moving to a newer one visits all since; a sum takes
-    the logarithm of the number of labels (a Fenwick tree).
+    Cost: moving to an older instant visits the changes in between, moving to a newer one visits all changes after it. A
+    sum takes the logarithm of the number of labels (a Fenwick tree).
     """
 
     def __init__(self, of_labels: list[tuple[RevisionFact, ...]]) -> None:
-        none = RevisionFact(_CURRENT, FOREVER, FOREVER, FOREVER, (0, 0))
+        none = RevisionFact(_CURRENT_CLAIM, FOREVER, FOREVER, FOREVER, (0, 0))
         self._changes = sorted(
             (
                 (made.at, place, made.weight[0] - before.weight[0], made.weight[1] - before.weight[1])
@@ -321,15 +324,15 @@ class _ContentAfter:
             reverse=True,
         )
         self._sums = [(0, 0)] * (len(of_labels) + 1)
-        self._undone = 0
+        self._content_after = 0
 
     def go_to(self, at: datetime) -> None:
         """Move to an instant, so that the sums are of the content added after it."""
-        if self._undone and self._changes[self._undone - 1][0] <= at:
-            self._sums, self._undone = [(0, 0)] * len(self._sums), 0
-        while self._undone < len(self._changes) and self._changes[self._undone][0] > at:
-            _, place, by_high, by_low = self._changes[self._undone]
-            self._undone += 1
+        if self._content_after and self._changes[self._content_after - 1][0] <= at:
+            self._sums, self._content_after = [(0, 0)] * len(self._sums), 0
+        while self._content_after < len(self._changes) and self._changes[self._content_after][0] > at:
+            _, place, by_high, by_low = self._changes[self._content_after]
+            self._content_after += 1
             while place < len(self._sums):
                 high, low = self._sums[place]
                 self._sums[place] = (high + by_high, low + by_low)

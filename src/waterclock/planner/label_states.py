@@ -1,4 +1,4 @@
-"""Combines done and planned batches into the state of every label in a time span, for display."""
+"""Combines done and planned batches into the status of every label in a time span, for display."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
-_NO_CAP = 1 << 30
+_NO_LIMIT = 1 << 30
 _STORED = {
     BatchStatus.RUNNING: Status.RUNNING,
     BatchStatus.DONE: Status.DONE,
     BatchStatus.SKIPPED: Status.SKIPPED,
 }
 _DROPPED = "its rows were dropped since, and no query shows them"
-_TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
+_TROUBLE_STATUSES = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The status of one label, with a reason. `stored`: its record in the ledger.
+    """The status of one label, with a reason. `stored` is its record in the ledger, if any.
 
-    `is_outdated`: it is held, and its inputs have changed, so that it cannot be released.
+    `is_outdated`: the batch is held, and its inputs have changed since, so that it cannot be released.
     """
 
     label: datetime
@@ -45,9 +45,9 @@ class LabelState:
 
 @dataclass(frozen=True, slots=True)
 class IdleCounts:
-    """How many due labels of a table need no batch: no reader needs them, or a snapshot covers them (`stood_for`).
+    """How many due labels of a table need no batch: no reader needs them, or a snapshot stands for them (`stood_for`).
 
-    A planned snapshot counts, too: it will cover all labels since the previous one.
+    A planned snapshot counts, too: it will stand for all labels since the previous one.
     """
 
     not_needed: int = 0
@@ -56,7 +56,7 @@ class IdleCounts:
 
 @dataclass(frozen=True, slots=True)
 class SpanStates:
-    """The states of the labels in a time span: some have their own in `listed`, `counts` has the others by status."""
+    """The states of the labels in a time span. `listed` has some one by one, and `counts` the others by status."""
 
     listed: tuple[LabelState, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def label_states(
     *,
     only: Collection[str] | None = None,
 ) -> dict[str, tuple[LabelState, ...]]:
-    """Map each table to the states of its labels in `[low, high)` that are due at `now`, oldest first.
+    """Map each table to the states of its labels in the span `[low, high)` that are due at `now`, oldest first.
 
     `stored` are the labels' states in the ledger (`ledger.past.grid`). A done batch that must be made again is STALE.
     Cost: a plan of the span, and a few microseconds a label.
@@ -83,11 +83,11 @@ def label_states(
     facts = _collect_state_facts(planner, snapshot, now, span, kept, only)
     starts = planner.starts(snapshot, now)
     found: dict[str, tuple[LabelState, ...]] = {}
-    for name, one in facts.items():
+    for name, state_facts in facts.items():
         cadence = planner.graph.nodes[name].table.cadence
         begin = max(low, min([starts[name], *kept.get(name, ())]))  # a later START does not hide history
         windows = cadence.windows(begin, min(high, cadence.last_due(now)))
-        found[name] = tuple(one.state(window.start) for window in windows)
+        found[name] = tuple(state_facts.state(window.start) for window in windows)
     return found
 
 
@@ -102,9 +102,9 @@ def count_states(
 ) -> dict[str, tuple[SpanStates, ...]]:
     """Count the states of each table's due labels in consecutive time spans, given by their `bounds`.
 
-    `settled` are the ledger's states of all these labels. `apart` are done labels to list one by one. The result is the
-    same as counting `label_states`, but labels that are done, covered or not needed add no cost of their own. Cost: a
-    plan of the span, the listed labels, and some microseconds a span.
+    `settled` are the ledger's states of all these labels. `apart` are done labels to list one by one, instead of
+    counting them. The result is the same as counting `label_states`, but labels that are done, covered or not needed
+    add no cost. Cost: a plan of the span, the listed labels, and some microseconds a span.
     """
     span = (min(each[0] for each in bounds.values()), max(each[-1] for each in bounds.values()))
     kept: dict[str, dict[datetime, BatchState]] = {}
@@ -120,7 +120,7 @@ def count_states(
         counted = _StateCounter(cadence, facts[name], done, apart.get(name, ()))
         key = (cadence, max(begin, of_table[0]), tuple(of_table))
         if key not in shared:
-            shared[key] = _spans(cadence, begin, cadence.last_due(now), of_table)
+            shared[key] = _build_spans(cadence, begin, cadence.last_due(now), of_table)
         spans = shared[key]
         found[name] = counted.count_spans(spans)
     return found
@@ -137,7 +137,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _StateSpans:
-    """Consecutive time spans of windows. `done`: the states of each span if all of its labels are done."""
+    """Consecutive time spans of windows. `done` has the result for each span in case all of its labels are done."""
 
     each: tuple[_Span, ...]
     done: tuple[SpanStates, ...]
@@ -145,7 +145,7 @@ class _StateSpans:
     count: int
 
 
-def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[datetime]) -> _StateSpans:
+def _build_spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[datetime]) -> _StateSpans:
     """Build the spans of windows between neighbouring edges, limited to `[begin, end)`."""
     bounded = ((cadence.ceil(max(low, begin)), cadence.ceil(min(high, end))) for low, high in pairwise(edges))
     each = tuple(_Span(low, high, cadence.count(low, high)) for low, high in bounded)
@@ -166,7 +166,7 @@ def _collect_state_facts(
     reported: Mapping[str, Collection[datetime]] = {}
     behind: Mapping[str, Collection[datetime]] = {}
     if span[0] < span[1]:
-        plan = planner.plan(snapshot, now, PlanRequest(listed=only, labels=Labels.from_range(*span), cap=_NO_CAP))
+        plan = planner.plan(snapshot, now, PlanRequest(listed=only, labels=Labels.from_range(*span), cap=_NO_LIMIT))
         reported, behind = plan.reported, plan.behind
         for batch in plan.batches:
             planned.setdefault(batch.table, {})[batch.label] = batch
@@ -231,7 +231,7 @@ class _StateFacts:
 
     @cached_property
     def labels(self) -> frozenset[datetime]:
-        """The labels with more to show than that they are done, covered by a snapshot, or not needed."""
+        """The labels to evaluate one by one: those that are not just done, covered by a snapshot, or not needed."""
         return frozenset((*self.stored, *self.planned, *self.reported, *self.behind, *self.partial))
 
     def state(self, label: datetime) -> LabelState:
@@ -259,7 +259,7 @@ class _StateFacts:
         if cell is None or cell.status is None:
             raise ValueError(f"nothing is stored of {self.table}@{label_of(label)}")
         status = BatchStatus(cell.status)
-        if status not in _TROUBLE:
+        if status not in _TROUBLE_STATUSES:
             is_dropped = self.dropped_before is not None and cell.label < self.dropped_before
             why = _DROPPED if is_dropped and status is BatchStatus.DONE else ""
             return LabelState(cell.label, _STORED[status], why, cell)
@@ -269,8 +269,8 @@ class _StateFacts:
         return LabelState(cell.label, Status.DONE, why, cell)
 
     def _is_given_up(self, cell: BatchState) -> bool:
-        """Return whether a snapshot failed and is not retried, because a later snapshot covers it or will do so."""
-        return self.is_snapshot and cell.status in _TROUBLE and cell.current_claim is None
+        """Return whether a snapshot failed and is not retried, because a later snapshot stands or will stand for it."""
+        return self.is_snapshot and cell.status in _TROUBLE_STATUSES and cell.current_claim is None
 
 
 class _StateCounter:
@@ -280,14 +280,14 @@ class _StateCounter:
         self, cadence: Cadence, facts: _StateFacts, done: Sequence[datetime], apart: Collection[datetime]
     ) -> None:
         self._cadence, self._facts, self._done = cadence, facts, done
-        self._done_apart = [label for label in sorted({*facts.labels, *apart}) if contains_label(done, label)]
-        self._apart = sorted({*facts.labels, *self._done_apart})
+        self._listed_done = [label for label in sorted({*facts.labels, *apart}) if contains_label(done, label)]
+        self._listed = sorted({*facts.labels, *self._listed_done})
 
     def count_spans(self, spans: _StateSpans) -> tuple[SpanStates, ...]:
-        """Return the states of each span. Cost: if all unlisted labels are done, only that of the listed labels."""
+        """Return the states of each span. Cost: only that of the listed labels, if all other labels are done."""
         first, last = spans.each[0].low, spans.each[-1].high
-        apart = _slice_between(self._apart, first, last)
-        others = len(apart) - len(_slice_between(self._done_apart, first, last))
+        apart = _slice_between(self._listed, first, last)
+        others = len(apart) - len(_slice_between(self._listed_done, first, last))
         if len(_slice_between(self._done, first, last)) + others != spans.count:
             return tuple(map(self.count_span, spans.each))
         found = list(spans.done)
@@ -301,9 +301,9 @@ class _StateCounter:
             return SpanStates()
         done = len(_slice_between(self._done, low, high))
         listed: tuple[LabelState, ...] = ()
-        if self._apart:
-            listed = tuple(self._state(label) for label in _slice_between(self._apart, low, high))
-            done -= len(_slice_between(self._done_apart, low, high))
+        if self._listed:
+            listed = tuple(self._state(label) for label in _slice_between(self._listed, low, high))
+            done -= len(_slice_between(self._listed_done, low, high))
         rest = span.count - len(listed) - done
         stood = rest if self._facts.is_snapshot else self._count_covered(low, high) if rest else 0
         counts = {Status.DONE: done, Status.STOOD_FOR: stood, Status.NOT_NEEDED: rest - stood}
@@ -317,7 +317,7 @@ class _StateCounter:
         count = 0
         for begin, end in self._facts.covered & IntervalSet.from_intervals([(low, high)]):
             first, last = self._cadence.ceil(begin), self._cadence.ceil(end)
-            known = {*_slice_between(self._apart, first, last), *_slice_between(self._done, first, last)}
+            known = {*_slice_between(self._listed, first, last), *_slice_between(self._done, first, last)}
             count += self._cadence.count(first, last) - len(known)
         return count
 

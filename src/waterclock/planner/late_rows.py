@@ -1,10 +1,10 @@
-"""Finds the windows for which the rows of a slice are late or early. Pure.
+"""Finds the windows for which the rows of a slice are late or early. Pure functions.
 
-A window with start s is made from the slices in [s - d, c): d is the span of UNTIL, c its closing tick (`closings`).
-So a row of the slice with the label a is
+A window with start s is made from the slices in [s - d, c): d is the span of UNTIL, c its closing tick (`closings`). So
+a row of the slice with the label a is
 
-    late    where the window of its time was closed at c <= a
-    early   where that window has s - d > a
+    late    if the window of its time was closed at c <= a
+    early   if that window has s - d > a
 
 Otherwise it is in its window, or that window is open.
 """
@@ -38,7 +38,7 @@ def find_closed_windows(
         high = cadence.next(high)
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered
-    return (before | _find_checked_closed_windows(table, since, at)) - _windows(table, since.skipped)
+    return (before | _find_checked_closed_windows(table, since, at)) - _build_interval_set(table, since.skipped)
 
 
 def _find_checked_closed_windows(table: Table, since: ClosedSince, at: datetime) -> IntervalSet:
@@ -50,10 +50,10 @@ def _find_checked_closed_windows(table: Table, since: ClosedSince, at: datetime)
     span = IntervalSet.from_intervals([(since.first, high)])
     undone = (window.start for low, end in span - since.covered for window in cadence.windows(low, end))
     still = [label for label in undone if label not in since.closed]
-    return span - _windows(table, [*still, *(label for label, tick in since.later.items() if tick > at)])
+    return span - _build_interval_set(table, [*still, *(label for label, tick in since.later.items() if tick > at)])
 
 
-def _windows(table: Table, labels: Iterable[datetime]) -> IntervalSet:
+def _build_interval_set(table: Table, labels: Iterable[datetime]) -> IntervalSet:
     return IntervalSet.from_intervals((label, table.cadence.next(label)) for label in labels)
 
 
@@ -72,11 +72,11 @@ def first_window_after(table: Table, late_rows: LateRows, at: datetime, begins: 
 
 
 def find_reopenable_windows(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime) -> tuple[Window, ...]:
-    """Return the closed windows that a row in the slice with label `at` reopens, as it is within MAX LATENESS."""
+    """Return the closed windows that a row in the slice with label `at` reopens, as it is within their MAX LATENESS."""
     if late_rows.within is None:
         return ()
     zone, cadence = table.cadence.zone, table.cadence
-    closed = _find_checked_closed_windows(table, since, at) - _windows(table, since.skipped)
+    closed = _find_checked_closed_windows(table, since, at) - _build_interval_set(table, since.skipped)
     found: list[Window] = []
     start = cadence.previous(cadence.floor(at))
     while since.first is not None and start >= since.first and late_rows.within.add_to(cadence.next(start), zone) > at:
@@ -92,7 +92,8 @@ def find_remakeable_windows(
     """Return the given windows that can be made again: RETAIN has dropped neither them nor any of their inputs.
 
     `dropped` maps each table that RETAIN has shortened to its first window ever and to the first that remains. Late
-    rows reopen no other windows: they would be removed from the table of late rows without being added to a window.
+    rows may reopen only these windows. In other windows they would be removed from the table of late rows without being
+    added to a window.
     """
     begins = dict.fromkeys(flow.tables, BEGINNING) | {name: first for name, (first, _) in dropped.items()}
 

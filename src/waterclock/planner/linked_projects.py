@@ -56,7 +56,7 @@ def linked_span(table: Table, link: LinkFacts, window: Window) -> tuple[datetime
 
 
 def newest_served(table: Table, link: LinkFacts) -> datetime | None:
-    """Return the end of the newest window of a linked table whose inputs in the other project are settled, or None."""
+    """Return the end of a linked table's newest window whose inputs in the other project are settled, or None."""
     spans = list(link.settled)
     if link.cadence is None or not spans:
         return None
@@ -67,7 +67,7 @@ def newest_served(table: Table, link: LinkFacts) -> datetime | None:
 
 
 def find_linked_wait_cause(table: Table, link: LinkFacts, window: Window) -> Cause | None:
-    """Return the cause for which a batch waits in the other project, or None if all its inputs there are settled."""
+    """Return the batch of the other project for which a batch waits, or None if all its inputs there are settled."""
     if link.problem is not None:
         return Cause(link.upstream, window, Status.WAITING, f"{link.problem.code} {link.problem.what}")
     span = linked_span(table, link, window)

@@ -1,4 +1,4 @@
-"""Computes a project's monitoring metrics: progress, due batches and failures. Pure; a few numbers per table."""
+"""Computes a project's monitoring metrics: progress, due batches and failures. Pure functions, no I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.declarations import Flow
 from waterclock.planner.plan import Plan, Status
 
-# Statuses of due labels that are not done. All are reported for each table, even with 0, so that no series vanishes.
+# Statuses of due labels that are not done. All are reported for each table, even with 0, so that no series disappears
 TOLD = (
     Status.READY,
     Status.WAITING,

@@ -17,10 +17,9 @@ def oldest_needed(
 ) -> dict[str, datetime]:
     """Map each table to the start of the oldest window that any batch still to be made reads.
 
-    These are the batches that are due and not done, and the next one of each table to become due. The older a batch,
-    the further back it reads, so the oldest batch of each reader is sufficient. LATEST reads the newest data. Where
-    windows choose between queries, each query counts as if it made the oldest window; later batches read no older rows
-    with it.
+    These batches are those that are due and not done, and the next one of each table to become due. The older a batch,
+    the further back it reads, so the oldest batch of each reader is sufficient. LATEST reads the newest data, so it
+    does not count. If windows choose between queries (WHEN), each query counts as if it made the oldest window.
     """
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():

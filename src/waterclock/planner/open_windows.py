@@ -1,4 +1,4 @@
-"""Finds the windows that are open at a boundary, and the inputs of their rows up to there. Pure.
+"""Finds the windows that are open at a boundary, and the inputs of their rows up to there. Pure functions.
 
     open at b:  s < b <= c(L)
 
@@ -29,14 +29,13 @@ _INSTANT = timedelta(microseconds=1)
 
 
 def open_windows(books: ClosingFacts, boundary: datetime, latest: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
-    """Return the windows that are open at a boundary, oldest first, each with its inputs up to there.
+    """Return the windows that are open at a boundary, oldest first, each with its inputs up to the boundary.
 
     References other than UNTIL are bound as for a window that ends at the boundary, or at its own end if that is
     earlier.
     """
     return tuple(
-        OpenWindow(window, _bind_window_reads(books, window, boundary, latest))
-        for window in windows_at(books, boundary)
+        OpenWindow(window, _bind_open_window(books, window, boundary, latest)) for window in windows_at(books, boundary)
     )
 
 
@@ -75,7 +74,7 @@ def explain_unknown_windows(books: ClosingFacts, boundary: datetime) -> str | No
 
 
 def is_forgotten(books: ClosingFacts, boundary: datetime) -> bool:
-    """Return whether the snapshot may not have the closing ticks of all windows that were open at a boundary."""
+    """Return whether the ledger snapshot may not have the closing ticks of all windows that were open at a boundary."""
     since = books.past.closings_from
     return since is not None and boundary < since
 
@@ -83,7 +82,7 @@ def is_forgotten(books: ClosingFacts, boundary: datetime) -> bool:
 def requested_open_labels(
     flow: Flow, force: Mapping[str, Collection[datetime]]
 ) -> dict[tuple[str, str], Collection[datetime]]:
-    """Return the requested labels of tables of open windows, as the argument `asking` of a ledger snapshot."""
+    """Return the requested labels of tables of open windows, as the argument `asking` of `ledger.reads.snapshot`."""
     return {(BACKFILL, name): labels for name, labels in force.items() if flow.tables[name].open_of is not None}
 
 
@@ -94,7 +93,7 @@ def _is_closed_before(books: ClosingFacts, window: Window, boundary: datetime) -
     return closing.in_order is not None and closing.in_order < boundary
 
 
-def _bind_window_reads(
+def _bind_open_window(
     books: ClosingFacts, window: Window, boundary: datetime, latest: Mapping[str, datetime]
 ) -> tuple[BoundRead, ...]:
     table = books.table
@@ -126,7 +125,7 @@ class VisibleWindows:
 
 @dataclass(frozen=True, slots=True)
 class ClosingTicks:
-    """The closing ticks of all windows of a table, by label. They determine which windows were open at a tick.
+    """The closing ticks of all closed windows of a table, by label. They determine which windows were open at a tick.
 
     `start` is the table's START; `boundaries` is the cadence of its table of open windows. `is_alone`: the query reads
     only the table's view, and not the table itself.
@@ -149,8 +148,8 @@ class ClosingTicks:
     def find_visible_windows(self, tick: datetime, done: IntervalSet, *, as_they_were: bool) -> VisibleWindows:
         """Return the windows that a view shows from the state at the last boundary at or before a tick.
 
-        `as_they_were`: all windows that were open there, including those that are `done` since, but without those that
-        were skipped while open. Otherwise: those of them that are not done.
+        With `as_they_were`: all windows that were open at the boundary, including those that are `done` since, but
+        without those that were skipped while open. Otherwise: the open windows that are not done.
         """
         boundary, first = self.boundaries.floor(tick), self.first_open_window(tick) if as_they_were else self.start
         spans = IntervalSet.from_intervals([(first, self.cadence.ceil(boundary))] if first < boundary else [])

@@ -1,4 +1,4 @@
-"""Splits the inputs of a batch that stops waiting for them (PARTIAL AFTER) into settled and missing ones. Pure."""
+"""Splits the inputs of a batch that stops waiting for them (PARTIAL AFTER) into settled and missing ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def partial_of(
     settlement: Settlement,
     starts: Mapping[str, datetime],
 ) -> Partial | None:
-    """Return the settled inputs of a batch and the missing ones, or None if it must wait for these nevertheless.
+    """Return the settled inputs of a batch and the missing ones, or None if it must wait for the missing ones.
 
     Slices that are not settled are left out. For a regular table, the newest state without an unsettled window before
     it is read. A batch always waits for the earlier content of its own table, for a table without columns, and for
@@ -52,7 +52,11 @@ def partial_of(
             continue
         if read.read.table == node.table.name or read.read.kind is ReadKind.LATEST or node.cycle:
             return None
-        found = _slices(read, settled) if read.scope is ReadScope.SLICES else _state(read, settled, graph, starts)
+        found = (
+            _keep_settled_slices(read, settled)
+            if read.scope is ReadScope.SLICES
+            else _find_complete_state(read, settled, graph, starts)
+        )
         if found is None or not (_has_columns(read, graph, snapshot) or any(part.low < part.high for part in found)):
             return None
         kept += found
@@ -60,15 +64,15 @@ def partial_of(
     return Partial(tuple(kept), tuple(dict.fromkeys(missing)))
 
 
-def _slices(read: BoundRead, settled: IntervalSet) -> list[BoundRead]:
+def _keep_settled_slices(read: BoundRead, settled: IntervalSet) -> list[BoundRead]:
     parts = settled & IntervalSet.from_intervals([(read.low, read.high)])
     return [replace(read, low=low, high=high) for low, high in parts] or [replace(read, high=read.low)]
 
 
-def _state(
+def _find_complete_state(
     read: BoundRead, settled: IntervalSet, graph: FlowGraph, starts: Mapping[str, datetime]
 ) -> list[BoundRead] | None:
-    """Return a read of the newest complete state before the one that is referenced, or None if there is none."""
+    """Return a read of the newest complete state up to the one that is referenced. None if there is none."""
     table = graph.nodes[read.read.table].table
     cadence = table.cadence
     if starts[table.name] >= read.high:

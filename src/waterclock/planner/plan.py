@@ -15,7 +15,7 @@ from waterclock.planner.sharing import SharedQueries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
-# ways to request that a done batch is made again: from its source, or without its rows
+# ways to request that a done batch is made again: from its source, or as skipped, without rows
 RECOLLECT = "recollect"
 GIVE_UP = "skip"
 
@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 
 TO_BE_RELEASED = "to be released"
-"""The reason of a batch whose release by a runner was requested."""
+"""The reason of a held batch that a user released, and that a runner must still make visible."""
 NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
 """The statuses of batches that do not proceed without a user's action, and that block their readers."""
 STOPS = NEEDS_SOMEBODY | {Status.BLOCKED}
@@ -51,7 +51,7 @@ STOPS = NEEDS_SOMEBODY | {Status.BLOCKED}
 
 
 class ReadScope(StrEnum):
-    """Whether a reference reads rows by timelabel or the table's whole content at a tick."""
+    """Whether a reference reads rows by timelabel, or the table's whole content at a tick."""
 
     SLICES = "slices"
     STATE = "state"
@@ -61,7 +61,7 @@ class ReadScope(StrEnum):
 class BoundRead:
     """A reference bound for a batch: slices of a table in `[low, high)`, or its state as of `high`.
 
-    For a state of a REPLACE table `low` is the start of the window ending at `high`; for APPEND and MERGE it is the
+    For a state of a REPLACE table `low` is the start of the window that ends at `high`; for APPEND and MERGE it is the
     table's START. An empty interval (low == high) reads no rows, but has the table's columns.
     """
 
@@ -91,7 +91,7 @@ class OpenWindow:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A batch because of which another one is blocked or waiting, with its status."""
+    """A batch, with its status, for which another batch waits or by which it is blocked."""
 
     table: str
     window: Window
@@ -107,13 +107,13 @@ class Cause:
 class Batch:
     """One due batch. `is_revision`: it was done before and is made again, for `reason`.
 
-    `verb` is how a user requested the revision: `recompute`, `recollect` or `skip`; None where no user did. `choice` is
-    the query that makes the batch, `WHEN ...` or `ELSE`; None where its table has one query for all windows.
-    `stands_from` is the start of the period that a snapshot stands for; None for all other batches. `missing` has the
-    missing inputs of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several spans.
-    `begins` is the START of the table whose late rows this table keeps. `closing` is the closing of the batch's window,
-    for tables with CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows.
-    `is_outdated`: the batch is held, and its inputs have changed since, so it cannot be released.
+    `verb` is how a user requested the revision: `recompute`, `recollect` or `skip`; None if no user did. `choice` is
+    the query that makes the batch, `WHEN ...` or `ELSE`; None if its table has one query for all windows. `stands_from`
+    is the start of the period that a snapshot stands for; None for all other batches. `missing` has the missing inputs
+    of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several spans. `begins` is the
+    START of the table whose late rows this table keeps. `closing` is the closing of the batch's window, for tables with
+    CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows. `is_outdated`: the batch
+    is held, and its inputs have changed since, so it cannot be released.
     """
 
     table: str
@@ -176,7 +176,7 @@ class Group:
 
     @property
     def is_made_of_kept(self) -> bool:
-        """Whether the labels are made again from stored rows, without reading their source."""
+        """Whether the labels are made again from rows that are stored already, without reading their source."""
         return self.verb in {RECOMPUTE, GIVE_UP, RELEASE}
 
     def to_dict(self) -> dict[str, Any]:
@@ -243,8 +243,8 @@ class Plan:
 class Ripple:
     """The done batches that may be made again because of a request, by table, upstream first and oldest first.
 
-    `asked` has the batches that a user requests. `following` has those made from them, directly or through others. Each
-    of these is made again only if its input rows turn out to differ.
+    `asked` has the batches that a user requests. `following` has the batches made from them, directly or through
+    others. Each of these is made again only if its input rows turn out to differ.
     """
 
     asked: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)

@@ -20,8 +20,8 @@ from waterclock.planner.settlement import Settlement
 class Facts:
     """All data from which one plan is made.
 
-    `clock` is the ledger's real clock, which decides when retries are due. `absent` has, by table, labels whose data is
-    not yet at their sources.
+    `clock` is the ledger's real clock, which decides when retries are due. `absent` maps tables to labels whose data is
+    not at their sources yet.
     """
 
     flow: Flow
@@ -42,5 +42,5 @@ class Facts:
         return ClosingFacts(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
 
     def closing_books(self, node: Node) -> ClosingFacts:
-        """Return the facts about closing for the table whose open windows this table has, or for the table itself."""
+        """Return the facts about closing for a table, or for the table whose open windows it has."""
         return self.books(self.graph.nodes[node.table.open_of or node.table.name])

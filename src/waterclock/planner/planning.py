@@ -48,17 +48,17 @@ class Planner:
 
     def plan(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> Plan:
         """Build the plan at `now`. Changes nothing."""
-        judge = self._judge(snapshot, now, request)
-        starts = judge.facts.starts
+        evaluator = self._build_evaluator(snapshot, now, request)
+        starts = evaluator.facts.starts
         batches: list[Batch] = []
         groups: list[Group] = []
         left_out: dict[str, int] = {}
-        for node, to_do in self._select_work(judge, request):
+        for node, to_do in self._select_work(evaluator, request):
             cadence, name = node.table.cadence, node.table.name
             windows = _windows_to_list(to_do, cadence, snapshot.of(name), request.cap)
-            listed = [judge.batch(name, window) for window in windows]
+            listed = [evaluator.batch(name, window) for window in windows]
             batches += listed
-            groups += self._build_claimable_groups(judge, node, to_do, request)
+            groups += self._build_claimable_groups(evaluator, node, to_do, request)
             if left := to_do.count(cadence) - len(listed):
                 left_out[name] = left
         return Plan(
@@ -70,40 +70,41 @@ class Planner:
             older_code=self._count_older_code(snapshot),
             reported={
                 name: tuple(sorted(found))
-                for name, found in judge.facts.settlement.reported.items()
-                if name in judge.facts.selected
+                for name, found in evaluator.facts.settlement.reported.items()
+                if name in evaluator.facts.selected
             },
-            following=self._count_following(judge),
+            following=self._count_following(evaluator),
             behind={
                 name: labels
-                for name, labels in self._find_behind_labels(judge.facts.to_do).items()
-                if name in judge.facts.selected
+                for name, labels in self._find_behind_labels(evaluator.facts.to_do).items()
+                if name in evaluator.facts.selected
             },
-            queries=self._queries(batches, left_out, request.group_cap),
+            queries=self._count_queries(batches, left_out, request.group_cap),
             paused={
                 name: pause
                 for name in self.graph.nodes
-                if name in judge.facts.selected and (pause := snapshot.of(name).paused)
+                if name in evaluator.facts.selected and (pause := snapshot.of(name).paused)
             },
             paused_all=snapshot.paused,
             partial={
                 name: lacks
                 for name, node in self.graph.nodes.items()
-                if name in judge.facts.selected and (lacks := find_awaited_inputs(node, self.graph, snapshot, starts))
+                if name in evaluator.facts.selected
+                and (lacks := find_awaited_inputs(node, self.graph, snapshot, starts))
             },
             refused={
                 name: error
                 for name in self.graph.nodes
-                if name in judge.facts.selected and (error := snapshot.of(name).refused)
+                if name in evaluator.facts.selected and (error := snapshot.of(name).refused)
             },
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[Group, ...]:
         """Return the groups of `plan` that may be claimed now, at a fraction of its cost if many batches wait."""
-        judge = replace(self._judge(snapshot, now, request), is_brief=True)
+        evaluator = replace(self._build_evaluator(snapshot, now, request), is_brief=True)
         groups: list[Group] = []
-        for node, to_do in self._select_work(judge, request):
-            groups += self._build_claimable_groups(judge, node, to_do, request)
+        for node, to_do in self._select_work(evaluator, request):
+            groups += self._build_claimable_groups(evaluator, node, to_do, request)
         return self._sort_groups(groups)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
@@ -113,31 +114,31 @@ class Planner:
 
     def find_labels_to_follow(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, frozenset[datetime]]:
         """Map each table to its labels with a `follow` request whose inputs are all settled."""
-        asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
-        if not asked:
+        requested = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
+        if not requested:
             return {}
         unsettled = find_unsettled(self.graph, snapshot, ALL.force, self.starts(snapshot, now)).unsettled
         return {
             name: frozenset(label for label in labels if not _covers_label(unsettled.get(name), label))
-            for name, labels in asked.items()
+            for name, labels in requested.items()
         }
 
     def find_unreleasable(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
         """Map each table to its labels with a release request that no runner can ever fulfil.
 
-        A later snapshot covers them, START or RETAIN excludes them, or RETAIN has dropped their inputs.
+        A later snapshot stands for them, START or RETAIN excludes them, or RETAIN has dropped their inputs.
         """
         verbs = ((name, label, verb) for name, it in snapshot.tables.items() for label, verb in it.requested.items())
         asked = [(name, label) for name, label, verb in verbs if verb == RELEASE and name in self.graph.nodes]
         if not asked:
             return {}
-        judge, found = self._judge(snapshot, now, ALL), defaultdict[str, list[datetime]](list)
+        evaluator, found = self._build_evaluator(snapshot, now, ALL), defaultdict[str, list[datetime]](list)
         for name, label in sorted(asked):
-            cadence, to_do = self.graph.nodes[name].table.cadence, judge.facts.to_do[name]
+            cadence, to_do = self.graph.nodes[name].table.cadence, evaluator.facts.to_do[name]
             is_to_do = to_do.missing.covers_instant(label) or label in to_do.revisions
             window = cadence.window_of(label)
             if window.end <= cadence.last_due(now) and not (
-                is_to_do and judge.batch(name, window).status is not Status.EXPIRED
+                is_to_do and evaluator.batch(name, window).status is not Status.EXPIRED
             ):
                 found[name].append(label)
         return {name: tuple(labels) for name, labels in found.items()}
@@ -146,20 +147,20 @@ class Planner:
         """Return the facts about closing for each table with CLOSE WHEN that may run."""
         if not any(node.table.closes for node in self.graph.nodes.values()):
             return ()
-        judge = self._judge(snapshot, now, request)
-        selected = (node.table for node, _ in self._select_work(judge, request))
+        evaluator = self._build_evaluator(snapshot, now, request)
+        selected = (node.table for node, _ in self._select_work(evaluator, request))
         names = dict.fromkeys(table.open_of or _late_rows_source(table) or table.name for table in selected)
         nodes = (self.graph.nodes[name] for name in names if snapshot.pause_of(name) is None)
-        books = (judge.facts.books(node) for node in nodes if node.table.closes is not None)
+        books = (evaluator.facts.books(node) for node in nodes if node.table.closes is not None)
         return tuple(each for each in books if not _is_refused(each, snapshot))
 
     def books_of(self, snapshot: LedgerSnapshot, now: datetime, name: str) -> ClosingFacts:
         """Return the facts about closing for one table."""
-        return self._judge(snapshot, now, ALL).facts.books(self.graph.nodes[name])
+        return self._build_evaluator(snapshot, now, ALL).facts.books(self.graph.nodes[name])
 
     def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
         """Map each table to the start of the oldest window still to be read (see `oldest_read.oldest_needed`)."""
-        facts = self._judge(snapshot, now, ALL).facts
+        facts = self._build_evaluator(snapshot, now, ALL).facts
         return oldest_needed(self.flow, self.graph, facts.to_do, facts.starts, now)
 
     def find_dropped_inputs(
@@ -169,65 +170,68 @@ class Planner:
 
         Labels that wait for earlier ones of their table are included, too.
         """
-        judge = self._judge(snapshot, now, request)
+        evaluator = self._build_evaluator(snapshot, now, request)
         reasons = {
-            name: {each.start: judge.find_dropped_input(name, each) for each in of} for name, of in windows.items()
+            name: {each.start: evaluator.find_dropped_input(name, each) for each in of} for name, of in windows.items()
         }
         return {name: found for name, of in reasons.items() if (found := {at: why for at, why in of.items() if why})}
 
     def find_dependent_labels(
         self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
     ) -> dict[str, frozenset[datetime]]:
-        """Map REPLACE transforms to done labels that were made from requested ones and follow them only on request.
+        """Map REPLACE transforms to done labels made from requested ones that are not made again without a request.
 
-        In `snapshot` the requested labels count as requested (`ledger.reads.snapshot`, `asking`).
+        In `snapshot` the requested labels must count as requested (`ledger.reads.snapshot`, `asking`).
         """
         spans = find_dependent_windows(self.graph, snapshot, asking)
-        rest = {}
-        for name, labels in self._find_behind_labels(self._judge(snapshot, now, ALL).facts.to_do).items():
+        found_labels = {}
+        for name, labels in self._find_behind_labels(self._build_evaluator(snapshot, now, ALL).facts.to_do).items():
             if found := frozenset(label for label in labels if _covers_label(spans.get(name), label)):
-                rest[name] = found
-        return rest
+                found_labels[name] = found
+        return found_labels
 
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
         """Return the requested batches and the done batches that may have to be made again after them.
 
-        Batches that wait only for other revisions are left out. In `snapshot` the requested labels count as requested
-        (`ledger.reads.snapshot`, `asking`).
+        Batches that wait only for other revisions are left out. In `snapshot` the requested labels must count as
+        requested (`ledger.reads.snapshot`, `asking`).
         """
-        judge, resting = self._judge(snapshot, now, ALL), find_dependent_windows(self.graph, snapshot, asking)
-        asked: dict[str, tuple[Window, ...]] = {}
+        evaluator, dependent = (
+            self._build_evaluator(snapshot, now, ALL),
+            find_dependent_windows(self.graph, snapshot, asking),
+        )
+        requested: dict[str, tuple[Window, ...]] = {}
         following: dict[str, tuple[Window, ...]] = {}
         for name, node in self.graph.nodes.items():
             cadence, wanted = node.table.cadence, frozenset(asking.get(name, ()))
-            awaited = judge.facts.to_do[name].awaited
+            awaited = evaluator.facts.to_do[name].awaited
             waiting = (window for low, high in awaited for window in cadence.windows(low, high))
-            here = (window for window in waiting if _covers_label(resting.get(name), window.start))
+            here = (window for window in waiting if _covers_label(dependent.get(name), window.start))
             if rest := tuple(window for window in here if window.start not in wanted):
                 following[name] = rest
             if wanted:
-                asked[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
-        return Ripple(asked, following)
+                requested[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
+        return Ripple(requested, following)
 
     def _build_claimable_groups(
-        self, judge: BatchEvaluator, node: Node, to_do: TableWork, request: PlanRequest
+        self, evaluator: BatchEvaluator, node: Node, to_do: TableWork, request: PlanRequest
     ) -> list[Group]:
         """Build the groups of one table that may be claimed. Only windows that may be ready are evaluated."""
-        past = judge.facts.snapshot.of(node.table.name)
-        if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
+        past = evaluator.facts.snapshot.of(node.table.name)
+        if (node.is_single and past.open_claims) or evaluator.facts.snapshot.pause_of(node.table.name) or past.refused:
             return []
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
-        reach = find_reachable_spans(node, judge.facts.settlement.settled, self.graph.nodes)
-        within = front.limit_missing(reach | find_partial_span(node, judge.facts.now))
+        reach = find_reachable_spans(node, evaluator.facts.settlement.settled, self.graph.nodes)
+        within = front.limit_missing(reach | find_partial_span(node, evaluator.facts.now))
         if node.table.closes is not None:
             within = within.limit_missing(closed_windows(past, node.table.cadence))
-        if (link := judge.facts.snapshot.links.get(node.table.name)) is not None:
+        if (link := evaluator.facts.snapshot.links.get(node.table.name)) is not None:
             within = within.limit_missing(find_served_spans(node.table, link))
-        judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
-        ready = islice((batch for batch in judged if batch.status is Status.READY), _ready_limit(node, request.cap))
+        evaluated = (evaluator.batch(node.table.name, window) for window in within.windows(node.table.cadence))
+        ready = islice((batch for batch in evaluated if batch.status is Status.READY), _ready_limit(node, request.cap))
         return _split_into_groups(node, past, tuple(ready), max_labels_per_claim(node, request.group_cap))
 
-    def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> BatchEvaluator:
+    def _build_evaluator(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> BatchEvaluator:
         starts, force, only, clock = (
             self.starts(snapshot, now),
             _collect_forced_labels(snapshot, request),
@@ -242,11 +246,11 @@ class Planner:
         )
         return BatchEvaluator(facts)
 
-    def _select_work(self, judge: BatchEvaluator, request: PlanRequest) -> Iterator[tuple[Node, TableWork]]:
+    def _select_work(self, evaluator: BatchEvaluator, request: PlanRequest) -> Iterator[tuple[Node, TableWork]]:
         """Yield the selected tables with batches to make, upstream first, limited to the labels that may run."""
         for name, node in self.graph.nodes.items():
-            to_do = judge.facts.to_do[name]
-            is_listed = name in judge.facts.selected and (request.listed is None or name in request.listed)
+            to_do = evaluator.facts.to_do[name]
+            is_listed = name in evaluator.facts.selected and (request.listed is None or name in request.listed)
             if is_listed and (to_do.missing or to_do.revisions):
                 chosen = request.labels_of(name)
                 yield node, to_do if chosen is None else to_do.limit_to_labels(*chosen.bounds(node.table.cadence))
@@ -285,17 +289,17 @@ class Planner:
                 found[name] = tuple(window.start for window in windows)
         return found
 
-    def _count_following(self, judge: BatchEvaluator) -> dict[str, int]:
-        """Count for each table the done windows that are no revisions and wait for batches that are made again."""
+    def _count_following(self, evaluator: BatchEvaluator) -> dict[str, int]:
+        """Count for each table the done windows that wait for batches to be made again, without these batches."""
         found = {}
         for name, node in self.graph.nodes.items():
-            to_do, cadence = judge.facts.to_do[name], node.table.cadence
+            to_do, cadence = evaluator.facts.to_do[name], node.table.cadence
             awaited = sum(cadence.count(low, high) for low, high in to_do.awaited)
             if waiting := awaited - sum(to_do.awaited.covers_instant(label) for label in to_do.revisions):
                 found[name] = waiting
         return found
 
-    def _queries(
+    def _count_queries(
         self, batches: Iterable[Batch], left_out: Mapping[str, int], group_cap: int
     ) -> dict[str, SharedQueries]:
         """Map each table to the number of queries that make its ready and waiting batches. Publishes are left out."""
@@ -339,7 +343,7 @@ def _late_rows_source(table: Table) -> str | None:
 
 
 def _collect_forced_labels(snapshot: LedgerSnapshot, request: PlanRequest) -> Mapping[str, frozenset[datetime]]:
-    """Return the labels to make although no batch needs them: those of the plan request, and those of users."""
+    """Return the labels to make even if no batch needs them: those of the plan request, and those of users."""
     wanted = {
         name: frozenset(label for label in facts.wanted if not facts.covered.covers_instant(label))
         for name, facts in snapshot.tables.items()
@@ -376,9 +380,9 @@ def _needs_own_claim(batch: Batch, past: TableFacts) -> bool:
 def _split_into_groups(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
     """Distribute the ready batches of one table over claims, oldest first.
 
-    A retried batch gets a claim of its own, since failed groups are split. So does a batch with missing inputs, and a
-    held one that is released. Batches read from the source and batches read from the stage share no claim. Neither do
-    labels made by different queries.
+    A retried batch gets its own claim, since failed groups are split. So does a batch with missing inputs, and a held
+    one that is released. Batches that read the source share no claim with batches made from stored rows. Labels made by
+    different queries share no claim either.
     """
     groups: list[Group] = []
     if node.table.choices and not node.is_single:  # labels are independent here: group them by query

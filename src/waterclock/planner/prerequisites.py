@@ -1,4 +1,4 @@
-"""Finds the batches to make before a query as of a tick can be answered from existing data. Pure."""
+"""Finds the batches that must be made before a query as of a tick can be answered. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from waterclock.timelabel.window import Window
 
 Labels = Mapping[str, frozenset[datetime]]
 _Span = tuple[str, datetime, datetime]
-_NOTHING = IntervalSet()
+_NO_WINDOWS = IntervalSet()
 _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Prerequisites:
-    """The batches that a query needs and that are missing or behind restated inputs, by table, upstream first.
+    """The batches that a query needs and that are missing or whose inputs changed since, by table, upstream first.
 
-    `force` has labels that were not needed so far. `follow` has older states that are to be made again if their inputs
+    `force` has labels that no batch needed so far. `follow` has older states that are to be made again if their inputs
     have changed. `spans` has the first and the last label of all that may be made.
     """
 
@@ -49,7 +49,7 @@ def find_prerequisites(flow: Flow, ticks: Ticks, tables: Collection[str], tick: 
     while to_do:
         name, low, high = to_do.pop()
         node = ticks.graph.nodes[name]
-        known = open_.get(name, _NOTHING)
+        known = open_.get(name, _NO_WINDOWS)
         if new := _find_unsettled_windows(ticks, node, low, high) - known:
             open_[name] = known | new
             for window in (window for span in new for window in node.table.cadence.windows(*span)):
@@ -80,9 +80,9 @@ def _find_unsettled_windows(ticks: Ticks, node: Node, low: datetime, high: datet
     settled = ticks.settlement.settled[name]
     if node.table.is_snapshot:  # the newest label covers all labels since the previous snapshot
         is_there = low >= high or settled.covers(low, high)
-        return _NOTHING if is_there or end <= first else settled.gaps(cadence.previous(end), end)
+        return _NO_WINDOWS if is_there or end <= first else settled.gaps(cadence.previous(end), end)
     low, high = (first if node.is_ordered else max(low, first)), min(high, end)
-    return settled.gaps(low, high) if low < high else _NOTHING
+    return settled.gaps(low, high) if low < high else _NO_WINDOWS
 
 
 def _list_inputs(flow: Flow, ticks: Ticks, node: Node, window: Window) -> Iterator[_Span]:

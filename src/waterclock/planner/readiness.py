@@ -36,39 +36,39 @@ from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
-# The maximum number of batches along a chain of causes. Upstream tables come first, so most chains are short.
-_FAR = 50
-# How many windows back to search for an older state that can be made while the newest is blocked.
-_MOST_BACK = 32
+# The maximum number of batches in a chain of causes. Upstream tables are evaluated first, so most chains are short
+_MAX_CHAIN = 50
+# How many windows back to search for an older state that can be made while the newest one is blocked
+_MAX_WINDOWS_BACK = 32
 
 
 @dataclass(slots=True)
 class BatchEvaluator:
-    """Determines the status of batches, and caches it, since a batch may wait for many others.
+    """Determines the status of batches. Results are cached, since many batches may wait for the same one.
 
-    `is_brief`: batches that are not ready are only reported as waiting, without searching for the causes.
+    `is_brief`: batches that are not ready are only reported as waiting, without a search for the causes.
     """
 
     facts: Facts
     is_brief: bool = False
-    _seen: dict[tuple[str, datetime], Batch] = field(default_factory=dict)
+    _evaluated: dict[tuple[str, datetime], Batch] = field(default_factory=dict)
     _depth: int = 0
-    _coming: dict[tuple[str, datetime], bool] = field(default_factory=dict)
+    _coming_results: dict[tuple[str, datetime], bool] = field(default_factory=dict)
     _steps: int = 0
 
     def batch(self, name: str, window: Window) -> Batch:
         """Evaluate a due batch: return it with its status, its bound inputs and the causes for which it waits."""
         key = (name, window.start)
-        if key not in self._seen:
+        if key not in self._evaluated:
             node = self.facts.graph.nodes[name]
             # result for a cycle of causes that reaches this batch again; in a legal flow no such cycle persists
-            self._seen[key] = Batch(name, window, Status.WAITING, "waits for itself")
+            self._evaluated[key] = Batch(name, window, Status.WAITING, "waits for itself")
             self._depth += 1
-            self._seen[key] = self._judge_batch(node, window)
+            self._evaluated[key] = self._evaluate(node, window)
             self._depth -= 1
-        return self._seen[key]
+        return self._evaluated[key]
 
-    def _judge_batch(self, node: Node, window: Window) -> Batch:
+    def _evaluate(self, node: Node, window: Window) -> Batch:
         past = self.facts.snapshot.of(node.table.name)
         trouble = past.troubles.get(window.start)
         if known := self._find_known_status(node, window, past):
@@ -90,15 +90,15 @@ class BatchEvaluator:
             if partial is None:
                 return self._build_stopped_batch(node, window, past, reads, causes)
             reads, missing = partial.reads, partial.missing
-        reason = self._reason(node, past, window.start)
+        reason = self._explain_ready(node, past, window.start)
         made = self._build_batch(node, window, past, Status.READY, reason, reads)
         if node.table.open_of is not None:
-            made = replace(made, opened=self._find_open_windows(node, window, self._ticks(node, window, past)[0]))
+            made = replace(made, opened=self._find_open_windows(node, window, self._find_ticks(node, window, past)[0]))
         detail = f"{reason}, partial: {describe_missing_inputs(missing)}" if missing else reason
         return replace(made, missing=missing, reason=detail)
 
     def find_dropped_input(self, name: str, window: Window) -> str:
-        """Return why the inputs of a window are dropped, even if its batch waits for another. '' if they are not."""
+        """Return why the inputs of a window are dropped, even if its batch waits for another; '' if they are not."""
         node, found = self.facts.graph.nodes[name], self.batch(name, window)
         if found.status is Status.EXPIRED:
             return found.reason
@@ -134,10 +134,10 @@ class BatchEvaluator:
         return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
 
     def _find_unknown_wait(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return the batch as waiting if it waits for another project or for windows to close. None otherwise."""
+        """Return the batch as waiting, for another project or for windows to close, if its inputs depend on that."""
         return (
             self._check_link(node, window, past)
-            or self._open_window(node, window, past)
+            or self._check_closing(node, window, past)
             or self._check_late_rows(node, window, past)
         )
 
@@ -152,13 +152,14 @@ class BatchEvaluator:
         )
         return self._build_batch(node, window, past, Status.WAITING, reason)
 
-    def _open_window(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+    def _check_closing(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return the batch of an open window as waiting: for the window before it, or for its condition at a boundary.
 
-        It is blocked if a user must act before the next boundary can be checked. Return None if the window is closed.
+        It is blocked if a user must act before the next boundary can be checked, and expired if its inputs are dropped.
+        Return None if the window is closed.
         """
         if node.table.open_of is not None:
-            return self._state_of_open(node, window, past)
+            return self._check_open_windows(node, window, past)
         if node.table.closes is None or not _is_open(past, window):
             return None
         books = self.facts.books(node)
@@ -177,8 +178,8 @@ class BatchEvaluator:
             return self._build_stopped_batch(node, window, past, reads, causes)
         return self._build_batch(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
 
-    def _state_of_open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch of open windows as waiting or expired if the windows are unknown. None if they are known."""
+    def _check_open_windows(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+        """Return a batch of open windows as waiting or expired if these windows are unknown. None if they are known."""
         books = self.facts.closing_books(node)
         if is_forgotten(books, window.end):
             reason = f"windows of {books.table.name} that were open then are closed since, and a newer state is made"
@@ -194,12 +195,13 @@ class BatchEvaluator:
     ) -> Partial | None:
         """Return the settled and missing inputs of a batch that stops waiting (PARTIAL AFTER). None if it still waits.
 
-        A complete batch is never replaced by a partial one; a partial one is made partially again only on request.
+        A complete batch is never replaced by a partial one. A partial one is made as a partial one again only on
+        request.
         """
         facts = self.facts
-        is_asked_again = window.start in past.partial and window.start in past.requested
+        is_requested_again = window.start in past.partial and window.start in past.requested
         if (
-            (past.covered.covers_instant(window.start) and not is_asked_again)
+            (past.covered.covers_instant(window.start) and not is_requested_again)
             or not is_partial_allowed(node, window, facts.now)
             or len(reads) < len(node.table.reads_for_window(window))
         ):
@@ -221,7 +223,7 @@ class BatchEvaluator:
         return any(
             self._is_batch_coming(node, window)
             for spans in (gaps & find_reachable_spans(node, settled, facts.graph.nodes), gaps)
-            for window in islice(self._list_untroubled_windows(node, spans), _FAR)
+            for window in islice(self._list_untroubled_windows(node, spans), _MAX_CHAIN)
         )
 
     def _list_untroubled_windows(self, node: Node, spans: IntervalSet) -> Iterator[Window]:
@@ -234,12 +236,12 @@ class BatchEvaluator:
     def _is_batch_coming(self, node: Node, window: Window) -> bool:
         """Return whether a batch is being made, or can be made once its causes are resolved."""
         key = (node.table.name, window.start)
-        if key not in self._coming:
-            self._coming[key] = False  # result for a cycle of causes, and for a chain that is too long
+        if key not in self._coming_results:
+            self._coming_results[key] = False  # result for a cycle of causes, and for a chain that is too long
             self._steps += 1
-            self._coming[key] = self._steps <= _FAR and self._check_batch_coming(node, window)
+            self._coming_results[key] = self._steps <= _MAX_CHAIN and self._check_batch_coming(node, window)
             self._steps -= 1
-        return self._coming[key]
+        return self._coming_results[key]
 
     def _check_batch_coming(self, node: Node, window: Window) -> bool:
         name, facts = node.table.name, self.facts
@@ -253,7 +255,7 @@ class BatchEvaluator:
             return all(self._is_batch_coming(nodes[cause.table], cause.window) for cause in batch.causes)
         return batch.status is Status.READY and window.start not in facts.absent.get(name, ())
 
-    def _reason(self, node: Node, past: TableFacts, label: datetime) -> str:
+    def _explain_ready(self, node: Node, past: TableFacts, label: datetime) -> str:
         """Return the reason why a batch is to be made, or made again."""
         if (trouble := past.troubles.get(label)) is not None:
             return f"tried again after: {_first_line(trouble.error)}"
@@ -276,7 +278,10 @@ class BatchEvaluator:
         )
 
     def _check_link(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch, unless made from the stage, as waiting or expired by another project's table. Else None."""
+        """Return a batch that reads another project as waiting or expired, if that project does not provide its input.
+
+        Return None if it does, or if the batch is made from stored rows.
+        """
         link = self.facts.snapshot.links.get(node.table.name)
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None
@@ -309,7 +314,7 @@ class BatchEvaluator:
         causes: tuple[Cause, ...],
     ) -> Batch:
         """Build a batch with its causes: blocked if a user must act, otherwise waiting."""
-        ordered = tuple(sorted(causes, key=_urgency))
+        ordered = tuple(sorted(causes, key=_cause_rank))
         first = ordered[0]
         where = f"{first.table}@{first.window.label}"
         if first.status in STOPS:
@@ -320,11 +325,11 @@ class BatchEvaluator:
         return self._build_batch(node, window, past, Status.WAITING, reason, reads, ordered)
 
     def _older_state_hint(self, node: Node, window: Window, past: TableFacts) -> str:
-        """Return a hint about an older state that a user can request meanwhile, as no batch reads it. Else ""."""
+        """Return a hint about an older state that a user can request meanwhile, or "" if there is none."""
         table, cadence, start = node.table, node.table.cadence, window.start
         if self.is_brief or not node.is_made_if_needed or window.end != cadence.last_due(self.facts.now):
             return ""
-        for _ in range(_MOST_BACK):
+        for _ in range(_MAX_WINDOWS_BACK):
             start = cadence.previous(start)
             if start < self.facts.starts[table.name] or past.covered.covers_instant(start):
                 return ""
@@ -344,15 +349,15 @@ class BatchEvaluator:
         causes: tuple[Cause, ...] = (),
     ) -> Batch:
         is_revision = past.covered.covers_instant(window.start)
-        stands = None
+        stands_from = None
         if node.table.is_snapshot:
-            stands = past.stands.get(window.start) if is_revision else find_snapshot_start(past)
+            stands_from = past.stands.get(window.start) if is_revision else find_snapshot_start(past)
         verb, choice = past.requested.get(window.start), node.table.choice_of(window)
         chosen = None if choice is None else str(choice)
         closing = past.closings.get(window.start)
         late = node.table.late_rows
         begins = None if late is None else self.facts.starts[late.of]
-        found = Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands, verb, chosen)
+        found = Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands_from, verb, chosen)
         return replace(found, begins=begins, closing=closing) if begins or closing else found
 
     def _find_earlier_batch(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
@@ -376,11 +381,11 @@ class BatchEvaluator:
     ) -> tuple[tuple[BoundRead, ...], tuple[Cause, ...]]:
         """Return the batch's references bound to intervals, and a cause for each that is not settled."""
         table, facts = node.table, self.facts
-        ticks, causes = self._ticks(node, window, past)
+        ticks, causes = self._find_ticks(node, window, past)
         reads = table.reads_for_window(window)
         if causes:
             reads = tuple(read for read in reads if read.kind is not ReadKind.LATEST or read.table in ticks)
-        closing = past.closings.get(window.start, _OPEN).tick
+        closing = past.closings.get(window.start, _OPEN_CLOSING).tick
         if table.open_of is None:
             bound = bind(table, window, facts.flow, facts.starts, ticks, reads=reads, closing=closing)
         else:
@@ -388,37 +393,37 @@ class BatchEvaluator:
         causes += [it for read in bound if (it := self._gap_cause(read) or self._columns_cause(node, read))]
         return bound, tuple(dict.fromkeys(causes))
 
-    def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
-        """Map tables read by LATEST to its tick, stored or else the newest settled. Also return causes without one."""
+    def _find_ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
+        """Map tables read by LATEST to the tick to read: stored, or the newest settled one. Return causes if none."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
         for read in node.table.reads_for_window(window):
             if read.kind is ReadKind.LATEST and read.table not in ticks:
-                above = self.facts.graph.nodes[read.table]
-                tick = self.facts.settlement.newest_tick(above, self.facts.starts[read.table])
+                read_node = self.facts.graph.nodes[read.table]
+                tick = self.facts.settlement.newest_tick(read_node, self.facts.starts[read.table])
                 if tick is None:
-                    causes.append(self._first_batch(above, read))
+                    causes.append(self._first_batch_cause(read_node, read))
                 else:
                     ticks[read.table] = tick
         return ticks, causes
 
-    def _first_batch(self, node: Node, read: Read) -> Cause:
+    def _first_batch_cause(self, node: Node, read: Read) -> Cause:
         first = self.facts.to_do[node.table.name].first()
         if first is None:
             first = self.facts.starts[node.table.name]
         return self._window_cause(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
 
     def _columns_cause(self, node: Node, read: BoundRead) -> Cause | None:
-        """Return a cause if a table is read before its START and has neither declared columns nor a first batch.
+        """Return a cause if the columns of a read are unknown: the table has no batch yet and does not declare them.
 
         Tables in a cycle must declare their columns (E230), since none of their batches could come first.
         """
         name = read.read.table
-        u = self.facts.graph.nodes[name]
-        is_known = u.table.columns.are_declared or bool(self.facts.snapshot.of(name).covered)
+        read_node = self.facts.graph.nodes[name]
+        is_known = read_node.table.columns.are_declared or bool(self.facts.snapshot.of(name).covered)
         if read.low < read.high or is_known or is_circular(node.table, read.read, node.cycle):
             return None
-        return self._first_batch(u, read.read)
+        return self._first_batch_cause(read_node, read.read)
 
     def _gap_cause(self, read: BoundRead) -> Cause | None:
         """Return a cause for the oldest unsettled window of a reference, or None if all are settled."""
@@ -449,7 +454,7 @@ class BatchEvaluator:
     def _window_cause(self, node: Node, window: Window, detail: str = "") -> Cause:
         """Return the cause for which a window of another table cannot be read yet."""
         name, due = node.table.name, node.table.cadence.due_at(window)
-        if self.is_brief or self._depth > _FAR:
+        if self.is_brief or self._depth > _MAX_CHAIN:
             return Cause(name, window, Status.WAITING, detail)
         if window.start < self.facts.starts[name] and not node.table.is_snapshot:
             begins = node.table.cadence.window_of(self.facts.starts[name])
@@ -474,18 +479,18 @@ class BatchEvaluator:
         return Cause(batch.table, batch.window, batch.status, detail)
 
 
-_OPEN = Closing()
+_OPEN_CLOSING = Closing()
 
 
 def _is_open(past: TableFacts, window: Window) -> bool:
-    return past.closings.get(window.start, _OPEN).tick is None and not past.covered.covers_instant(window.start)
+    return past.closings.get(window.start, _OPEN_CLOSING).tick is None and not past.covered.covers_instant(window.start)
 
 
 def _claim_of(past: TableFacts, label: datetime) -> OpenClaim | None:
     return next((claim for claim in past.open_claims if label in claim.labels), None)
 
 
-def _urgency(cause: Cause) -> int:
+def _cause_rank(cause: Cause) -> int:
     """Return the rank of a cause for display: those that need a user's action come first, then pauses."""
     return 0 if cause.status in STOPS else 1 if cause.status is Status.PAUSED else 2
 

@@ -1,4 +1,4 @@
-"""Narrows missing windows to those that may be ready, by interval arithmetic: evaluating each would be slow."""
+"""Narrows missing windows down to those that may be ready, by interval arithmetic. Evaluating each would be slow."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from waterclock.planner.dependency_graph import Node
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import Interval, IntervalSet
 
-_MOST_VARIED = timedelta(days=4)  # a month after 28, 29, 30 or 31 January is 28 February; a day may be an hour shorter
-_NO_TIME = timedelta(0)
-_ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
+_MAX_VARIATION = timedelta(
+    days=4
+)  # a month after 28, 29, 30 or 31 January is 28 February; a day may be an hour shorter
+_ZERO = timedelta(0)
+_ALL_TIME = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 
 
 def find_reachable_spans(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]) -> IntervalSet:
@@ -22,8 +24,8 @@ def find_reachable_spans(node: Node, settled: Mapping[str, IntervalSet], nodes: 
 
     A batch that reads a table `u` at its tick e reads at least the last window of u that ends at or before e. So e is
     within a settled span of u, or before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) give no
-    bound, and neither does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. Where windows
-    choose between queries, the reads of one of them are settled.
+    bound, and neither does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. If windows
+    choose between queries (WHEN), the inputs of one query must be settled.
     """
     table = node.table
     if not table.choices:
@@ -49,7 +51,7 @@ def find_partial_span(node: Node, now: datetime) -> IntervalSet:
 def _find_reachable_windows(
     node: Node, reads: Iterable[Read], settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]
 ) -> IntervalSet:
-    found = _ALWAYS
+    found = _ALL_TIME
     for read in reads:
         is_open_ended = read.kind is ReadKind.UNTIL and node.table.closes is not None
         is_of_each = node.table.open_of is not None and read.kind is not ReadKind.UNTIL  # read for each open window
@@ -66,7 +68,7 @@ def _list_served_intervals(node: Node, u: Node, settled: IntervalSet, behind: Du
     `behind` is how far past its end a window reads. A calendar duration may vary by some days.
     """
     cadence = node.table.cadence
-    slack = _MOST_VARIED if behind is not None and behind.unit not in {"SECOND", "MINUTE", "HOUR"} else _NO_TIME
+    slack = _MAX_VARIATION if behind is not None and behind.unit not in {"SECOND", "MINUTE", "HOUR"} else _ZERO
     for low, high in settled:
         end = u.table.cadence.next(high)
         if behind is not None:

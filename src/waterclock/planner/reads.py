@@ -1,4 +1,4 @@
-"""Binds each reference of a batch to an interval: the rule of docs/explain/consistency.md."""
+"""Binds each reference of a batch to the interval that it reads, by the rules of docs/explain/consistency.md."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def bind(
     """Bind the references of `table` for the batch of `window` to intervals, in the order of its references.
 
     `reads` limits the result to some references. `starts` has the START of every table, `latest` the stored tick of
-    LATEST by table read. PREVIOUS is empty before the START of the table that it reads; other reads of a snapshot
-    return the first one there. `closing` is the tick at which the window closed (CLOSE WHEN), and UNTIL reads up to it.
-    UNTIL of an open window is bound up to the window's end. Raises  E501 where LATEST has no tick yet
+    LATEST by table read. PREVIOUS is empty before the START of the table that it reads. Other reads of a snapshot
+    before START return the first snapshot. `closing` is the tick at which the window closed (CLOSE WHEN), and UNTIL
+    reads up to it. UNTIL of an open window is bound up to the window's end. Raises E501 if LATEST has no tick yet.
     """
     wanted = table.reads_for_window(window) if reads is None else reads
     return tuple(_bind_read(table, read, window, flow, starts, latest, closing) for read in wanted)
@@ -42,7 +42,7 @@ def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapp
 
 
 def until_start(table: Table, span: Duration, s: datetime) -> datetime:
-    """Return from where UNTIL reads for a window that starts at `s`: fast clocks send rows before the window."""
+    """Return the instant from which UNTIL reads for a window that starts at `s`: fast clocks send rows too early."""
     return span.subtract_from(s, table.cadence.zone)
 
 

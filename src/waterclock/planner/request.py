@@ -19,10 +19,10 @@ class PlanRequest:
     `only`: the tables that may run; all others are evaluated only as causes. `listed`: the tables whose batches are
     listed, if not all of those that may run. `labels`: the labels that may run, of all tables or by table. `cap`: how
     many batches of a table are listed, the oldest first, and how many of its ready ones are put into groups (blocked
-    batches before them do not count). As many failed and held batches after these are listed, too. `group_cap`: how
-    many labels share a claim. `force`: labels to make although done or not needed, as if a user had requested them.
+    batches before them do not count). Up to as many failed and held batches after these are listed, too. `group_cap`:
+    how many labels share a claim. `force`: labels to make even if done or not needed, as if a user had requested them.
     `clock`: the ledger's real clock, which decides when retries are due; defaults to the plan's `now`. `absent`: labels
-    that could run, but whose data is not yet at their sources; batches that stop waiting (PARTIAL AFTER) run without
+    that could run, but whose data is not at their sources yet; batches that stop waiting (PARTIAL AFTER) run without
     them.
     """
 

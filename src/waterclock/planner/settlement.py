@@ -16,9 +16,9 @@ from waterclock.timelabel.intervals import IntervalSet
 class Settlement:
     """The settled windows of each table, and the reasons why others are not settled.
 
-    `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
-    (ON RESTATE REPORT), which count as settled. `unsettled`: covered windows that are stale, requested, being made
-    again, or made from such windows. `settled`: covered windows without the unsettled ones.
+    `stale`: done labels whose inputs changed since, to be made again. `reported`: such labels of tables with ON RESTATE
+    REPORT, which only report it; they count as settled. `unsettled`: covered windows that are stale, requested, being
+    made again, or made from such windows. `settled`: the other covered windows.
     """
 
     stale: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
@@ -57,29 +57,29 @@ def find_unsettled(
     unsettled: dict[str, IntervalSet] = {}
     reported: dict[str, frozenset[datetime]] = {}
     is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
-    seen: set[str] = set()
+    visited: set[str] = set()
     for name, node in graph.nodes.items():
-        if name in seen:
+        if name in visited:
             continue
         members = sorted(node.cycle or {name}, key=lambda other: graph.nodes[other].rank)
-        seen.update(members)
-        if not any(_has_open_work(snapshot.of(member)) or forced.get(member) for member in members):
+        visited.update(members)
+        if not any(_may_be_unsettled(snapshot.of(member)) or forced.get(member) for member in members):
             continue
-        standing: list[_Suspect] = []
+        suspects: list[_Suspect] = []
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
             asked = forced.get(member.table.name, frozenset()).union(facts.requested)
-            lacks = find_awaited_inputs(member, graph, snapshot, starts)
-            whole = _find_completable_labels(lacks, snapshot, unsettled)
+            awaited = find_awaited_inputs(member, graph, snapshot, starts)
+            whole = _find_completable_labels(awaited, snapshot, unsettled)
             kept = {
-                label for label in facts.partial if label in lacks or _has_lost_inputs(facts, label, snapshot)
+                label for label in facts.partial if label in awaited or _has_lost_inputs(facts, label, snapshot)
             } - whole
             first, dropping = find_first_label(member, facts, starts), snapshot if is_any_dropped else None
             found = _find_own_state(member, facts, asked, first, dropping, _PartialLabels(whole, frozenset(kept)))
             stale[member.table.name], unsettled[member.table.name] = found.stale, found.unsettled
             reported |= {member.table.name: found.reported} if found.reported else {}
-            standing += found.standing
-        _propagate_unsettled(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
+            suspects += found.standing
+        _propagate_unsettled(suspects, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
     unsettled = {name: spans for name, spans in unsettled.items() if spans}
     settled = {
         name: snapshot.of(name).covered - unsettled[name] if name in unsettled else snapshot.of(name).covered
@@ -93,12 +93,12 @@ def find_dependent_windows(
 ) -> dict[str, IntervalSet]:
     """Map each table to its requested windows and to the done windows made from them, directly or through others."""
     unsettled: dict[str, IntervalSet] = {}
-    seen: set[str] = set()
+    visited: set[str] = set()
     for name, node in graph.nodes.items():
-        if name in seen:
+        if name in visited:
             continue
         members = [graph.nodes[member] for member in sorted(node.cycle or {name}, key=lambda it: graph.nodes[it].rank)]
-        seen.update(member.table.name for member in members)
+        visited.update(member.table.name for member in members)
         standing: list[_Suspect] = []
         for member in members:
             of, cadence = member.table.name, member.table.cadence
@@ -134,7 +134,7 @@ def find_first_label(node: Node, facts: TableFacts, starts: Mapping[str, datetim
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """A done batch that is not stale itself, but may have been made from a stale one."""
+    """A done batch that is not stale itself, but may have been made from a batch that is not settled."""
 
     table: str
     rank: int
@@ -143,7 +143,7 @@ class _Suspect:
     inputs: tuple[InputFact, ...]
 
 
-def _has_open_work(facts: TableFacts) -> bool:
+def _may_be_unsettled(facts: TableFacts) -> bool:
     return bool(facts.suspects or facts.requested or facts.open_claims or facts.partial)
 
 
@@ -152,9 +152,9 @@ def find_awaited_inputs(
 ) -> dict[datetime, tuple[Missing, ...]]:
     """Map partial batches of a table to the missing inputs for which they wait, to be made whole.
 
-    Batches do not wait for tables that their table no longer reads, nor for windows before the START of those tables
-    (`starts`), which are not made, except that a snapshot also stands for them. They never become whole if RETAIN has
-    dropped some of their inputs.
+    Batches do not wait for tables that their table no longer reads. They do not wait for windows before the START of an
+    input (`starts`), which are never made, unless that is a snapshot. They never become whole if RETAIN has dropped
+    some of their inputs.
     """
     facts = snapshot.of(node.table.name)
     awaited = {label: select_awaited(lacks, node, graph, starts) for label, lacks in facts.partial.items()}
@@ -180,7 +180,10 @@ def select_awaited(
 def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
     """Return whether RETAIN has dropped a partial batch, an input that it read, or one of its missing inputs."""
     lacks = ((it.table, it.low, it.high) for it in facts.partial[label])
-    return _is_dropped(facts, facts.suspects.get(label, ()), label, snapshot) or is_dropped(lacks, snapshot) is not None
+    return (
+        _has_dropped_data(facts, facts.suspects.get(label, ()), label, snapshot)
+        or is_dropped(lacks, snapshot) is not None
+    )
 
 
 def _find_completable_labels(
@@ -197,7 +200,7 @@ def _find_completable_labels(
 
 @dataclass(frozen=True, slots=True)
 class _PartialLabels:
-    """The partial batches of a table: those that can now be made `whole`, and those that stay partial (`kept`)."""
+    """The partial batches of a table: those that can now be made `whole`, and `kept`, which stay partial."""
 
     whole: frozenset[datetime]
     kept: frozenset[datetime]
@@ -205,7 +208,10 @@ class _PartialLabels:
 
 @dataclass(frozen=True, slots=True)
 class _OwnState:
-    """Which windows of one table are not settled, before the state of its inputs is considered."""
+    """The windows of one table that are not settled, before the state of its inputs is considered.
+
+    `standing` are the batches whose state depends on that of their inputs.
+    """
 
     stale: frozenset[datetime]
     unsettled: IntervalSet
@@ -221,11 +227,11 @@ def _find_own_state(
     dropping: LedgerSnapshot | None,
     partial: _PartialLabels,
 ) -> _OwnState:
-    """Find the windows of a table that are unsettled by themselves, and the suspects that depend on other tables.
+    """Find the windows of a table that are unsettled by themselves, and the batches that depend on other tables.
 
-    Such a suspect is unsettled only if one of its inputs is. A batch before the `first` label, or whose inputs RETAIN
-    has dropped, is neither; nor is a `partial` one until it can be made whole. `dropping`: None if RETAIN has dropped
-    nothing.
+    Such a batch is unsettled only if one of its inputs is. A batch is neither if it is before the `first` label, or if
+    RETAIN has dropped its inputs. A partial batch is neither until it can be made whole. `dropping`: None if RETAIN has
+    dropped nothing.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT
@@ -237,7 +243,7 @@ def _find_own_state(
     for label, inputs in facts.suspects.items():
         if label < first or label in partial.kept or not facts.covered.covers_instant(label):
             continue
-        if dropping and _is_dropped(facts, inputs, label, dropping):
+        if dropping and _has_dropped_data(facts, inputs, label, dropping):
             continue
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)
@@ -250,25 +256,25 @@ def _find_own_state(
     return _OwnState(stale, IntervalSet.from_intervals(spans), standing, reported)
 
 
-def _propagate_unsettled(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
-    """Add to `unsettled` the windows of suspects with unsettled inputs. In cycles, repeat until nothing changes."""
+def _propagate_unsettled(suspects: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
+    """Add to `unsettled` the windows of batches with unsettled inputs. In cycles, repeat until nothing changes."""
     if not is_chain:
-        touched = [suspect for suspect in standing if _has_unsettled_input(suspect, unsettled)]
-        if touched:
-            spans = IntervalSet.from_intervals((suspect.low, suspect.high) for suspect in touched)
-            unsettled[touched[0].table] |= spans
+        affected = [suspect for suspect in suspects if _has_unsettled_input(suspect, unsettled)]
+        if affected:
+            spans = IntervalSet.from_intervals((suspect.low, suspect.high) for suspect in affected)
+            unsettled[affected[0].table] |= spans
         return
-    waiting = sorted(standing, key=lambda suspect: (suspect.high, suspect.rank))
-    is_moving = True
-    while is_moving:
-        left = []
+    waiting = sorted(suspects, key=lambda suspect: (suspect.high, suspect.rank))
+    has_changed = True
+    while has_changed:
+        remaining = []
         for suspect in waiting:
             if _has_unsettled_input(suspect, unsettled):
                 unsettled[suspect.table] = unsettled[suspect.table].add(suspect.low, suspect.high)
             else:
-                left.append(suspect)
-        is_moving = len(left) < len(waiting)
-        waiting = left
+                remaining.append(suspect)
+        has_changed = len(remaining) < len(waiting)
+        waiting = remaining
 
 
 def _has_unsettled_input(suspect: _Suspect, unsettled: Mapping[str, IntervalSet]) -> bool:
@@ -279,7 +285,9 @@ def _has_unsettled_input(suspect: _Suspect, unsettled: Mapping[str, IntervalSet]
     )
 
 
-def _is_dropped(facts: TableFacts, inputs: tuple[InputFact, ...], label: datetime, snapshot: LedgerSnapshot) -> bool:
+def _has_dropped_data(
+    facts: TableFacts, inputs: tuple[InputFact, ...], label: datetime, snapshot: LedgerSnapshot
+) -> bool:
     if facts.dropped_before is not None and label < facts.dropped_before:
         return True
     return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), snapshot) is not None

@@ -10,7 +10,7 @@ from waterclock.flow.flats import flats_of
 from waterclock.planner.dependency_graph import Node
 
 # Lower for collects by data time: each label records all items that were read for its whole claim.
-_MOST_BY_DATA_TIME = 31
+_MAX_BY_DATA_TIME = 31
 # Limited, since Spark plans the query of each window in a union, and runs its exchanges before the whole query.
 MOST_WINDOWS_OF_A_UNION = 31
 
@@ -35,8 +35,8 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
     """Return how many Spark queries make `count` due labels of a table other than a publish.
 
     Python functions and FLATs run window by window; for SQL, Spark decides at run time. `of_parents` is how many
-    queries make the table's inputs: labels may become ready with each of them. Not counted: labels that failed before,
-    which run alone, and windows that together read more than 500 files, which are split.
+    queries make the table's inputs: labels may become ready with each of them. Two cases are not counted: labels that
+    failed before, which run alone, and windows that together read more than 500 files, which are split.
     """
     shares = not node.is_single or node.groups_in_order
     together = max_labels_per_claim(node, group_cap) if shares else 1
@@ -52,8 +52,8 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
 def max_labels_per_claim(node: Node, group_cap: int) -> int:
     """Return how many labels of a table may share a claim."""
     source = node.table.source
-    asks_by_label = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS, Batching.EACH}
-    return min(group_cap, _MOST_BY_DATA_TIME) if asks_by_label else group_cap
+    reads_by_label = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS, Batching.EACH}
+    return min(group_cap, _MAX_BY_DATA_TIME) if reads_by_label else group_cap
 
 
 def _count_parts(count: int, most: int) -> int:

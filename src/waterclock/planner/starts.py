@@ -27,7 +27,7 @@ def starts(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, dat
 
 
 def has_own_start(table: Table) -> bool:
-    """Return whether a table's source determines its first window: a collect that reads no other table."""
+    """Return whether the first window of a table depends only on its source: a collect that reads no other table."""
     return table.kind is Kind.COLLECT and table.each is None
 
 
@@ -38,7 +38,7 @@ def starts_to_write(
 
     It is the newest window that is due at `now` and over by the clock of its source (None if the source has none). So
     the first run reads the existing data, however old it is. If labels are done (in a ledger that was rebuilt without
-    its export), it is the oldest of them.
+    its export), START is the oldest of them.
     """
     collects = (table for table in flow.tables.values() if has_own_start(table) and table.start is None)
     return {
@@ -49,7 +49,7 @@ def starts_to_write(
 
 
 def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-    """Map every table to its START, as `starts` does, for an existing graph."""
+    """Map every table to its START, as `starts` does, for a graph that was built before."""
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():
         table = node.table
@@ -70,7 +70,7 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
 
 
 def _first_late_slice(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
-    """Return the label of the first slice that can have late rows: the first that any window (CLOSE WHEN) may read."""
+    """Return the label of the first slice that can have late rows: the first slice that any window may read."""
     of = flow.tables[late_rows.of]
     return table.cadence.floor(until_start(of, late_rows.reach, found[of.name]))
 
@@ -89,12 +89,12 @@ def _derive_start(table: Table, flow: Flow, found: Mapping[str, datetime], cycle
     They give no bound, unless there are no other reads.
     """
     if table.choices:
-        return _derived_of_choices(table, flow, found, cycle)
+        return _derive_from_choices(table, flow, found, cycle)
     reads = [read for read in table.reads if not is_circular(table, read, cycle)]
-    return _find_latest_bound(table, [read for read in reads if _bounds(flow, read)] or reads, flow, found)
+    return _find_latest_bound(table, [read for read in reads if _gives_bound(flow, read)] or reads, flow, found)
 
 
-def _bounds(flow: Flow, read: Read) -> bool:
+def _gives_bound(flow: Flow, read: Read) -> bool:
     return read.kind is not ReadKind.LATEST and not flow.tables[read.table].is_snapshot
 
 
@@ -105,17 +105,17 @@ def _find_latest_bound(
     return max(bounds, default=None)
 
 
-def _derived_of_choices(
+def _derive_from_choices(
     table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]
 ) -> datetime | None:
     """Return the first window from which on all windows have the inputs of their own query (WHEN).
 
-    Cost: if conditions only compare a window's edges with instants, one check of the windows around these. Otherwise
-    one check for each window between the first window of all queries and the last.
+    Cost: if conditions only compare a window's edges with instants, a check of the few windows around these instants.
+    Otherwise a check of each window between the first window of all queries and the last.
     """
     by_choice = [[read for read in it.reads if not is_circular(table, read, cycle)] for it in table.choices]
-    if any(_bounds(flow, read) for reads in by_choice for read in reads):
-        by_choice = [[read for read in reads if _bounds(flow, read)] for reads in by_choice]
+    if any(_gives_bound(flow, read) for reads in by_choice for read in reads):
+        by_choice = [[read for read in reads if _gives_bound(flow, read)] for reads in by_choice]
     firsts = [_find_latest_bound(table, reads, flow, found) for reads in by_choice]
     known = [first for first in firsts if first is not None]
     if not known:
@@ -125,7 +125,7 @@ def _derived_of_choices(
 
 @lru_cache(maxsize=1024)
 def _first_common_window(table: Table, firsts: tuple[datetime | None, ...], known: tuple[datetime, ...]) -> datetime:
-    """Return the first window from which on no window is before the first possible one of its query.
+    """Return the first window from which on no window is before the first possible one of its own query.
 
     `firsts` has that first window by query, None for a query without bounds; `known` has those that are not None.
     """
@@ -141,7 +141,7 @@ def _first_common_window(table: Table, firsts: tuple[datetime | None, ...], know
 def _iterate_windows_newest_first(
     table: Table, low: datetime, high: datetime, firsts: Iterable[datetime]
 ) -> Iterator[Window]:
-    """Yield windows from `low` to `high`, newest first: all, or the newest of each stretch with fixed conditions."""
+    """Yield windows from `low` to `high`, newest first: all, or the newest of each span with unchanged conditions."""
     cadence, turns = table.cadence, set(firsts)
     for choice in table.choices:
         own = frozenset[datetime]() if choice.condition is None else choice.condition.turns()
@@ -178,7 +178,7 @@ def _first_window(table: Table, read: Read, u: Table, start: datetime) -> dateti
 
 
 def _first_slices(table: Table, read: Read, start: datetime) -> datetime:
-    """Return the first window whose slices start at START or later. With PAST, the window itself may start earlier."""
+    """Return the first window whose slices are all at START or later. With PAST, the window may start earlier."""
     cadence = table.cadence
     first = cadence.ceil(start)
     if read.kind is not ReadKind.PAST or read.span is None:

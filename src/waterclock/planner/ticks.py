@@ -1,4 +1,4 @@
-"""Parses ticks, finds the newest tick at which tables can be queried together, and the windows to read. Pure."""
+"""Parses ticks, finds the newest tick at which tables can be queried together, and the windows to read then."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from waterclock.timelabel.intervals import Interval, IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import local_text, parse_instant
 
-# The maximum number of boundaries checked before an error is raised: three years of days, ten days of minutes.
-_TRIED = 1500
-_NOWHERE = IntervalSet()
+# The maximum number of boundaries checked before an error is raised: four years of days, one day of minutes
+_MAX_BOUNDARIES = 1500
+_NO_WINDOWS = IntervalSet()
 LATEST = "latest"
 
 
@@ -31,14 +31,14 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
     """Parse a tick: an instant, a label (its instant) or `table@label` (the end of its window). None for `latest`.
 
     An instant without an offset is in `zone`; its seconds are dropped, since windows start at whole minutes. Raises
-    E511 for an unknown table, E512 for an invalid label, E106 for an invalid instant
+    E511 for an unknown table, E512 for an invalid label, and E106 for an invalid instant.
     """
-    written = text.strip()
-    if written.lower() == LATEST:
+    stripped = text.strip()
+    if stripped.lower() == LATEST:
         return None
-    name, has_table, label = written.partition("@")
+    name, has_table, label = stripped.partition("@")
     if not has_table:
-        return parse_instant(written, zone).replace(second=0, microsecond=0)
+        return parse_instant(stripped, zone).replace(second=0, microsecond=0)
     if name not in flow.tables:
         raise WaterclockError("E511", f"there is no table {name}", fix=did_you_mean(name, flow.tables))
     cadence = flow.tables[name].cadence
@@ -56,7 +56,7 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """The state of the tables that a query names, at one moment, from which ticks are found.
+    """Finds ticks for a query, from the state of the tables that it names at one moment.
 
     `opened` has the closing ticks of tables that are queried by their view. For tables queried only by the view,
     windows that were open at a tick are not part of the content at that tick.
@@ -72,9 +72,9 @@ class Ticks:
     def latest(self, tables: Collection[str], *, is_partial: bool = False) -> datetime:
         """Return the newest tick at which all the tables are settled.
 
-        `is_partial`: windows may be missing before a table's last one. Raises  E523 where there is none
+        `is_partial`: windows may be missing before a table's last one. Raises E523 if there is no such tick.
         """
-        for tick in islice(self._boundaries(tables, is_partial=is_partial), _TRIED):
+        for tick in islice(self._iterate_boundaries(tables, is_partial=is_partial), _MAX_BOUNDARIES):
             if all(self._is_settled(self.graph.nodes[name], tick, is_partial=is_partial) for name in tables):
                 return tick
         name, (first, _) = next(iter(self.find_awaited_windows(tables).items()), (None, (self.now, self.now)))
@@ -89,7 +89,7 @@ class Ticks:
     def newest_agreed_tick(
         self, tables: Collection[str], states: KnownStates, at: datetime, *, is_partial: bool = False
     ) -> datetime:
-        """Return the newest tick at which all tables are settled, as known at `at`. Raises  E523 without one."""
+        """Return the newest tick at which all tables are settled, as known at `at`. Raises E523 if there is none."""
         snapshot = states.snapshot(at)
         then = replace(self, snapshot=snapshot, settlement=find_unsettled(self.graph, snapshot, {}, self.starts))
         return then.latest(tables, is_partial=is_partial)
@@ -100,14 +100,14 @@ class Ticks:
         for name in tables:
             node, covered = self.graph.nodes[name], list(self.snapshot.of(name).covered)
             if covered:
-                low, high = self._read(node, node.table.cadence.floor(covered[-1][1]))
+                low, high = self._content_interval(node, node.table.cadence.floor(covered[-1][1]))
                 gap = self.settlement.settled[name].first_gap(low, high) if low < high else None
                 found |= {name: gap} if gap is not None else {}
         return found
 
     def find_needed_intervals(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
         """Map each table to the interval of windows that make up its content as of a tick."""
-        return {name: self._read(self.graph.nodes[name], tick) for name in tables}
+        return {name: self._content_interval(self.graph.nodes[name], tick) for name in tables}
 
     def find_kept_intervals(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
         """Map each table to the interval of windows that make up its content as of a tick, without dropped windows."""
@@ -118,7 +118,7 @@ class Ticks:
     def find_missing_windows(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
         """Map each table to the missing or dropped windows of its content as of a tick.
 
-        Raises  E521 for a tick in the future, or before the end of a table's first window
+        Raises E521 for a tick in the future, or before the end of a table's first window.
         """
         if tick > self.now:
             raise WaterclockError(
@@ -131,10 +131,10 @@ class Ticks:
         return {name: gaps for name, gaps in found.items() if gaps}
 
     def _find_missing_of_table(self, node: Node, tick: datetime) -> IntervalSet:
-        table, (low, high) = node.table, self._read(node, tick)
+        table, (low, high) = node.table, self._content_interval(node, tick)
         zone, start = table.cadence.zone, self.starts[table.name]
         if self._is_open_ended(table.name) and high <= low:
-            return _NOWHERE
+            return _NO_WINDOWS
         if high <= start:
             raise WaterclockError(
                 "E521",
@@ -149,13 +149,13 @@ class Ticks:
         """Return the windows in `[low, high)` of a table that RETAIN has dropped."""
         dropped = self.snapshot.of(name).dropped_before
         if dropped is None or dropped <= low:
-            return _NOWHERE
+            return _NO_WINDOWS
         return IntervalSet.from_intervals([(low, min(dropped, high))])
 
-    def _boundaries(self, tables: Collection[str], *, is_partial: bool) -> Iterator[datetime]:
+    def _iterate_boundaries(self, tables: Collection[str], *, is_partial: bool) -> Iterator[datetime]:
         """Yield the windows' boundaries of all tables, newest first, each once, from the earliest end of any table."""
         nodes = [self.graph.nodes[name] for name in tables]
-        ends = [self._end(node, is_partial=is_partial) for node in nodes]
+        ends = [self._newest_settled_end(node, is_partial=is_partial) for node in nodes]
         known = [end for end in ends if end is not None]
         if len(known) < len(nodes):
             return
@@ -166,14 +166,14 @@ class Ticks:
                 yield tick
             last = tick
 
-    def _end(self, node: Node, *, is_partial: bool) -> datetime | None:
+    def _newest_settled_end(self, node: Node, *, is_partial: bool) -> datetime | None:
         """Return the newest boundary at which all windows of a table's content are settled, or None."""
         cadence = node.table.cadence
         if self._is_open_ended(node.table.name):
             return cadence.floor(self.now)
         for low, high in reversed(list(self.settlement.settled[node.table.name])):
             end = cadence.floor(high)
-            if is_partial or low <= self._read(node, end)[0] < high:
+            if is_partial or low <= self._content_interval(node, end)[0] < high:
                 return end
         return None
 
@@ -185,22 +185,24 @@ class Ticks:
             tick = cadence.previous(tick)
 
     def _is_settled(self, node: Node, tick: datetime, *, is_partial: bool) -> bool:
-        low, high = self._read(node, tick)
+        low, high = self._content_interval(node, tick)
         if low >= high:
             return self._is_open_ended(node.table.name)
         settled = self.settlement.settled[node.table.name]
         if not is_partial:
             return settled.covers(low, high)
-        unsettled = self.settlement.unsettled.get(node.table.name, _NOWHERE)
-        return settled.covers(self._last(node.table.name, high), high) and unsettled.gaps(low, high).covers(low, high)
+        unsettled = self.settlement.unsettled.get(node.table.name, _NO_WINDOWS)
+        return settled.covers(self._last_window_start(node.table.name, high), high) and unsettled.gaps(
+            low, high
+        ).covers(low, high)
 
-    def _last(self, name: str, high: datetime) -> datetime:
+    def _last_window_start(self, name: str, high: datetime) -> datetime:
         return self.graph.nodes[name].table.cadence.previous(high)
 
     def _is_open_ended(self, name: str) -> bool:
         return name in self.opened and self.opened[name].is_alone
 
-    def _read(self, node: Node, tick: datetime) -> Interval:
+    def _content_interval(self, node: Node, tick: datetime) -> Interval:
         """Return the interval of windows that make up a table's content as of a tick."""
         table, high = node.table, node.table.cadence.floor(tick)
         if table.mode is Mode.REPLACE:

@@ -12,7 +12,7 @@ _NAMES = (
     "secret_access_key", "secret_id", "sslpassword", "secret.key",
 )  # fmt: skip
 _KEYS = r"key\.[\w-]{1,64}"
-"""The options of connections of type keys, as key.2026."""
+"""The options of connections of type keys, such as key.2026."""
 
 _NAME = "|".join((*(re.escape(name) for name in _NAMES), _KEYS))
 _QUOTED = re.compile(
@@ -24,7 +24,7 @@ _BARE = re.compile(rf"(?<![A-Za-z])(?:{_NAME})\s*=\s*(?P<value>[^\s&'\"{{,)]+)",
 _OF_USER = re.compile(r"://[^/\s:@'\"]{0,200}:(?P<value>[^\s'\"]{1,500})@")
 _SETTING = re.compile(rf"(?:^|[\s?&;])(?:{_NAME})\s*=\s*[^\s&;]", re.IGNORECASE)
 _USER = re.compile(r"://[^/\s:@]*:[^\s]+@")
-# of services whose webhooks have their key in the path
+# addresses of services whose webhooks have their key in the path
 _HOOK = re.compile(
     r"://(?:hooks\.slack\.com|(?:[\w-]+\.)?discord(?:app)?\.com/api/webhooks|[\w-]+\.webhook\.office\.com)/"
     r"(?P<value>[^\s'\"]+)",
@@ -40,7 +40,7 @@ _SWITCHES = frozenset({"true", "false"})
 
 
 def is_credential(name: str) -> bool:
-    """Return whether a setting of this name holds a credential."""
+    """Return whether a setting with this name contains a credential."""
     plain = name.lower()
     is_key = re.fullmatch(_KEYS, plain) is not None
     return is_key or any(plain == known or plain.endswith((f".{known}", f"_{known}")) for known in _NAMES)
@@ -52,12 +52,12 @@ def has_password(address: str) -> bool:
 
 
 def has_key(address: str) -> bool:
-    """Return whether the address of a webhook or a service contains a password or a key."""
+    """Return whether an address contains a password, or is that of a webhook with its key in the path."""
     return has_password(address) or bool(_HOOK.search(address))
 
 
 def is_credential_conf(name: str, value: str) -> bool:
-    """Return whether a setting of Spark or Hadoop holds a credential."""
+    """Return whether a setting of Spark or Hadoop contains a credential."""
     return value.lower() not in _SWITCHES and (is_credential(name) or bool(_OF_CONF.search(name)))
 
 

@@ -20,8 +20,8 @@ T = TypeVar("T")
 class VaultPlace:
     """The place of an environment's secrets in Vault's key-value store, and how to authenticate there.
 
-    `mount` is where the store is mounted, `path` is the prefix of each name. `auth` is one of `token`, `approle`,
-    `kubernetes` and `certificate`. `token` and `secret_id` are the names of secrets, whose values are in the
+    `mount` is the path at which the store is mounted, `path` is the prefix of each name. `auth` is one of `token`,
+    `approle`, `kubernetes` and `certificate`. `token` and `secret_id` are the names of secrets, whose values are in the
     environment or a file. Files are absolute. `version` is that of the key-value store, 1 or 2.
     """
 
@@ -75,11 +75,11 @@ class Secrets:
         return cls(places, os.environ)
 
     def has(self, name: str) -> bool:
-        """Return whether a secret resolves, without reading its value. With a keyring or Vault it is always true."""
+        """Return whether a secret may be found, without reading its value. With a keyring or Vault always True."""
         return variable_of(name) in self.environ or self._file(name) is not None or not self.places.is_local_only
 
     def read(self, name: str) -> str:
-        """Return the value of a secret. Raises  E225 where it does not resolve, E920 or E921 by keyring or Vault."""
+        """Return the value of a secret. Raises E225 if it is not found, E920 or E921 for errors of keyring or Vault."""
         value = self._find_local_value(name)
         if value is None and self.places.keyring is not None:
             from waterclock.secrets.stores import read_from_keyring
@@ -94,7 +94,7 @@ class Secrets:
         return value
 
     def value_of(self, said: T | Secret) -> T | str:
-        """Return the value of a setting, or of the secret that it names. Raises as `read`."""
+        """Return a setting's value, or the value of the secret that the setting names. Raises as `read`."""
         return self.read(said.name) if isinstance(said, Secret) else said
 
     def unresolved_error(self, name: str) -> WaterclockError:

@@ -1,4 +1,4 @@
-"""Reads one secret from the system's keyring (library keyring), or from Vault and compatible servers (library hvac)."""
+"""Reads secrets from the system's keyring (library keyring), or from Vault and compatible servers (library hvac)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _TIMEOUT = 10.0  # seconds
 _SECONDS_KEPT = 5.0
 _MOST_SECONDS, _MOST_BYTES = 30.0, 1 << 20  # for a complete response
 # Vault's values with the monotonic time of their reading; only in this process, and never for missing secrets
-_kept: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
+_cache: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 def read_from_keyring(service: str, name: str) -> str | None:
-    """Return the value of this user's keyring for a service and a name, or None. Raises  E920, E921 without keyring."""
+    """Return the value in this user's keyring for a service and a name, or None.
+
+    Raises E920 if the keyring cannot be read, and E921 if the library is not installed.
+    """
     try:
         import keyring
         from keyring.errors import KeyringError
@@ -46,14 +49,13 @@ def read_from_keyring(service: str, name: str) -> str | None:
 def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], str]) -> str | None:
     """Return the value that Vault has for a name, or None.
 
-    `read_local` returns the value of a secret by its name, for the login to Vault.
+    `read_local` returns the value of a secret by its name, for the login to Vault. Cost: one login and one request at
+    most every five seconds. So a check of a thousand tables of a connection makes one request.
 
-    Raises  E225 as `read_local` does; E920 where Vault does not answer, refuses, or the configuration is incomplete;
-            E921 where hvac is not installed
-    Cost    one login and one request at most every five seconds: a check of a thousand tables of a connection makes one
-            request
+    Raises E225 as `read_local` does, E920 if Vault does not answer, refuses, or the configuration is incomplete, and
+    E921 if hvac is not installed.
     """
-    at, known = _kept.get((place, name), (0.0, ""))
+    at, known = _cache.get((place, name), (0.0, ""))
     if time.monotonic() < at + _SECONDS_KEPT and known:
         return known
     try:
@@ -61,7 +63,7 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
         import requests
     except ImportError as error:
         raise _missing_library_error("vault", error) from error
-    path, _, key = _full(place, name).rpartition("/")
+    path, _, key = _full_path(place, name).rpartition("/")
     if not path:
         raise _refusal(
             place,
@@ -95,17 +97,17 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
     value = kept.get(key)
     if value is None:
         return None
-    _kept[place, name] = time.monotonic(), str(value)
+    _cache[place, name] = time.monotonic(), str(value)
     return str(value)
 
 
 def describe_vault_entry(place: VaultPlace, name: str) -> str:
     """Describe where a secret is looked up in Vault: `password of secret/shop/ops in Vault at https://…`."""
-    path, _, key = _full(place, name).rpartition("/")
+    path, _, key = _full_path(place, name).rpartition("/")
     return f"{key} of {place.mount}/{path} in Vault at {place.url}"
 
 
-def _full(place: VaultPlace, name: str) -> str:
+def _full_path(place: VaultPlace, name: str) -> str:
     return "/".join(part for part in (place.path.strip("/"), name.strip("/")) if part)
 
 

@@ -1,4 +1,4 @@
-"""Maintenance of a table's files outside the stage: joins small files, and removes files that no version needs."""
+"""Maintains a table's files outside the stage: joins small files, and removes files that no version needs."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _SMALL = 32 * 1024 * 1024
 _MANY_IN_PARTITION = 8
 _MANY_IN_TABLE = 50
-_MOST_LOOKS = 20
+_MAX_ATTEMPTS = 20
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_KEPT = ("delta.logRetentionDuration", "delta.setTransactionRetentionDuration")
+_RETENTION_PROPERTIES = ("delta.logRetentionDuration", "delta.setTransactionRetentionDuration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class JoinableFiles:
 
 
 def find_joinable_files(folder: str) -> JoinableFiles:
-    """Find the small live files of a table that are worth joining."""
+    """Find the small live files of a table, if there are enough of them that joining is worthwhile."""
     with open_table(folder) as table:
         small = [file for file in table.files.values() if file.size < _SMALL]
         if not table.partition_columns:
@@ -65,8 +65,8 @@ def find_joinable_files(folder: str) -> JoinableFiles:
 def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: Identity) -> int | None:
     """Join small files, of some partitions or of all. Return the version that OPTIMIZE committed, or None.
 
-    Rows stay as they are, and so does the sealed stage. If a batch removes the same files meanwhile, OPTIMIZE fails.
-    Other commits may come before it: its version then contains their rows.
+    Rows stay as they are, and so does the sealed stage. If a batch removes the same files meanwhile, OPTIMIZE fails. If
+    other commits come before it, its version also contains their rows.
     """
     require_log_store(spark, folder)
     before = _version(folder)
@@ -101,22 +101,21 @@ def _read_file_info(path: Path) -> FileInfo | None:
 def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[int] = ()) -> None:
     """Remove files that no version of the last `hours` hours needs, except those of the versions in `keeping`.
 
-    It uses FULL, since LITE would remove the sealed slices. It uses delta-rs, since Spark's VACUUM takes a minute
-    for a tiny table, and prints to the terminal.
+    delta-rs executes it, since Spark's VACUUM takes a minute for a tiny table, and prints to the terminal. It must be a
+    full VACUUM, since VACUUM LITE would remove the sealed slices.
     """
     with open_table(folder) as table:
         if table.is_plain:
-            # the table's own retention is so long that no LITE by any user reaches the stage: our retention is passed
-            # here
+            # the table's own retention is so long that a VACUUM LITE by a user never removes slices: pass our own
             said = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
-            kept = [version for version in sorted(keeping) if is_readable(folder, version)]
+            readable = [version for version in sorted(keeping) if is_readable(folder, version)]
             table.delta().vacuum(
                 hours,
                 dry_run=False,
                 enforce_retention_duration=False,
                 full=True,
                 commit_properties=said,
-                keep_versions=kept or None,
+                keep_versions=readable or None,
             )
 
 
@@ -139,7 +138,7 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
 
     Files that also contain newer windows (OPTIMIZE joined them) are kept. The sealed slices are kept too.
     """
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             gone = _find_older_files(table, before)
             if not gone:
@@ -152,12 +151,12 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
 
 def _find_older_files(table: OpenTable, before: str) -> list[LiveFile]:
     marked = table.marked_paths
-    return [file for file in table.files.values() if _newest(file) < before and file.path not in marked]
+    return [file for file in table.files.values() if _newest_label(file) < before and file.path not in marked]
 
 
 def keep_versions(folder: str, days: int, identity: Identity) -> bool:
     """Set how many days the Delta log keeps commits and transaction identifiers. Return whether that changed."""
-    wanted = dict.fromkeys(_KEPT, f"interval {days} days")
+    wanted = dict.fromkeys(_RETENTION_PROPERTIES, f"interval {days} days")
     with open_table(folder) as table:
         known = table.configuration
         if all(known.get(key) == value for key, value in wanted.items()):
@@ -174,7 +173,7 @@ def keep_versions(folder: str, days: int, identity: Identity) -> bool:
         return True
 
 
-def _newest(file: LiveFile) -> str:
+def _newest_label(file: LiveFile) -> str:
     """Return the newest label that a file may contain, or a text above all labels if it is unknown."""
     if file.label:
         return file.label

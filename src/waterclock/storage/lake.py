@@ -1,4 +1,4 @@
-"""The paths of tables, slices and histories in a storage, and a check that the storage supports put-if-absent."""
+"""Builds the paths of tables, slices and older states in a storage, and checks that it supports put-if-absent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lake:
         return self.folders.get(table) or "tables/" + "/".join(table.split("."))
 
     def history(self, table: str) -> str:
-        """Return the absolute folder for rebuilt states of a MERGE or TEMPORAL table."""
+        """Return the absolute folder for the recomputed older states of a MERGE or TEMPORAL table."""
         return f"{self.root.rstrip('/')}/history/{self.location(table).removeprefix('tables/')}"
 
     def slice_path(self, label: datetime, claim: int) -> str:
@@ -52,9 +52,9 @@ def label_folder(label: datetime) -> str:
 
 
 def require_put_if_absent(root: str) -> None:
-    """Check that the storage supports put-if-absent, without which two runners could commit the same claim.
+    """Raise E602 if the storage lacks put-if-absent: it cannot create a file only if that does not exist yet.
 
-    Raises  E602 where it does not, E603 or E609 where it cannot be written
+    Two runners could then commit the same claim. Raises E603 or E609 if the storage cannot be written.
     """
     name = f".latch-{uuid.uuid4().hex}"
     probe, plain = entry_path(root, name), entry_path(root, f"{name}.write")
@@ -72,15 +72,15 @@ def require_put_if_absent(root: str) -> None:
         ) from error
     try:
         if not put_if_absent(probe, "first") or put_if_absent(probe, "second"):
-            raise _no_latch(root, "an existing file was created a second time")
+            raise _no_put_if_absent_error(root, "an existing file was created a second time")
     except OSError as error:
-        raise _no_latch(root, str(error)) from error
+        raise _no_put_if_absent_error(root, str(error)) from error
     finally:
         remove_file(plain)
         remove_file(probe)
 
 
-def _no_latch(root: str, why: str) -> WaterclockError:
+def _no_put_if_absent_error(root: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E602",
         "the storage cannot create a file only if it does not exist",

@@ -1,7 +1,7 @@
 """Names, lists, reads and writes the ledger's exports in `ledger/` of the storage.
 
-Each export is one compressed file, written as a whole. Names sort by time. Each incremental export names the one it
-follows, back to a full export.
+Each export is one compressed file, written as a whole. Names sort by time. An incremental export names its predecessor;
+the first of such a chain is a full export.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from waterclock.files.filesystem import (
 
 FOLDER = "ledger"
 _SUFFIX = ".jsonl.gz"
-_QUICK = 4  # level 4 of 9 takes half the time of the usual level and makes a tenth more bytes
+_COMPRESSION_LEVEL = 4  # level 4 of 9 takes half the time of the usual level and makes a tenth more bytes
 
 
 def export_name(at: datetime, sequence: int) -> str:
@@ -47,7 +47,7 @@ def first_line(root: str, name: str) -> str:
 
 
 def read_export(root: str, name: str) -> Iterator[str]:
-    """Yield the lines of an export, and stop early where the file is damaged."""
+    """Yield the lines of an export, up to the point at which the file is damaged."""
     try:
         with (
             open_for_reading(entry_path(root, FOLDER, name)) as source,
@@ -59,17 +59,20 @@ def read_export(root: str, name: str) -> Iterator[str]:
 
 
 def write_export(root: str, name: str, lines: Iterable[str]) -> int:
-    """Write an export put-if-absent and return its size in bytes, or 0 if an export of that name exists already."""
+    """Write an export and return its size in bytes. Write nothing and return 0 if an export of that name exists."""
     path = entry_path(root, FOLDER, name)
     make_folder(path.parent)
-    beside = path.with_name(f".{name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{name}.{uuid.uuid4().hex}")
     try:
-        with open_for_writing(beside) as sink, gzip.open(sink, "wt", encoding="utf-8", compresslevel=_QUICK) as file:
+        with (
+            open_for_writing(temporary) as sink,
+            gzip.open(sink, "wt", encoding="utf-8", compresslevel=_COMPRESSION_LEVEL) as file,
+        ):
             file.writelines(f"{line}\n" for line in lines)
-        size = stat_file(beside).size
-        return size if put_file_if_absent(beside, path) else 0
+        size = stat_file(temporary).size
+        return size if put_file_if_absent(temporary, path) else 0
     finally:
-        remove_file(beside)
+        remove_file(temporary)
 
 
 def remove_export(root: str, name: str) -> int:

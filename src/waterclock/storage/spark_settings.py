@@ -61,14 +61,14 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 # out small
 _BYTES_A_PARTITION = 16 * 1024 * 1024
 # above this number Spark keeps only average block sizes, and cannot detect skew
-_MOST_PARTITIONS = 2000
+_MAX_PARTITIONS = 2000
 
 
 def require_log_store(spark: SparkSession, folder: str) -> None:
-    """Raise an error if Spark cannot safely commit to a table in S3 because it uses another log store.
+    """Raise E633 if Spark cannot safely commit to a table in S3 because it uses another log store.
 
-    Delta reads this conf from the Spark context, not from the session. Cost: one conf lookup.
-    Raises  E633 with the options that the Spark server, or the session's creator, must start with
+    The error names the options with which the Spark server, or the session's creator, must start. Delta reads this
+    setting from the Spark context, not from the session. Cost: one lookup.
     """
     if not folder.startswith("s3://") or spark.conf.get(LOG_STORE_OF_S3, None) == LOG_STORE:
         return
@@ -86,4 +86,4 @@ def require_log_store(spark: SparkSession, folder: str) -> None:
 
 def shuffle_partitions(size: int) -> int:
     """Return the number of shuffle partitions for `size` bytes of Parquet: one per 16 MiB, 2,000 at most."""
-    return max(int(SESSION_CONFS[PARTITIONS]), min(-(-size // _BYTES_A_PARTITION), _MOST_PARTITIONS))
+    return max(int(SESSION_CONFS[PARTITIONS]), min(-(-size // _BYTES_A_PARTITION), _MAX_PARTITIONS))

@@ -2,12 +2,13 @@
 
 Its layout is Delta's own: `_symlink_format_manifest/timelabel=<label>/manifest` for a partitioned table and
 `_symlink_format_manifest/manifest` for any other, one absolute path per line. A label without rows has no manifest.
+
 Each file is replaced as a whole. Between a commit and its manifest, a reader sees the label as it was before, since its
 old files still exist.
 
-A side file records the last processed version, so that the cost of an update is proportional to the changes. After
+A separate file records the last processed version, so that the cost of an update is proportional to the changes. After
 writing, a writer checks whether the table has changed meanwhile, so the later of two writers leaves the correct state.
-`stale` compares everything, and finds the leftovers of a crash.
+`stale` compares everything, and also finds files that a crash left outdated.
 """
 
 from __future__ import annotations
@@ -32,32 +33,35 @@ from waterclock.timelabel.label import TIMELABEL
 
 FOLDER = "_symlink_format_manifest"
 _NAME = "manifest"
-_FOLLOWED = "_version"
-_WHOLE = ""  # represents the label of a table without partitions
-_MOST_LOOKS = 20
+_VERSION_FILE = "_version"
+_NO_LABEL = ""  # represents the label of a table without partitions
+_MAX_ATTEMPTS = 20
 
 
 def follow(folder: str) -> int:
     """Update the manifest to the table's newest version. Return how many of its files were written or removed.
 
-    Cost: a small file for each label that changed since the last update; all of them the first time.
-
-    Raises  E434 where a list of files cannot describe the table's content
+    Cost: a small file for each label that changed since the last update; all of them the first time. Raises E434 if a
+    list of files cannot describe the table's content.
     """
-    seen, written = _read_followed_version(folder), 0
-    for _ in range(_MOST_LOOKS):
+    previous_version, written = _read_followed_version(folder), 0
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             version = table.version
-            if version == seen:
+            if version == previous_version:
                 break
-            changed = None if seen is None or seen > version else _find_changed_labels(table, seen)
+            changed = (
+                None
+                if previous_version is None or previous_version > version
+                else _find_changed_labels(table, previous_version)
+            )
             wanted = _build_manifests(table, changed)
         if changed is None:  # files listed before that are gone, perhaps of another layout
-            wanted = dict.fromkeys(_there(folder), "") | wanted
-        _put(folder, wanted)
-        replace_text(entry_path(folder, FOLDER, _FOLLOWED), f"{version}\n")
+            wanted = dict.fromkeys(_read_manifests(folder), "") | wanted
+        _write_manifests(folder, wanted)
+        replace_text(entry_path(folder, FOLDER, _VERSION_FILE), f"{version}\n")
         written += len(wanted)
-        seen = version
+        previous_version = version
     return written
 
 
@@ -68,33 +72,33 @@ def stale(folder: str) -> list[str]:
     """
     with open_table(folder) as table:
         wanted = _build_manifests(table, None)
-    there = _there(folder)
+    there = _read_manifests(folder)
     return sorted(label for label in {*wanted, *there} if wanted.get(label, "") != there.get(label, ""))
 
 
 def restore_links(folder: str) -> int:
     """Rewrite the stale files of the manifest, and return their number."""
-    lacking = stale(folder)
-    if lacking:
+    stale_labels = stale(folder)
+    if stale_labels:
         with open_table(folder) as table:
-            wanted = _build_manifests(table, lacking)
-        _put(folder, wanted)
+            wanted = _build_manifests(table, stale_labels)
+        _write_manifests(folder, wanted)
     follow(folder)
-    return len(lacking)
+    return len(stale_labels)
 
 
 def is_kept(folder: str) -> bool:
-    """Return whether a manifest exists, or was started."""
+    """Return whether the table has a symlink manifest, complete or not."""
     return is_folder(entry_path(folder, FOLDER))
 
 
 def remove(folder: str) -> None:
-    """Remove the manifest: without updates it would list files that were replaced."""
+    """Remove the symlink manifest: if it is not updated any more, it would list files that were replaced."""
     remove_folder(entry_path(folder, FOLDER))
 
 
 def require_plain(table: OpenTable) -> None:
-    """Raise E434 if a table's rows differ from its files: for deletion vectors and column mapping."""
+    """Raise E434 if a table's rows differ from its files, because of deletion vectors or column mapping."""
     if table.is_plain and not table.marked_paths:
         return
     raise WaterclockError(
@@ -113,7 +117,7 @@ def absolute(folder: str, path: str) -> str:
 
 def _read_followed_version(folder: str) -> int | None:
     try:
-        return int(read_text(entry_path(folder, FOLDER, _FOLLOWED)))
+        return int(read_text(entry_path(folder, FOLDER, _VERSION_FILE)))
     except (FileNotFoundError, ValueError):
         return None
 
@@ -133,7 +137,7 @@ def _find_changed_labels(table: OpenTable, seen: int) -> set[str] | None:
             partition = of_file.get("partitionValues")
             if table.partition_columns and not partition:
                 return None
-            found.add((partition or {}).get(TIMELABEL) or _WHOLE)
+            found.add((partition or {}).get(TIMELABEL) or _NO_LABEL)
     return found if newest == table.version else None
 
 
@@ -142,24 +146,24 @@ def _build_manifests(table: OpenTable, labels: Collection[str] | None) -> dict[s
     require_plain(table)
     found: dict[str, list[str]] = {label: [] for label in labels or ()}
     if labels is None or not table.partition_columns:
-        files: Iterable[tuple[str, str]] = ((file.label or _WHOLE, file.path) for file in table.files.values())
+        files: Iterable[tuple[str, str]] = ((file.label or _NO_LABEL, file.path) for file in table.files.values())
     else:
         files = ((label, file.path) for label in labels for file in table.files_at(label))
     for label, path in files:
         if labels is None or label in found:
-            found.setdefault(label, []).append(_uri(table.folder, path))
+            found.setdefault(label, []).append(_hive_uri(table.folder, path))
     if not table.partition_columns and (labels is None or labels):
-        found.setdefault(_WHOLE, [])
+        found.setdefault(_NO_LABEL, [])
     return {label: "".join(f"{path}\n" for path in sorted(paths)) for label, paths in found.items()}
 
 
-def _uri(folder: str, path: str) -> str:
+def _hive_uri(folder: str, path: str) -> str:
     """Return a path in the form that Hive accepts: not percent-encoded, with the scheme of its file system."""
     found = absolute(folder, path)
     return found if is_remote(folder) else f"file://{found}"
 
 
-def _put(folder: str, texts: Mapping[str, str]) -> None:
+def _write_manifests(folder: str, texts: Mapping[str, str]) -> None:
     for label, text in texts.items():
         place = entry_path(folder, FOLDER, *([f"{TIMELABEL}={label}"] if label else []))
         if not text and label:
@@ -170,7 +174,7 @@ def _put(folder: str, texts: Mapping[str, str]) -> None:
     make_folder(entry_path(folder, FOLDER))
 
 
-def _there(folder: str) -> dict[str, str]:
+def _read_manifests(folder: str) -> dict[str, str]:
     found: dict[str, str] = {}
     root = entry_path(folder, FOLDER)
     if not is_folder(root):

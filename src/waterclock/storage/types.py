@@ -1,4 +1,4 @@
-"""Compares schemas in Spark's schema JSON, which is also Delta's. Pure functions."""
+"""Compares schemas in the JSON of Spark, which Delta also uses. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     Schema = StructType | str
 
 _TIMELABEL_FIELD = {"name": TIMELABEL, "type": "string", "nullable": True, "metadata": {}}
-_WHOLE = {"byte": 1, "short": 2, "integer": 3, "long": 4}
-_FRACTION = {"float": 1, "double": 2}
+_INTEGER_RANKS = {"byte": 1, "short": 2, "integer": 3, "long": 4}
+_FLOAT_RANKS = {"float": 1, "double": 2}
 
 
 def schema_text(schema: Schema) -> str:
     """Return the JSON of a table's schema: `timelabel` first, no metadata, everything nullable.
 
-    The nullability in one plan must not bind later batches. Spark also rejects a table that delta-rs created with both
-    NOT NULL and TIMESTAMP_NTZ: its protocol does not list the feature. The audit of a sealed slice enforces NOT NULL.
+    A column that one query declares as not nullable may contain NULL in later batches. Spark also rejects a table that
+    delta-rs created with both NOT NULL and TIMESTAMP_NTZ: its protocol does not list the feature. NOT NULL is enforced
+    when a sealed slice is audited.
     """
     parsed = json.loads(schema if isinstance(schema, str) else schema.json())
     fields = [_loosen_field(field) for field in parsed["fields"] if field["name"].lower() != TIMELABEL]
@@ -103,16 +104,16 @@ def _nullable_within(type_: Any) -> Any:
 
 
 def _is_narrower(file_type: str, table_type: str) -> bool:
-    for ladder in (_WHOLE, _FRACTION):
+    for ladder in (_INTEGER_RANKS, _FLOAT_RANKS):
         if file_type in ladder and table_type in ladder:
             return ladder[file_type] <= ladder[table_type]
-    file_decimal, table_decimal = _decimal(file_type), _decimal(table_type)
+    file_decimal, table_decimal = _parse_decimal(file_type), _parse_decimal(table_type)
     if file_decimal and table_decimal:
         return file_decimal[1] == table_decimal[1] and file_decimal[0] <= table_decimal[0]
     return False
 
 
-def _decimal(type_: str) -> tuple[int, int] | None:
+def _parse_decimal(type_: str) -> tuple[int, int] | None:
     if not type_.startswith("decimal("):
         return None
     precision, scale = type_[8:-1].split(",")

@@ -1,6 +1,6 @@
 """Builds and joins histories of versions: functions on DataFrames, usable without the rest of Waterclock.
 
-Names are imported on first access, so that the error codes can be read without PySpark.
+The functions are imported on first access, so that the error codes can be read without PySpark.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def as_of(
     """Return each row of the child once, with the columns of the parent's version in effect at the row's time.
 
     Both frames have `keys`. The child has its time in `at`; the parent has the start and end of a version in `eff` and
-    `exp`, and the columns to add. They are null, `eff` too, if no version was in effect. `TemporalPlan.BUCKETS` needs
+    `exp`, and the columns to add. If no version was in effect, these are null, `eff` too. `TemporalPlan.BUCKETS` needs
     `buckets`. Without them, or if equal keys may have unequal hashes, rows are joined as by `TemporalPlan.HASH`.
     """
     if plan is TemporalPlan.WINDOW:
@@ -56,7 +56,7 @@ def _join_ranges(
     theirs = parent.withColumnsRenamed({key: f"p_{key}" for key in (*on, *compared)})
     hinted = sql.broadcast(theirs) if plan is TemporalPlan.BROADCAST else theirs.hint(HINTS[plan])
     is_in_effect = (sql.col("at") >= sql.col("eff")) & (sql.col("at") < sql.col("exp"))
-    # not written as =, which Spark would add to its join keys; neither comparison is true for a null
+    # not written as =, since Spark would add it to its join keys. Neither comparison is true for a null
     same = [(sql.col(key) <= sql.col(f"p_{key}")) & (sql.col(key) >= sql.col(f"p_{key}")) for key in compared]
     joined = child.join(hinted, reduce(Column.__and__, [*_equal(on), *same], is_in_effect), "left")
     return joined.drop(*(f"p_{key}" for key in (*on, *compared)), "exp")
@@ -69,8 +69,8 @@ def _equal(on: list[str]) -> list[Column]:
 def _join_by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> DataFrame:
     """Join by a union of rows and versions, ordered by time, and a window that finds the last version before each row.
 
-    This is the only plan that needs no statistics of the parent. It does not need all versions of a key in memory, and
-    the query fails with E309 at periods that overlap.
+    This is the only plan that needs no statistics of the parent. It does not keep all versions of a key in memory. If
+    periods overlap, the query fails with E309.
     """
     wanted = [name for name in parent.columns if name not in keys]
     spread = sql.when(has_null_key(keys), spread_key("at")).otherwise(sql.lit(0).cast("long"))

@@ -11,5 +11,5 @@ BEGINNING_MICROS = -62_135_596_800_000_000
 
 
 def can_begin_sql(time: str) -> str:
-    """Return the SQL condition that a version can begin at `time`, an SQL expression: year 1 to before OPEN."""
+    """Return the SQL condition that a version can begin at the SQL expression `time`: year 1 to before OPEN."""
     return f"{time} >= timestamp_micros({BEGINNING_MICROS}L) AND {time} < timestamp_micros({OPEN_MICROS}L)"

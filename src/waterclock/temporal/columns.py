@@ -26,12 +26,12 @@ def stop(refusal: str, *said: Column) -> Column:
 
 
 def to_names(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one name, or several, as a tuple."""
+    """Return a name, or a sequence of names, as a tuple."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def require_columns(df: DataFrame, names: Iterable[str], *, where: str) -> None:
-    """Raise E301 for names that are not columns of the frame, with the nearest ones."""
+    """Raise E301, with similar names, for names that are not columns of the frame."""
     for name in names:
         if name not in df.columns:
             raise WaterclockError(

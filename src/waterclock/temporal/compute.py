@@ -1,4 +1,4 @@
-"""Converts raw rows to the versions of each key: nulls filled, one version for each change."""
+"""Converts raw rows to the versions of each key: fills nulls, and keeps one version for each change."""
 
 from __future__ import annotations
 
@@ -51,30 +51,36 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
 ) -> DataFrame:
     """Return the versions of each key: one row per key and time at which a tracked attribute changed.
 
-    In      one row per key and time at which a source reported something; in any order, repeated or late
-    Out     the key, rec_eff_time, the attributes, rec_exp_time, rec_is_current; the periods of a key do not overlap,
-            the last one ends at OPEN unless the key was deleted
-    time    the column with the time from which a row is effective, from the year 1 to before OPEN. `zone` is needed
-            for a column that is no TIMESTAMP; it does not apply to texts that contain a zone
-    sequence  columns that order rows of one time: the last row wins, attribute by attribute. They are not in the
-            result. Rows with equal ones are ordered by their attributes, in the order of the columns
-    nulls   "missing": a null is filled from earlier rows, then from later ones; "value": it means empty. One word for
-            all attributes, or one for each
-    delete_when  the column (not in the result) or condition by which a row deletes its key; nothing is filled across
-            a delete
-    track   the attributes whose changes make a version, None for all. Each other attribute has its last value within
-            the version, so a read as of a time within it sees later values
-    keep    columns that are neither compared nor filled: a version has the value of the row that began it, the last
-            row of that time
-    fill_back  False leaves values null before the first row that has one
-    counts  counts rows, no_key, no_time and bad_time (rows left out; bad_time: the text is no time, or no version can
-            begin then), versions, keys, most_versions, long_keys
-    placed  True if the caller removed rows without key or time; then no row is checked, because Spark may evaluate
-            the check before the caller's filter
+    The periods of a key do not overlap; the last one ends at OPEN unless the key was deleted. See
+    docs/decisions/temporal-versions.md. Cost: one exchange, one sort (two with `delete_when`), three windows (four).
 
-    Raises  E301 to E303, E305, E308, E310; without `counts`, the query fails with E304 at a row without key or time
-    Cost    one exchange, one sort (two with `delete_when`), three windows (four)
-    Source  docs/decisions/temporal-versions.md
+    Args:
+        df: One row per key and time at which a source reported something; in any order, repeated or late.
+        natural_id: The columns of the key.
+        time: The column with the time from which a row is effective, from the year 1 to before OPEN.
+        sequence: Columns that order rows of one time: the last row wins, attribute by attribute. They are not in the
+            result. Rows with equal ones are ordered by their attributes, in the order of the columns.
+        nulls: "missing": a null is filled from earlier rows, then from later ones; "value": it means empty. One word
+            for all attributes, or one for each.
+        delete_when: The column (not in the result) or condition by which a row deletes its key. Nothing is filled
+            across a delete.
+        track: The attributes whose changes make a version, None for all. Each other attribute has its last value within
+            the version, so a read as of a time within it sees later values.
+        keep: Columns that are neither compared nor filled: a version has the value of the row that began it, the last
+            row of that time.
+        fill_back: False leaves values null before the first row that has one.
+        zone: Needed if `time` is no TIMESTAMP. It does not apply to texts that contain a zone.
+        counts: Counts rows, no_key, no_time and bad_time (rows left out; bad_time: the text is no time, or no version
+            can begin then), versions, keys, most_versions, long_keys.
+        placed: True if the caller removed rows without key or time. Then no row is checked, because Spark may evaluate
+            the check before the caller's filter.
+
+    Returns:
+        The key, rec_eff_time, the attributes, rec_exp_time, rec_is_current.
+
+    Raises:
+        WaterclockError: E301 to E303, E305, E308, E310. Without `counts`, the query fails with E304 at a row without
+            key or time.
     """
     keys, order = to_names(natural_id), to_names(sequence)
     require_keys(df, keys, where=_WHERE)
@@ -86,9 +92,9 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     df = wrapped_only(df, [each.name for each in attributes])
     shape = Shape(keys, attributes, len(order), fill_back, delete_when is not None)
     raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), exact_column(time), order, delete_when)
-    kept = raw.drop("said_at") if placed else _only_placed(raw, shape, counts)
+    kept = raw.drop("said_at") if placed else _filter_placed_rows(raw, shape, counts)
     said = _lives(kept, shape) if shape.has_deletes else kept
-    return _close_versions(_changes(_fill_forward(said, shape), shape), shape, counts)
+    return _close_versions(_keep_changes(_fill_forward(said, shape), shape), shape, counts)
 
 
 def _list_consumed_columns(df: DataFrame, delete_when: str | Column | None) -> tuple[str, ...]:
@@ -134,8 +140,8 @@ def _raw(
     )
 
 
-def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
-    """Remove and count rows without key or time; without `counts`, let the query fail at such a row."""
+def _filter_placed_rows(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
+    """Remove and count rows without key or time. Without `counts`, let the query fail at such a row."""
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.internal_key_columns))
     no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
     if counts is None:
@@ -155,7 +161,7 @@ def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFra
 
 
 def _lives(said: DataFrame, shape: Shape) -> DataFrame:
-    """Add `life`, the number of deletes of the key up to the row, and `is_real`.
+    """Add the columns `life`, the number of deletes of the key up to the row, and `is_real`.
 
     `is_real` is false for a delete, and for a row directly before a delete of the same time.
     """
@@ -183,7 +189,7 @@ def _fill_forward(said: DataFrame, shape: Shape) -> DataFrame:
     return filled.where(sql.col("next_at").isNull() | (sql.col("next_at") != sql.col("at"))).drop("next_at")
 
 
-def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
+def _keep_changes(filled: DataFrame, shape: Shape) -> DataFrame:
     """Fill nulls from later rows, and keep the first row of a life and the rows in which a tracked attribute changed.
 
     After filling forward, an attribute is null only at the start of a life, and filling it back is not a change. With

@@ -1,4 +1,4 @@
-"""Counts the rows that a temporal function left out and those of its result, while Spark computes the result."""
+"""Counts the rows that a temporal function leaves out and those of its result, while Spark computes the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Counts:
         self._of: str | None = None
 
     def begin(self, function: str) -> None:
-        """Reserve this object for one call of `function`. Raises  E312 if another call uses it."""
+        """Reserve this object for one call of `function`. Raises E312 if another call uses it."""
         if self._of is not None:
             raise WaterclockError(
                 "E312",
@@ -35,7 +35,7 @@ class Counts:
         self._of = function
 
     def watch(self, df: DataFrame, **aggregates: Column) -> DataFrame:
-        """Return the frame with aggregates, by name, that Spark computes over its rows as an observation."""
+        """Return the frame with an observation: Spark computes the named aggregates over its rows during an action."""
         observation, columns = Observation(), [column.alias(name) for name, column in aggregates.items()]
         self._watched.append((observation, df.agg(*columns)))
         return df.observe(observation, *columns)
@@ -48,7 +48,7 @@ class Counts:
     def numbers(self) -> FrameStatistics:
         """Return the statistics of a result of `compute_temporal`, by which a join with it chooses its plan.
 
-        Raises  E312 for counts of another function
+        Raises E312 for counts of another function.
         """
         if self._of != "compute_temporal":
             raise WaterclockError(
@@ -75,7 +75,7 @@ def count_where(condition: Column) -> Column:
 
 
 def _read(observation: Observation) -> dict[str, Any]:
-    """Return the observed values by name; no values if Spark found the result empty and removed the observation."""
+    """Return the observed values by name, or an empty dict if Spark removed the observation of an empty result."""
     try:
         return observation.get
     except Exception as error:

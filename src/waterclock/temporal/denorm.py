@@ -1,4 +1,4 @@
-"""Adds the attributes of a temporal parent to the rows of a child: to facts, or to another temporal frame."""
+"""Adds the attributes of a temporal parent to the rows of a child, which may be facts or another temporal frame."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from waterclock.temporal.time_slices import has_null_key
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
-    """The internal names of the columns of child and parent during a join, which clash with no name of a user's."""
+class _JoinColumns:
+    """The internal names of the columns of child and parent during a join. They cannot clash with a user's names."""
 
     child: dict[str, str]  # internal names of the child's columns, by name
     attributes: dict[str, str]  # internal names of the parent's attributes, by name
@@ -81,19 +81,30 @@ def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
 ) -> DataFrame:
     """Return each row of the child once, with the parent's attributes as of the row's time.
 
-    In      child   any rows, with a key of the parent and a time; parent  a temporal frame
-    Out     the child's columns, then the parent's attributes, with the suffix `_rolename`; the parent's key and record
-            columns are left out
-    time    a version matches from its start to before its end. Without a version (no or another key, no time,
-            before the first, in a gap, after a delete) attributes are null
-    before_first  "extend" moves the start of a key's first version back without limit, for history that was loaded late
-    numbers  statistics of the parent from `compute_temporal` or `measure_temporal`, by which the join plan is chosen.
-            Without them a plan is used that suits any parent, and the query fails with E309 if periods overlap
-    counts  counts rows, matched, no_key, no_time
+    A version matches from its start to before its end. Without a version (no key, an unknown key, no time, before the
+    first, in a gap, after a delete) attributes are null. Cost: two exchanges and no sort; no exchange if the parent is
+    small, four if keys have very many versions; without `numbers` one exchange, one sort, one window.
 
-    Raises  E301, E302, E305 to E308, E310, E312; E309 from the query, without `numbers`
-    Cost    two exchanges and no sort, no exchange where the parent is small, four where keys have very many versions;
-            without `numbers` one exchange, one sort, one window
+    Args:
+        child: Any rows, with a key of the parent and a time.
+        child_id: The columns of the child with the parent's key.
+        child_time: The column of the child with the time.
+        parent: A temporal frame.
+        parent_id: The columns of the parent's key.
+        rolename: The suffix of the parent's attributes, after an underscore.
+        before_first: "extend" moves the start of a key's first version back without limit, for history that was loaded
+            late.
+        zone: Needed if the time is no TIMESTAMP.
+        numbers: Statistics of the parent from `compute_temporal` or `measure_temporal`, by which the join plan is
+            chosen. Without them a plan is used that suits any parent, and the query fails with E309 if periods overlap.
+        counts: Counts rows, matched, no_key, no_time.
+
+    Returns:
+        The child's columns, then the parent's attributes, without its key and record columns.
+
+    Raises:
+        WaterclockError: E301, E302, E305 to E308, E310, E312. Without `numbers`, the query fails with E309 if periods
+            overlap.
     """
     where = "denorm_transactional"
     require_choice(before_first, ("null", "extend"), where=where)
@@ -128,15 +139,25 @@ def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
 ) -> DataFrame:
     """Return the child's versions with the parent's attributes as of the start of each version.
 
-    In      two temporal frames; the child has a key of the parent
-    Out     the child's columns, then the parent's attributes, with the suffix `_rolename`
-    exact   True splits the child's versions at every change of the parent's attributes, which are null while the
-            parent has no version. False ignores changes of the parent within a version
-    numbers, counts  as in `denorm_transactional`; if exact, `rows` counts the split versions, and `matched` those with
-            a value
+    The cost is that of `denorm_transactional`. If `exact`, the parent is sorted once, too.
 
-    Raises  E301, E303, E305 to E308, E312
-    Cost    as in `denorm_transactional`; exact: the parent is sorted once, too
+    Args:
+        child: A temporal frame with a key of the parent.
+        child_id: The columns of the child with the parent's key.
+        parent: A temporal frame.
+        parent_id: The columns of the parent's key.
+        rolename: The suffix of the parent's attributes, after an underscore.
+        exact: True splits the child's versions at every change of the parent's attributes, which are null while the
+            parent has no version. False ignores changes of the parent within a version.
+        numbers: As in `denorm_transactional`.
+        counts: As in `denorm_transactional`; if exact, `rows` counts the split versions, and `matched` those with a
+            value.
+
+    Returns:
+        The child's columns, then the parent's attributes.
+
+    Raises:
+        WaterclockError: E301, E303, E305 to E308, E312.
     """
     where = "denorm_temporal"
     require_temporal(child, where=f"{where}, the child")
@@ -162,7 +183,7 @@ def _sides(
     called: Mapping[str, str],
     *,
     where: str,
-) -> _Sides:
+) -> _JoinColumns:
     require_keys(child, child_keys, where=f"{where}, the child")
     require_temporal(parent, where=f"{where}, the parent")
     require_keys(parent, parent_keys, where=f"{where}, the parent")
@@ -171,7 +192,7 @@ def _sides(
     held |= called
     held |= {name: f"k{at}" for at, name in enumerate(child_keys)}
     attributes = [name for name in parent.columns if name not in {*parent_keys, *RECORD}]
-    sides = _Sides(
+    sides = _JoinColumns(
         held,
         {name: f"a{at}" for at, name in enumerate(attributes)},
         parent_keys,
@@ -205,7 +226,7 @@ def _require_new(child: DataFrame, names: list[str], rolename: str | None, where
 def _find_versions(
     rows: DataFrame,
     versions: DataFrame,
-    sides: _Sides,
+    sides: _JoinColumns,
     numbers: FrameStatistics | None,
     counts: Counts | None,
     where: str,
@@ -215,7 +236,7 @@ def _find_versions(
     return sides.result(found if counts is None else _watch_counts(found, sides, counts, where))
 
 
-def _watch_counts(found: DataFrame, sides: _Sides, counts: Counts, where: str, *, start: str = "at") -> DataFrame:
+def _watch_counts(found: DataFrame, sides: _JoinColumns, counts: Counts, where: str, *, start: str = "at") -> DataFrame:
     no_key = has_null_key(sides.keys)
     values = (sql.col(held).isNotNull() for held in sides.attributes.values())
     matched = sql.col("eff").isNotNull() if "eff" in found.columns else reduce(or_, values, sql.lit(col=False))

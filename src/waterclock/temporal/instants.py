@@ -25,13 +25,14 @@ _FIXED = {"Z": "Z", "UTC": "Z", "UT": "Z", "GMT": "Z", "EST": "-05:00", "MST": "
 
 
 def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column:
-    """Return the column `name` as a TIMESTAMP; dates, texts and times without a zone are read in `zone`.
+    """Return the column `name` as a TIMESTAMP. Dates, texts and times without a zone are interpreted in `zone`.
 
     A text is ISO 8601 or similar: a date or a part of one, or a date, `T` or blanks, and a time of at least the hour.
     It may end with a zone, which then applies: an offset (`+05:30`, `UTC+2`), `Z`, `UTC`, `GMT`, `EST`, `MST`, `HST` or
     a name of the tz database with a `/`. A text in any other form becomes null. The session's zone is never used.
-    Raises  E301 for an unknown column, E302 for a type that is not supported, or one without a zone if `zone` is None;
-            E310 for an unknown zone
+
+    Raises E301 for an unknown column, E302 for a type that is not supported, or one without a zone if `zone` is None,
+    and E310 for an unknown zone.
     """
     require_columns(df, [name], where=where)
     kind = df.schema[name].dataType

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sql
 from waterclock.errors import WaterclockError
 from waterclock.temporal.columns import exact_column, require_keys, require_temporal, to_names
 
-# some join plans cut the time of a key with more versions into slices
+# some join plans divide the time of a key with more versions into slices
 LONG_KEY = 32
 
 
@@ -35,10 +35,11 @@ class FrameStatistics:
 def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> FrameStatistics:
     """Return statistics of a temporal frame, after a check that its periods are valid.
 
-    For a result of `compute_temporal`, `Counts.numbers` returns the same without a job.
+    For a result of `compute_temporal`, `Counts.numbers` returns the same without a job. Cost: a job with one exchange,
+    one sort and one window.
 
-    Raises  E309 for periods of a key that overlap, are empty, or have no key or time; E301, E303, E305, E306, E308
-    Cost    a job: one exchange, one sort, one window
+    Raises E309 if periods of a key overlap or are empty, or if a row has no key or time. Raises E301, E303, E305, E306
+    and E308 for unsuitable columns.
     """
     keys = to_names(natural_id)
     require_keys(df, keys, where="measure_temporal")

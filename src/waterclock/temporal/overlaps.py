@@ -1,4 +1,4 @@
-"""Splits a child's versions at every change of a parent."""
+"""Splits a child's versions at every change of a parent's attributes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _join_overlaps(child: DataFrame, whole: DataFrame, on: list[str], plan: Temp
 
 
 def _join_time_slices(child: DataFrame, whole: DataFrame, keys: list[str], plan: TemporalPlan) -> DataFrame:
-    """Join within slices of time. A pair that meets in several slices is kept in the first, where a version begins."""
+    """Join within slices of time. A pair that overlaps in several slices is kept only in the first one."""
     cuts = cuts_of(whole, keys, is_small=plan in {TemporalPlan.SLICES, TemporalPlan.SORTED_SLICES})
     left = over_periods(child, cuts, "start", "end", "is_left_begin")
     right = over_periods(whole, cuts, "eff", "exp", "is_right_begin")

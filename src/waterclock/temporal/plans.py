@@ -21,14 +21,14 @@ class TemporalPlan(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
-    """The limits between join plans; sizes are bytes of memory, estimated from column types.
+    """The limits between join plans. Sizes are bytes of memory, estimated from column types.
 
     At `broadcast` and `few_versions` two plans took the same CPU time, measured by `bench/temporal.py --calibrate` (the
-    table is in docs/performance.md). A broadcast and a shuffled hash join were equal at 50,000 versions of 80 bytes
-    with eight versions a key, and earlier with more versions a key. A hash join and a join on slices were equal at keys
-    of 85 versions on average, 115 at most. From `bucketed` versions a key on average, repeating versions in buckets
-    costs less than the comparisons that it saves: 0.87 of the hash join at 20 versions. `build` and `cuts` protect
-    memory, and were not measured.
+    table is in docs/performance.md). A broadcast and a shuffled hash join took the same time at 50,000 versions of 80
+    bytes with eight versions a key, and earlier with more versions a key. A hash join and a join on slices took the
+    same time at keys of 85 versions on average, 115 at most. From `bucketed` versions a key on average, repeating
+    versions in buckets costs less than the comparisons that it saves: 0.87 of the hash join at 20 versions. `build` and
+    `cuts` protect memory, and were not measured.
     """
 
     broadcast: int = 2 * 2**20

@@ -10,14 +10,14 @@ from types import MappingProxyType
 
 from waterclock.errors import WaterclockError
 
-# the text in Spark's error
+# the texts in Spark's error
 UNPLACED = "E304 a row without key or time"
 UNTIMED = "E304 a time at which no version can begin"
 OVERLAPPING = "E309 periods of a key of the parent overlap"
 UNSPELT = "E310 an unknown format for format_attribute"
 _RAISED = "[USER_RAISED_EXCEPTION] "
-# the fix of each, and the values of the row that stopped the query
-_TOLD = MappingProxyType(
+# the fix of each, and a sentence with the values of the row at which the query failed
+_FIXES = MappingProxyType(
     {
         UNPLACED: ("counts=Counts() leaves such rows out and counts them", "its key and time are {}"),
         UNTIMED: (
@@ -33,18 +33,18 @@ _TOLD = MappingProxyType(
 
 def stop_text(refusal: str) -> str:
     """Return the message that a query passes to `raise_error`: the refusal and its fix."""
-    return f"{refusal}; {_TOLD[refusal][0]}"
+    return f"{refusal}; {_FIXES[refusal][0]}"
 
 
 def refusal_of(error: BaseException) -> WaterclockError | None:
-    """Return the Waterclock error for a Spark error whose cause is a refusal of this module; None for any other error.
+    """Return the error of this module that caused a Spark error, or None if the cause is another one.
 
-    The whole text of a refusal is compared, so a `raise_error` of a user's that begins with a code is not one. The text
-    must follow Spark's marker of a raised exception, because a plan that Spark prints below another error contains it
-    too.
+    The whole text of a refusal is compared, so a user's own `raise_error` that begins with a code is not mistaken for
+    one. The text must follow Spark's marker of a raised exception, because a plan that Spark prints below another error
+    contains it too.
     """
     text = str(error)
-    for refusal, (fix, says) in _TOLD.items():
+    for refusal, (fix, says) in _FIXES.items():
         if (found := re.search(re.escape(_RAISED + stop_text(refusal)) + r"(?: \[(.*?)\])?", text)) is not None:
             code, _, what = refusal.partition(" ")
             return WaterclockError(code, what, why=says.format(found[1]) if found[1] else None, fix=fix)

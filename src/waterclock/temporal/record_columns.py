@@ -28,7 +28,7 @@ def earliest_instant() -> Column:
 def valid_at(df: DataFrame, time: datetime | Column) -> DataFrame:
     """Return the versions in effect at `time`: at most one for each key.
 
-    Raises  E306 for a frame that is not temporal, E302 for a datetime without a zone
+    Raises E306 for a frame that is not temporal, and E302 for a datetime without a zone.
     """
     require_temporal(df, where="valid_at")
     if isinstance(time, datetime):

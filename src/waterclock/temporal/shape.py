@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of a key: its name, the internal column that contains it (`held`), and its options."""
+    """An attribute of a key: its name, its internal column (`held`), and how it is filled and compared."""
 
     name: str
     held: str
@@ -29,7 +29,7 @@ class Attribute:
 
     @property
     def rides_along(self) -> bool:
-        """Whether a version shows the attribute's last value of its period; a change of it starts no version."""
+        """Whether changes of the attribute start no version. A version then has its last value in the period."""
         return not (self.is_tracked or self.is_kept)
 
 
@@ -50,7 +50,7 @@ class Shape:
 
     @property
     def life(self) -> list[str]:
-        """The internal columns that identify a key or, if rows can delete it, one life of it, from delete to delete."""
+        """The internal columns that identify a key or, if rows can delete it, one life of it: from delete to delete."""
         return [*self.internal_key_columns, *(["life"] if self.has_deletes else [])]
 
     @property
@@ -76,8 +76,8 @@ def attributes_of(
 ) -> Iterator[Attribute]:
     """Yield an attribute for each column that is not one of `others`.
 
-    `nulls`, `track` and `keep` are those of `compute_temporal`.
-    Raises  E301 for an unknown attribute, E310 for an unknown word in `nulls`
+    `nulls`, `track` and `keep` are those of `compute_temporal`. Raises E301 for an unknown attribute, and E310 for an
+    unknown word in `nulls`.
     """
     names = [name for name in df.columns if name not in others]
     tracked = [name for name in names if name not in keep] if track is None else to_names(track)

@@ -22,7 +22,7 @@ def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
     columns that `compute_temporal` uses as key, time or sequence have no effect. If nulls are values in all sources,
     `compute_temporal(nulls="value")` does the same without wrapping.
 
-    Raises  E301 for an unknown attribute
+    Raises E301 for an unknown attribute.
     """
     require_columns(df, attributes, where="nulls_are_values")
     return df.select(
@@ -36,11 +36,11 @@ def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
 
 
 def union_sources(*sources: DataFrame) -> DataFrame:
-    """Return the rows of all sources in one frame; a column that a source does not have is null in its rows.
+    """Return the rows of all sources in one frame. A column that a source does not have is null in its rows.
 
     Columns are matched by name. Pass the result to `compute_temporal`.
 
-    Raises  E311 for a column of different types or without sources, E308 for names that differ only by case
+    Raises E311 if there are no sources or a column has different types, and E308 for names that differ only by case.
     """
     if not sources:
         raise WaterclockError("E311", "no sources", where="union_sources", fix="pass at least one")
@@ -59,7 +59,7 @@ def union_sources(*sources: DataFrame) -> DataFrame:
 
 
 def wrapped_only(df: DataFrame, attributes: Collection[str]) -> DataFrame:
-    """Return the frame with the columns that `nulls_are_values` wrapped unwrapped, except those of `attributes`."""
+    """Return the frame with wrapped columns unwrapped (see `nulls_are_values`), except those in `attributes`."""
     unwanted = {name for name, kind in _kinds(df).items() if is_wrapped(kind) and name not in attributes}
     if not unwanted:
         return df

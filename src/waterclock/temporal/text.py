@@ -10,14 +10,12 @@ from waterclock.temporal.text_formats import AS_IT_IS, BLANKS, FORMATS
 
 
 def format_attribute(value: Column | str, format: str = AS_IT_IS, nullreplacement: str | None = None) -> Column:  # noqa: A002 - the name users know
-    """Return the text with single blanks, in one case, and with a replacement for null.
+    """Return a text with single blanks, in one case, and with a replacement for null.
 
     `value` is a column or its name. Each run of Unicode white space becomes one blank, and is removed at both ends. A
     text that is then empty counts as null. null becomes `nullreplacement`, which is not formatted. `format` is upper,
-    lower, initcap or none. By Spark's rules initcap gives `Jean-paul O'neil`, and upper converts `ß` to two letters. In
-    a flow's SQL it is a function of the same name.
-
-    Raises  E310 for another format
+    lower, initcap or none. By Spark's rules initcap gives `Jean-paul O'neil`, and upper converts `ß` to two letters. A
+    flow's SQL has a function of the same name. Raises E310 for another format.
     """
     require_choice(format, FORMATS, where="format_attribute")
     text = sql.col(value) if isinstance(value, str) else value

@@ -1,8 +1,8 @@
 """Divides time into equal buckets for all keys, so that a join compares a row only with the versions of its bucket.
 
-This suits keys that have many versions, and about equally many each. Rows are joined by one number, a hash of key and
-bucket, because Spark's hash tables are fastest over a number. Keys and times are compared after that, so neither two
-keys with the same hash nor outdated statistics give a wrong pair.
+This suits keys that all have many versions, and about equally many. Rows are joined by one number, a hash of key and
+bucket, because Spark's hash tables are fastest for numbers. Keys and times are compared after that, so neither two keys
+with the same hash nor outdated statistics give a wrong pair.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Buckets:
 
 
 def buckets_of(numbers: FrameStatistics) -> Buckets | None:
-    """Return buckets for a frame with these statistics, as many as a key has versions on average.
+    """Return as many buckets as a key has versions on average, for a frame with these statistics.
 
     Return None if the statistics do not contain when versions begin.
     """

@@ -25,9 +25,10 @@ _CUT = ("low", "width", "pieces")
 
 @dataclass(frozen=True, slots=True)
 class TimeCuts:
-    """The division of time into slices: `first` has a row for each key with many versions, `second` for each slice.
+    """The division of time into slices and parts. Both frames have the columns `low`, `width` and `pieces`.
 
-    `second` has only the slices that are divided into parts.
+    `first` has a row for each key whose time is divided into slices, `second` for each slice that is divided into
+    parts.
     """
 
     keys: tuple[str, ...]
@@ -44,22 +45,22 @@ class TimeCuts:
 def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> TimeCuts:
     """Return the division of time for versions with the columns `keys`, `eff` and `exp`.
 
-    Cost    no job here; two groupings of narrow rows when the frames are read
+    Cost: no job here; two groupings of narrow rows when the frames are read.
     """
     narrow = versions.select(*keys, "eff", "exp")
-    first = _cut(narrow, keys, LONG_KEY)
+    first = _divide_time(narrow, keys, LONG_KEY)
     sliced = _explode_spans(
         narrow.join(_broadcast_if_small(first, is_small=is_small), list(keys)), "eff", "exp", "slice"
     )
-    return TimeCuts(tuple(keys), first, _cut(sliced, [*keys, "slice"], _CROWDED_SLICE), is_small)
+    return TimeCuts(tuple(keys), first, _divide_time(sliced, [*keys, "slice"], _CROWDED_SLICE), is_small)
 
 
 def add_slice_columns(rows: DataFrame, cuts: TimeCuts, moment: str) -> DataFrame:
     """Add the columns `slice` and `part` for the time in the column `moment`."""
     first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
-    first = first.withColumn("slice", _spread(cuts.keys, moment).otherwise(_place(moment))).drop(*_CUT)
+    first = first.withColumn("slice", _spread(cuts.keys, moment).otherwise(_piece_number(moment))).drop(*_CUT)
     second = first.join(_broadcast_if_small(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
-    return second.withColumn("part", _place(moment)).drop(*_CUT)
+    return second.withColumn("part", _piece_number(moment)).drop(*_CUT)
 
 
 def over_periods(rows: DataFrame, cuts: TimeCuts, start: str, end: str, begins: str | None = None) -> DataFrame:
@@ -88,7 +89,7 @@ def _spread(keys: Sequence[str], moment: str) -> Column:
     return sql.when(has_null_key(keys), spread_key(moment))
 
 
-def _place(moment: str, less: int = 0) -> Column:
+def _piece_number(moment: str, less: int = 0) -> Column:
     """Return the number of the slice or part that contains a time, less some microseconds; 0 if it is not divided."""
     micros = f"unix_micros({moment}) - {less}L"
     return sql.expr(f"coalesce(least(greatest(({micros} - low) div width, 0L), pieces - 1), 0L)")
@@ -98,7 +99,7 @@ def _broadcast_if_small(cuts: DataFrame, *, is_small: bool) -> DataFrame:
     return sql.broadcast(cuts) if is_small else cuts
 
 
-def _cut(rows: DataFrame, by: Sequence[str], most: int) -> DataFrame:
+def _divide_time(rows: DataFrame, by: Sequence[str], most: int) -> DataFrame:
     """Return how the time of each group with more than `most` versions is divided: `low`, `width`, `pieces`.
 
     Pieces divide the time from the first end to the last start; times before or after belong to the outer pieces.
@@ -118,8 +119,8 @@ def _cut(rows: DataFrame, by: Sequence[str], most: int) -> DataFrame:
 
 
 def _explode_spans(rows: DataFrame, start: str, end: str, name: str, *, begins: str | None = None) -> DataFrame:
-    spanned = rows.withColumn(name, sql.explode(sql.sequence(_place(start), _place(end, 1))))
+    spanned = rows.withColumn(name, sql.explode(sql.sequence(_piece_number(start), _piece_number(end, 1))))
     if begins is not None:
-        is_begin = sql.col(name) == _place(start)
+        is_begin = sql.col(name) == _piece_number(start)
         spanned = spanned.withColumn(begins, (sql.col(begins) & is_begin) if begins in rows.columns else is_begin)
     return spanned.drop(*_CUT)

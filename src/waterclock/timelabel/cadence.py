@@ -31,8 +31,8 @@ class Cadence:
     Days, weeks, months, quarters and years begin at the first instant of their local date. A day of 23 or 25 hours is
     one window; a date that the zone skipped is not a window. Every method takes aware datetimes and returns UTC.
 
-    Raises  E105 for an unknown zone and for boundaries that no label can name (a zone whose offset has seconds),
-            E106 for instants without a zone or beyond the years 1 to 9999, E107 for a negative delay
+    Raises E105 for an unknown zone and for boundaries that no label can name (a zone whose offset has seconds), E106
+    for instants without a zone or beyond the years 1 to 9999, and E107 for a negative delay.
     """
 
     period: Period
@@ -95,9 +95,9 @@ class Cadence:
         return self.floor(t) == t
 
     def shift(self, t: datetime, n: int) -> datetime:
-        """Return the boundary `n` windows after `t`, or before it for a negative `n`.
+        """Return the boundary `n` windows after the boundary `t`, or before it for a negative `n`.
 
-        Raises  E103 if `t` is not a boundary
+        Raises E103 if `t` is not a boundary.
         """
         if not self.is_boundary(t):
             raise self._no_start(t, t.isoformat())
@@ -114,7 +114,7 @@ class Cadence:
         return Window(self.floor(t), self.next(t))
 
     def window(self, label: str) -> Window:
-        """Return the window with this label. Raises  E101 for a malformed label, E103 if no window starts then."""
+        """Return the window with this label. Raises E101 for a malformed label, E103 if no window starts then."""
         start = instant_of(label)
         if not self.is_boundary(start):
             raise self._no_start(start, f"label {label!r}")
@@ -162,8 +162,8 @@ class Cadence:
     def _index(self, t: datetime) -> int:
         """Return the number of the calendar window that contains `t`.
 
-        If midnight occurs twice, a date starts at the first one, although the clock shows the previous date again. The
-        result for a skipped date is the next window.
+        If midnight occurs twice, a date starts at the first midnight, although the clock shows the previous date again
+        later. For a skipped date, the result is the next window.
         """
         try:
             index = index_of(self.period.unit, t.astimezone(nominal_zone(self.zone)))

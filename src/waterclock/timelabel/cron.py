@@ -22,12 +22,12 @@ _LONGEST = dict(enumerate((31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), star
 def compile_cron(text: str, zone: str = "UTC") -> Cadence:
     """Convert a cron schedule to a cadence: `10 * * * *` is EVERY HOUR DELAY 10 MINUTES.
 
-    At each firing the last window that ended before it becomes due. Around clock changes this may be earlier or later
-    than the schedule, because days are whole windows and the delay is elapsed time. A weekly schedule on another day
-    than Monday, or a monthly one on another day than the first, gives a delay of days.
+    Each time the schedule fires, the last window that ended before becomes due. Around clock changes this may be
+    earlier or later than the schedule, because days are whole windows and the delay is elapsed time. A weekly schedule
+    on another day than Monday, or a monthly one on another day than the first, gives a delay of days.
 
-    Raises  E104 for text that is not a cron schedule, or whose intervals are not a legal period (with the nearest legal
-            ones); E105 for an unknown zone
+    Raises E104 if the text is not a cron schedule, or if its intervals are not a legal period (the error names the
+    nearest legal ones), and E105 for an unknown zone.
     """
     fields = parse_cron(text)
     period, delay = _CronCompiler(text, fields, zone).compile()
@@ -119,7 +119,7 @@ class _CronCompiler:
         return Counter(after - before for before, after in zip(minutes, following, strict=True))
 
     def _periods_by_gap(self) -> list[str]:
-        """Return the periods nearest to the most frequent distance between firings."""
+        """Return the periods nearest to the most frequent distance between two firings."""
         gap = self._gaps().most_common(1)[0][0]
         near = nearest_periods(gap, "HOUR" if gap % 60 == 0 else "MINUTE")
         if gap in MINUTE_COUNTS and gap < _DAY:

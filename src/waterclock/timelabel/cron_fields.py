@@ -23,7 +23,7 @@ _ITEM = re.compile(r"(?:\*|(?P<low>[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?)(?:/(?P<s
 
 
 class Days(Enum):
-    """Which of the two day fields of a cron schedule restrict the days on which it fires."""
+    """Which day fields of a cron schedule restrict the days on which it fires: day of month, day of week, or both."""
 
     EVERY = "every day"
     BY_DATE = "days of the month"
@@ -35,7 +35,7 @@ class Days(Enum):
 class CronFields:
     """The parsed fields of a cron schedule: minutes since local midnight, ascending, and the days on which it fires.
 
-    `days`: which of the day fields restrict the days. In `weekdays` Sunday is 0.
+    `days`: which of the two day fields restrict the days. In `weekdays` Sunday is 0.
     """
 
     minutes: tuple[int, ...]
@@ -66,9 +66,9 @@ _LONGEST = 1000
 
 
 def parse_cron(text: str) -> CronFields:
-    """Parse a cron schedule of five fields, or a macro such as `@daily`. Sunday is 0, 7 or SUN, and 0 in the result.
+    """Parse a cron schedule of five fields, or a macro such as `@daily`. Raises E104 for other texts.
 
-    Raises  E104 for other texts
+    Sunday is 0, 7 or SUN, and 0 in the result.
     """
     if len(text) > _LONGEST:
         raise _unreadable(f"{text[:40]}…", f"it has {len(text)} characters", f"at most {_LONGEST}")

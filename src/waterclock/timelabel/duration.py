@@ -36,7 +36,7 @@ class Duration:
         return f"{self.amount} {self.unit}{'' if self.amount == 1 else 'S'}"
 
     def subtract_from(self, instant: datetime, zone: str) -> datetime:
-        """Return the instant this long before another.
+        """Return the instant that is this duration before another.
 
         Seconds, minutes and hours are elapsed time. Days and longer units are counted on the calendar of `zone` and
         keep the local time. From the start of a local date they lead to the start of a local date, even across clock
@@ -45,11 +45,11 @@ class Duration:
         return self._shift_instant(instant, zone, -1)
 
     def add_to(self, instant: datetime, zone: str) -> datetime:
-        """Return the instant this long after another, by the rules of `subtract_from`."""
+        """Return the instant that is this duration after another, by the rules of `subtract_from`."""
         return self._shift_instant(instant, zone, 1)
 
     def to_timedelta(self) -> timedelta:
-        """Return the span as elapsed time, as for DELAY: a day is 24 hours. Raises  E107 for months and longer."""
+        """Return the duration as elapsed time, as for DELAY: a day is 24 hours. Raises E107 for months and longer."""
         if self.unit in _MONTHS:
             raise WaterclockError(
                 "E107",
@@ -86,9 +86,9 @@ class Duration:
 
 
 def parse_duration(text: str) -> Duration:
-    """Parse a span: `2 HOURS`, `7 days`, or Spark's `INTERVAL 7 DAYS`, `INTERVAL '7 days'`.
+    """Parse a duration such as `2 HOURS` or `7 days`, or Spark's `INTERVAL 7 DAYS` or `INTERVAL '7 days'`.
 
-    Raises  E107 for other text
+    Raises E107 for other text.
     """
     body = text.strip()
     if match := _QUOTED_NUMBER.fullmatch(body):

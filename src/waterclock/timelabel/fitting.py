@@ -12,7 +12,7 @@ from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, first_o
 from waterclock.timelabel.zone import first_instant, nominal_zone
 from waterclock.timelabel.zone_history import offset_changes, telling_starts
 
-# Each calendar unit begins only where all of these begin too.
+# When a window of a calendar unit begins, a window of each of these units begins, too
 _MADE_OF = {
     TimeUnit.DAY: {TimeUnit.DAY},
     TimeUnit.WEEK: {TimeUnit.DAY, TimeUnit.WEEK},
@@ -37,7 +37,8 @@ def fits(reader: Cadence, read: Cadence) -> bool:
 def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
     """Return the cadence nearest to `reader` in length whose windows consist of whole windows of `read`.
 
-    The result has the reader's delay. It has the reader's zone if any length fits there, else the zone of `read`.
+    The result has the reader's delay. It has the reader's zone if any length fits in that zone, else the zone of
+    `read`.
     """
     for zone in (reader.zone, read.zone):
         fitting = [period for period in _LEGAL if fits(Cadence(period, zone=zone), read)]

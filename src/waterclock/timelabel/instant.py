@@ -11,7 +11,7 @@ MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
 
 
 def utc_of(instant: datetime) -> datetime:
-    """Return the same instant in UTC. Raises  E106 for a datetime without a zone, or outside of years 1 to 9999."""
+    """Return the same instant in UTC. Raises E106 for a datetime without a zone, or outside of the years 1 to 9999."""
     if instant.tzinfo is UTC:
         return instant
     if instant.tzinfo is None or instant.utcoffset() is None:

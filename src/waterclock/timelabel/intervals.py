@@ -30,7 +30,7 @@ class IntervalSet:
     def from_intervals(cls, intervals: Iterable[Interval]) -> IntervalSet:
         """Build the set of all instants of the intervals, which may overlap and have any order.
 
-        Raises  E108 for an interval that ends before it starts; one that ends where it starts is empty
+        An interval that ends where it starts is empty. Raises E108 for one that ends before it starts.
         """
         ordered = sorted(_check_interval(start, end) for start, end in intervals)
         starts: list[datetime] = []

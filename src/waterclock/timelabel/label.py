@@ -29,7 +29,7 @@ class LabelParts(NamedTuple):
 def label_of(instant: datetime) -> str:
     """Return the label of an instant, `YYYYMMDDHHmm00` in UTC.
 
-    Raises  E106 for a datetime without a zone, E101 for one that is not a whole minute
+    Raises E106 for a datetime without a zone, and E101 for one that is not a whole minute.
     """
     t = utc_of(instant)
     if t.second or t.microsecond:
@@ -44,7 +44,7 @@ def label_of(instant: datetime) -> str:
 
 
 def instant_of(label: str) -> datetime:
-    """Return the UTC instant of a label. Raises  E101 for anything but YYYYMMDDHHmm00 of an existing time."""
+    """Return the UTC instant of a label. Raises E101 for anything but YYYYMMDDHHmm00 of an existing time."""
     match = _LABEL.fullmatch(label)
     if match is None:
         raise _malformed_label_error(label)
@@ -56,13 +56,13 @@ def instant_of(label: str) -> datetime:
 
 
 def parts_of(label: str) -> LabelParts:
-    """Split a label: `20180305080000` → ('2018', '03', '05', '08', '00'). Raises  E101 for a malformed label."""
+    """Split a label: `20180305080000` → ('2018', '03', '05', '08', '00'). Raises E101 for a malformed label."""
     instant_of(label)
     return LabelParts(label[:4], label[4:6], label[6:8], label[8:10], label[10:12])
 
 
 def label_of_parts(parts: Sequence[str]) -> str:
-    """Join year, month, day, hour and minute to a label. Raises  E101 for missing, unpadded or invalid parts."""
+    """Join year, month, day, hour and minute to a label. Raises E101 for missing, unpadded or invalid parts."""
     if tuple(len(part) for part in parts) != _WIDTHS:
         raise _malformed_label_error(
             "".join(parts), f"the parts {tuple(parts)!r} are not y, m, d, h, n of 4, 2, 2, 2, 2 digits; "
@@ -73,13 +73,13 @@ def label_of_parts(parts: Sequence[str]) -> str:
 
 
 def hive_path(label: str) -> str:
-    """Return a label's folder: `20180305080000` → `y=2018/m=03/d=05/h=08/n=00`. Raises  E101 for a malformed label."""
+    """Return a label's folder: `20180305080000` → `y=2018/m=03/d=05/h=08/n=00`. Raises E101 for a malformed label."""
     y, m, d, h, n = parts_of(label)
     return f"y={y}/m={m}/d={d}/h={h}/n={n}"
 
 
 def label_of_hive_path(path: str) -> str:
-    """Return the label of the last folder `y=/m=/d=/h=/n=` in `path`. Raises  E101 if there is none."""
+    """Return the label of the last folder `y=/m=/d=/h=/n=` in `path`. Raises E101 if there is none."""
     found = _HIVE.findall(path)
     if not found:
         raise WaterclockError(
@@ -101,7 +101,7 @@ def _malformed_label_error(label: str, why: str = "") -> WaterclockError:
 
 
 def _suggest_label(label: str) -> str | None:
-    """Return a hint with the valid label for a date, a time with separators or seconds that are not zero; else None."""
+    """Return a hint with a valid label for a date, or a time with separators or seconds that are not 0; else None."""
     digits = re.sub(r"[-:T_/ Z]", "", label)
     if not re.fullmatch(r"[0-9]{8}|[0-9]{10}|[0-9]{12}|[0-9]{14}", digits):
         return None

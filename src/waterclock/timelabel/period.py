@@ -40,7 +40,7 @@ _MINUTES = {
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A legal window length; `count` is above 1 only for minutes. Raises  E102, naming the nearest legal lengths."""
+    """A legal window length; `count` is above 1 only for minutes. Raises E102, naming the nearest legal lengths."""
 
     unit: TimeUnit
     count: int = 1
@@ -65,7 +65,7 @@ class Period:
 def parse_period(text: str) -> Period:
     """Parse a period as EVERY accepts it: `15 MINUTES`, `HOUR`, `1 hour`, `DAY`, in upper or lower case.
 
-    Raises  E102 for text that is not a legal period, with the nearest legal lengths
+    Raises E102, with the nearest legal lengths, for text that is not a legal period.
     """
     amount, word = split_span(text)
     if word is None:
@@ -80,7 +80,7 @@ def parse_period(text: str) -> Period:
 
 
 def split_span(text: str) -> tuple[int | None, str | None]:
-    """Split a span into its number, None if it has none, and its unit: `15 MINUTES` → (15, 'MINUTE').
+    """Split a text such as `15 MINUTES` into its number, None if it has none, and its unit: (15, 'MINUTE').
 
     Return (None, None) for other text.
     """
@@ -98,7 +98,7 @@ def unit_word(word: str) -> str | None:
 
 
 def correct_span(text: str) -> str | None:
-    """Return the span meant by an abbreviation or a misspelt unit: `15m` → `15 MINUTES`, `2 huors` → `2 HOURS`.
+    """Correct an abbreviated or misspelt unit in a text: `15m` → `15 MINUTES`, `2 huors` → `2 HOURS`.
 
     Return None if no unit is similar.
     """
@@ -148,7 +148,7 @@ def index_of(unit: TimeUnit, day: date) -> int:
 def first_ordinal(unit: TimeUnit, index: int) -> int:
     """Return the first local date of the calendar window with a number from `index_of`, as `date.toordinal` counts.
 
-    Raises  ValueError outside years 1 to 9999
+    Raises ValueError outside of the years 1 to 9999.
     """
     if unit is TimeUnit.DAY:
         return index

@@ -30,8 +30,8 @@ def zone_names() -> frozenset[str]:
 def nominal_zone(name: str) -> tzinfo:
     """Return the tzinfo of a zone by its name in the tz database.
 
-    Rules come from the locked `tzdata` package, never from the machine: two runners must make the same windows.
-    Raises  E105 for an unknown name, with the nearest ones
+    Rules come from the locked `tzdata` package, never from the machine: two runners must make the same windows. Raises
+    E105, with the nearest names, for an unknown name.
     """
     if name == "UTC":
         return UTC
@@ -68,7 +68,7 @@ def first_instant(zone: str, ordinal: int) -> datetime:
 
 
 def date_start(zone: str, ordinal: int) -> datetime:
-    """Return the first instant of a local date. Raises  E105 if it is not a whole minute, so that no label names it."""
+    """Return the first instant of a local date. Raises E105 if it is not a whole minute, so that no label names it."""
     instant = first_instant(zone, ordinal)
     if instant.second:
         raise WaterclockError(
@@ -84,7 +84,7 @@ def resolve_local(naive: datetime, zone: str) -> datetime:
     """Convert a datetime without a zone to the instant that it means in `zone`.
 
     A time that occurs twice means its first occurrence; a skipped time is moved forward by the length of the gap.
-    Raises  E105 for an unknown zone, E106 for a value that has a zone already
+    Raises E105 for an unknown zone, and E106 for a value that has a zone already.
     """
     if naive.tzinfo is not None:
         raise WaterclockError(
@@ -102,8 +102,8 @@ def resolve_local(naive: datetime, zone: str) -> datetime:
 def parse_instant(text: str, zone: str) -> datetime:
     """Parse an instant: a date, a date and time (in `zone` unless an offset is written), or a label (UTC).
 
-    `2018-01-01` is the first instant of that date in the zone.
-    Raises  E106 for any other form or a date that does not exist, E105 for an unknown zone
+    `2018-01-01` is the first instant of that date in the zone. Raises E106 for any other form or a date that does not
+    exist, and E105 for an unknown zone.
     """
     written = text.strip()
     if re.fullmatch(r"[0-9]{14}", written):
@@ -132,7 +132,7 @@ def local_text(instant: datetime, zone: str) -> str:
 def _unknown(name: str) -> WaterclockError:
     places = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in sorted(zone_names(), reverse=True)}
     by_place = places.get(name.rpartition("/")[2].replace("_", " ").strip().lower())
-    abbreviated = _zones_that_say(name.strip().upper()) if not by_place and name.strip().isalpha() else []
+    abbreviated = _find_zones_by_abbreviation(name.strip().upper()) if not by_place and name.strip().isalpha() else []
     near = [by_place] if by_place else abbreviated or nearest(name, zone_names())
     why = "a zone is a name of the tz database, so that its changes of offset are known"
     if abbreviated:
@@ -145,10 +145,10 @@ def _unknown(name: str) -> WaterclockError:
     )
 
 
-def _zones_that_say(abbreviation: str) -> list[str]:
-    """Return up to three zones that use an abbreviation such as CST, sorted by their number of countries, most first.
+def _find_zones_by_abbreviation(abbreviation: str) -> list[str]:
+    """Return up to three zones that use an abbreviation such as CST, those with the most countries first.
 
-    Cost    reads the rules of some 300 zones
+    Cost: reads the rules of some 300 zones.
     """
     seasons = [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 7, 1, tzinfo=UTC)]
     rows = (files("tzdata") / "zoneinfo" / "zone1970.tab").read_text(encoding="utf-8").splitlines()

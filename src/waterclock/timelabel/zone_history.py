@@ -39,7 +39,7 @@ def offset_changes(zone: str) -> tuple[tuple[datetime, timedelta], ...]:
 def skipped_dates(zone: str) -> tuple[int, ...]:
     """Return the local dates that never occurred, such as 2011-12-30 in Apia, each as its `date.toordinal`.
 
-    A date is skipped only where the offset jumps by about a day, from one side of the date line to the other.
+    A date is skipped only if the offset jumps by about a day, from one side of the date line to the other.
     """
     if zone == "UTC":
         return ()

@@ -115,7 +115,7 @@ def test_after_any_history_and_any_crash_the_manifest_is_what_the_table_holds(tm
 def test_of_two_writers_the_later_one_leaves_what_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = new_table(tmp_path, is_partitioned=True)
     commit(folder, 1, {hour(0): rows_of(1)})
-    put = symlinks._put
+    put = symlinks._write_manifests
     raced: list[int] = []
 
     def overtaken(*arguments: Any) -> None:
@@ -124,7 +124,7 @@ def test_of_two_writers_the_later_one_leaves_what_is_true(tmp_path: Path, monkey
             symlinks.follow(folder)
         put(*arguments)
 
-    monkeypatch.setattr(symlinks, "_put", overtaken)
+    monkeypatch.setattr(symlinks, "_write_manifests", overtaken)
     symlinks.follow(folder)
     assert read_by_all(listed(folder)) == [[2]] * 3
 

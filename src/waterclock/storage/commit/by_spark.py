@@ -1,4 +1,4 @@
-"""Writes sealed slices to a table by Spark, under the same claim's id, if a commit cannot just point to their files."""
+"""Writes sealed slices to a table by Spark, for commits that cannot just refer to the slices' existing files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-_MOST_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 
 def commit_by_spark(
@@ -32,11 +32,11 @@ def commit_by_spark(
     """Write the rows of sealed slices into the table by Spark, in place of the rows of their labels.
 
     With mode 'replace' they replace all rows. Return the version that carries the claim's id, also if it was committed
-    before. Cost: a read of the slices and a Delta write, about a second; needed only where `commit_slices` raises
+    before. Cost: a read of the slices and a Delta write, about a second. It is needed only if `commit_slices` raises
     NeedsSpark.
 
-    Raises  ClaimKilledError where the claim was killed first, E633 where Spark cannot commit to the store, E751 where
-            another writer changed the table after the identity's known version
+    Raises ClaimKilledError if the claim was killed first, E633 if Spark cannot commit to the store, and E751 if another
+    writer changed the table after the version that the batch knew.
     """
     require_log_store(spark, folder)
     refuse_foreign_since(folder, identity)
@@ -47,7 +47,7 @@ def commit_by_spark(
     for manifest in manifests:
         check_files(manifest, wide)
     writer = (
-        _rows(spark, folder, manifests, wide)
+        _read_slices(spark, folder, manifests, wide)
         .write.format("delta")
         .mode("overwrite")
         .option("txnAppId", app_id(identity.claim))
@@ -64,14 +64,14 @@ def commit_by_spark(
 
 
 def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
-    """Write the rows to Delta, and retry if another commit came first, such as OPTIMIZE or a kill of another claim."""
-    for attempt in range(_MOST_TRIES):
+    """Write the rows to Delta. Retry if another commit came first, such as OPTIMIZE or the kill of another claim."""
+    for attempt in range(_MAX_ATTEMPTS):
         try:
             writer.save(folder)
         except Exception as raised:
             # PySpark has no exception class for Delta's conflicts: they arrive as Java exceptions
             is_race = "CONCURRENT" in str(raised).upper()
-            if not is_race or attempt == _MOST_TRIES - 1:
+            if not is_race or attempt == _MAX_ATTEMPTS - 1:
                 raise
             if find_claim(folder, claim, newest=head(folder)).kind != "none":
                 return
@@ -80,9 +80,9 @@ def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
 
 
 def version_of(folder: str, claim: int) -> int:
-    """Return the version that Spark committed under a claim, or an earlier one under it: Spark skips an id used before.
+    """Return the version that Spark committed under a claim, now or earlier. Spark skips an id that was used before.
 
-    Raises  Killed, E632
+    Raises ClaimKilledError if the claim was killed, and E632 if the log has no commit of it.
     """
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":
@@ -97,6 +97,6 @@ def version_of(folder: str, claim: int) -> int:
     return found.version
 
 
-def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: str) -> DataFrame:
+def _read_slices(spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: str) -> DataFrame:
     rows = frame_of_slices(spark, folder, manifests, schema)
     return rows.select(*(F.col(quote_name(name)) for name in fields_of(schema)))

@@ -1,4 +1,4 @@
-"""Builds the lists of files that one commit adds and removes, for exactly the version that was read."""
+"""Builds the lists of files that one commit adds to a table and removes from it, for the version that was read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _KNOWN_FEATURES = frozenset(
 )
 
 
-# table properties that require more of a writer than pointers to files
-_BARS = frozenset({"delta.appendOnly", "delta.enableInCommitTimestamps", "delta.enableRowTracking"})
+# table properties that require more of a writer than references to existing files
+_PREVENTING_PROPERTIES = frozenset({"delta.appendOnly", "delta.enableInCommitTimestamps", "delta.enableRowTracking"})
 
 
 class NeedsSpark(WaterclockError):
-    """Raised when a commit cannot just point to sealed files. Spark must write the rows, under the same claim's id."""
+    """Raised if a commit cannot just refer to the files of sealed slices: Spark must write the rows instead."""
 
     def __init__(self, reason: str, *, where: str | None = None) -> None:
         super().__init__("E631", f"the commit needs Spark: {reason}", where=where, fix="commit it by Spark")
@@ -39,21 +39,21 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
 
     Cost: proportional to the number of files added and removed.
 
-    Raises  NeedsSpark where pointers alone are not enough
+    Raises NeedsSpark if the commit cannot just refer to the slices' files.
     """
     if not manifests:
         return Change()
     require_known_layout(table)
     if mode == "replace":
         return _build_replacement(table, manifests)
-    return (_partition_change if table.partition_columns else _path_change)(table, manifests)
+    return (_build_partition_change if table.partition_columns else _build_path_change)(table, manifests)
 
 
 def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
-    """Return the change that adds `files` in place of live files; `instead_of` None replaces all live files."""
+    """Return the change that adds `files` and removes the live files `instead_of`, or all if that is None."""
     now = int(time.time() * 1000)
-    gone = list(table.files.values()) if instead_of is None else instead_of
-    return Change([add_of(file, None, now) for file in files], removes_of(gone), is_overwrite=instead_of is None)
+    removed = list(table.files.values()) if instead_of is None else instead_of
+    return Change([add_of(file, None, now) for file in files], removes_of(removed), is_overwrite=instead_of is None)
 
 
 def may_rewrite(table: OpenTable) -> bool:
@@ -76,12 +76,12 @@ def _build_replacement(table: OpenTable, manifests: Sequence[Manifest]) -> Chang
         return Change()  # all of it is live already: adding it again would hide it from Spark (M5)
     if old.keys() & new:
         raise NeedsSpark("a part of the slice is live already", where=table.folder)
-    _require_unmarked(table, old)
-    adds = [add for manifest in manifests for add in _adds(manifest, partitioned=False)]
+    _require_no_deletion_vectors(table, old)
+    adds = [add for manifest in manifests for add in _build_add_actions(manifest, partitioned=False)]
     return Change(adds, removes_of(list(old.values())), is_overwrite=True)
 
 
-def _partition_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
+def _build_partition_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
     change = Change(is_overwrite=True)
     for manifest in manifests:
         label = label_of(manifest.label)
@@ -91,13 +91,13 @@ def _partition_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change
             continue  # M5
         if old.keys() & new:
             raise NeedsSpark(f"a part of the slice of {label} is live already", where=table.folder)
-        _require_unmarked(table, old)
+        _require_no_deletion_vectors(table, old)
         change.removes += removes_of(list(old.values()))
-        change.adds += _adds(manifest, partitioned=True)
+        change.adds += _build_add_actions(manifest, partitioned=True)
     return change
 
 
-def _path_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
+def _build_path_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
     change = Change()
     for manifest in manifests:
         label = label_of(manifest.label)
@@ -108,25 +108,25 @@ def _path_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
                 f"rows of {label} are in {joined[0].path}, together with rows of other labels", where=table.folder
             )
         new = {file.path for file in manifest.files}
-        gone = [old[path] for path in old if path not in new]
-        _require_unmarked(table, {file.path for file in gone})
-        change.removes += removes_of(gone)
+        removed = [old[path] for path in old if path not in new]
+        _require_no_deletion_vectors(table, {file.path for file in removed})
+        change.removes += removes_of(removed)
         change.adds += [
             add
-            for file, add in zip(manifest.files, _adds(manifest, partitioned=False), strict=True)
+            for file, add in zip(manifest.files, _build_add_actions(manifest, partitioned=False), strict=True)
             if file.path not in old
         ]
     return change
 
 
-def _adds(manifest: Manifest, *, partitioned: bool) -> list[Action]:
+def _build_add_actions(manifest: Manifest, *, partitioned: bool) -> list[Action]:
     label = label_of(manifest.label) if partitioned else None
     at = int(manifest.sealed_at.timestamp() * 1000)
     return [add_of(file, label, at) for file in manifest.files]
 
 
 def require_known_layout(table: OpenTable) -> None:
-    """Raise NeedsSpark if a table requires more of a writer than pointers to files."""
+    """Raise NeedsSpark if features or properties of a table forbid commits that only refer to existing files."""
     unknown = sorted(table.features - _KNOWN_FEATURES)
     configured = sorted(key for key, value in table.configuration.items() if _prevents_pointers(key, value))
     if unknown or configured:
@@ -136,13 +136,13 @@ def require_known_layout(table: OpenTable) -> None:
 
 
 def _prevents_pointers(key: str, value: str) -> bool:
-    """Return whether a property requires something that a commit of pointers cannot provide."""
+    """Return whether a table property requires more of each commit than references to existing files."""
     if key == "delta.columnMapping.mode":
         return value != "none"
-    return key.startswith("delta.constraints.") or (key in _BARS and value == "true")
+    return key.startswith("delta.constraints.") or (key in _PREVENTING_PROPERTIES and value == "true")
 
 
-def _require_unmarked(table: OpenTable, removed: Collection[str]) -> None:
+def _require_no_deletion_vectors(table: OpenTable, removed: Collection[str]) -> None:
     marked = sorted(path for path in removed if path in table.marked_paths)
     if marked:
         raise NeedsSpark(f"{marked[0]} carries a deletion vector", where=table.folder)  # M4

@@ -34,7 +34,7 @@ BARE = schema_text('{"fields": []}')
 """The schema of a table that has no columns of its own yet: Delta needs a schema."""
 _NTZ = ["timestampNtz"]
 _FOR_LOCAL_TIMES = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": _NTZ, "writerFeatures": _NTZ}
-_MOST_TRIES, _PAUSE = 5, 0.2
+_MAX_ATTEMPTS, _PAUSE = 5, 0.2
 _PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
@@ -52,13 +52,13 @@ _PROPERTIES = {
 def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, project: str) -> None:
     """Create a table, or leave an existing one as it is. A table that was reset gets its columns. Cost: 10 ms.
 
-    Raises  E601 where the table belongs to another project
-            E624 where it is partitioned differently
-            E615 where a type cannot be stored
-            E622 where another writer's first commit was in progress at each attempt (transient)
+    Raises:
+        WaterclockError: E601 if the table belongs to another project, E624 if it is partitioned by other columns, E615
+            if a type cannot be stored, E622 (transient) if another writer's first commit was in progress at each
+            attempt.
     """
     wanted = [TIMELABEL] if is_partitioned else []
-    for attempt in range(1, _MOST_TRIES + 1):
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
         if table_exists(folder):
             break
         try:
@@ -66,26 +66,26 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
         except DeltaError as error:
             if table_exists(folder):  # another runner created it first
                 break
-            if not _is_refused_put(error):
+            if not _is_put_conflict(error):
                 fix = "check that this user may create files there, and that the disk has free space"
                 raise WaterclockError(
                     "E615", "the table cannot be created", where=folder, why=str(error), fix=fix
                 ) from error
-            if attempt == _MOST_TRIES:
+            if attempt == _MAX_ATTEMPTS:
                 raise _creation_conflict_error(folder) from error
             time.sleep(attempt * _PAUSE)
     with open_table(folder) as table:
         refuse_other_project(table, project)
         text = schema_text(schema)
         while is_bare(table) and text != BARE:  # also ends when another runner has meanwhile added columns and rows
-            try_commit(table, _columns(table, text, wanted), Identity(project, "", RESET, (), "", 0, ""))
+            try_commit(table, _build_columns_change(table, text, wanted), Identity(project, "", RESET, (), "", 0, ""))
             table.follow()
         if table.partition_columns != wanted:
             raise partition_error(folder, table.partition_columns, wanted)
 
 
-def _columns(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
-    """Return the change that adds columns to a table that has none since it was reset."""
+def _build_columns_change(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
+    """Return the change that gives a table its columns, if it has had none since it was reset."""
     actions = [metadata_of(table, schema, partition_columns)]
     if "timestamp_ntz" in schema and (protocol := needed_protocol(protocol_of(table), _FOR_LOCAL_TIMES)):
         actions.insert(0, {"protocol": protocol})
@@ -107,7 +107,7 @@ def _create(folder: str, schema: AnySchema, wanted: Sequence[str], project: str)
     )
 
 
-def _is_refused_put(error: DeltaError) -> bool:
+def _is_put_conflict(error: DeltaError) -> bool:
     """Return whether the store refused the log's first file as if it existed already.
 
     S3 does so (409) while it processes another put of that name, whether or not that put succeeds.
@@ -126,13 +126,13 @@ def _creation_conflict_error(folder: str) -> WaterclockError:
 
 
 def require_owner(folder: str, project: str) -> None:
-    """Raise an error if another project has created the table. Raises  E601 naming the owner."""
+    """Raise E601, naming the owner, if another project created the table."""
     with open_table(folder) as table:
         refuse_other_project(table, project)
 
 
 def refuse_other_project(table: OpenTable, project: str) -> None:
-    """Raise E601 if a table's properties name another project, or none."""
+    """Raise E601 if the table's properties name another project as its owner, or no project."""
     owner = table.configuration.get(PROJECT)
     if owner == project:
         return

@@ -1,4 +1,4 @@
-"""Finds changes of a table by other writers: no batch commits on top of one.
+"""Finds changes of a table by other programs. A batch never commits on top of such a change.
 
 See docs/decisions/foreign-commits-stop-a-table.md.
 """
@@ -21,7 +21,7 @@ def refuse_foreign_since(folder: str, identity: Identity) -> None:
 
 
 def foreign_change(folder: str, name: str, *, project: str, after_version: int) -> WaterclockError | None:
-    """Return the error E751 if another writer changed a table's data after a version; None also if it was undone."""
+    """Return error E751 if another writer changed a table's data after a version, or None if it was undone."""
     strangers = foreign_commits(folder, after_version=after_version, project=project)
     if not strangers:
         return None

@@ -1,4 +1,4 @@
-"""Adds a sealed slice to its table: one commit of pointers to its files.
+"""Adds sealed slices to their table: one commit that refers to their existing files, without a copy of rows.
 
 Each of the rules M1 to M6 (docs/decisions/commits-are-pointers.md) was found by breaking it: rows were lost, doubled or
 hidden without an error.
@@ -36,7 +36,7 @@ from waterclock.storage.types import fields_of, schema_text, widen_schema
 if TYPE_CHECKING:
     from waterclock.storage.types import Schema as AnySchema
 
-_MOST_LOOKS = 200
+_MAX_ATTEMPTS = 200
 
 
 def commit_slices(
@@ -52,20 +52,21 @@ def commit_slices(
     Return the version that carries the claim's id, also if it was committed before. `schema` is the table's new schema;
     without one, the slices' new columns are added to the table. Cost: 10 ms at 100 commits, 20 ms at 1,000.
 
-    Raises  ClaimKilledError       where the claim was killed first
-            NeedsSpark   where pointers alone are not enough; nothing was committed then
-            E601, E616, E617 where the table belongs to another project, or the slices do not fit it
-            E622         where other commits came first at every attempt
-            E751         where another writer changed the table after the identity's known version
+    Raises:
+        ClaimKilledError: The claim was killed first.
+        NeedsSpark: The commit cannot just refer to the slices' files; nothing was committed.
+        WaterclockError: E601 if the table belongs to another project, E616 or E617 if the slices do not fit it, E622 if
+            other commits came first at every attempt, E751 if another writer changed it after the version that the
+            batch knew.
     """
     new = [schema_text(schema)] if schema is not None else [manifest.schema for manifest in manifests]
-    for look in range(_MOST_LOOKS):
+    for attempt in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
-            seen = find_claim_version(table, identity.claim)
-            if seen is not None:
-                return seen
+            committed = find_claim_version(table, identity.claim)
+            if committed is not None:
+                return committed
             refuse_other_project(table, identity.project)
-            wide = _schema_with(table.schema, new)
+            wide = _widen_by_all(table.schema, new)
             for manifest in manifests:
                 check_files(manifest, wide)
             change = change_for(table, manifests, mode)
@@ -76,16 +77,16 @@ def commit_slices(
             version = _try_commit(table, change, identity)
         if version is not None:
             return version
-        time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next attempts
+        time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))  # noqa: S311 - only spreads the next attempts
     raise commit_race_error(folder)
 
 
 @dataclass(frozen=True, slots=True)
 class MergeStart:
-    """The table as it is before a MERGE, or `done`: the version that already carries the claim's id.
+    """The table as it is before a MERGE. `done` is the version that already carries the claim's id, else None.
 
-    `base` is the version that was read, `schema` and `live` are its columns and files. `may_rewrite`: a whole new state
-    may be committed.
+    `base` is the version that was read, `schema` and `live` are its columns and its live files. `may_rewrite`: one
+    commit may replace all files of the table.
     """
 
     done: int | None
@@ -96,15 +97,15 @@ class MergeStart:
 
 
 def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeStart:
-    """Read the table before slices are merged into it, and add their new columns to it. Raises  as `commit_slices`."""
-    for _ in range(_MOST_LOOKS):
+    """Read the table before slices are merged into it, and add their new columns to it. Raises as `commit_slices`."""
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             known = table.schema
-            seen = find_claim_version(table, identity.claim)
-            if seen is not None:
-                return MergeStart(seen, table.version, known)
+            committed = find_claim_version(table, identity.claim)
+            if committed is not None:
+                return MergeStart(committed, table.version, known)
             refuse_other_project(table, identity.project)
-            wide = _schema_with(known, [manifest.schema for manifest in manifests])
+            wide = _widen_by_all(known, [manifest.schema for manifest in manifests])
             for manifest in manifests:
                 check_files(manifest, wide)
             if wide == known:
@@ -115,8 +116,8 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
 
 
 def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> None:
-    """Add to a table the columns that only its slices have."""
-    for _ in range(_MOST_LOOKS):
+    """Add the slices' columns that the table does not have."""
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             wide = with_columns_of(table.schema, manifests)
             if wide == table.schema:
@@ -130,26 +131,24 @@ def commit_state(
 ) -> int | None:
     """Commit the files below `path` in place of live files of version `base`: of `instead_of`, or of all if it is None.
 
-    Return the version, also if the claim was committed before. Return None if another commit came after `base`: the
-    files were made from outdated rows, and are removed.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Return the version, also if the claim was committed before. Return None and remove the files if another commit came
+    after `base`: they were made from outdated rows. Raises ClaimKilledError if the claim was killed first.
     """
     files = read_files(entry_path(folder), path)
     fault("rewritten")
-    version = _try_state(folder, identity, files, base, instead_of)
+    version = _try_commit_state(folder, identity, files, base, instead_of)
     if version is None:
         remove_folder(entry_path(folder, path))
     return version
 
 
-def _try_state(
+def _try_commit_state(
     folder: str, identity: Identity, files: Sequence[DataFile], base: int, instead_of: Sequence[LiveFile] | None
 ) -> int | None:
     with open_table(folder) as table:
-        seen = find_claim_version(table, identity.claim)
-        if seen is not None:
-            return seen
+        committed = find_claim_version(table, identity.claim)
+        if committed is not None:
+            return committed
         if table.version != base:
             return None
         change = change_of_state(table, files, instead_of)
@@ -158,18 +157,19 @@ def _try_state(
 
 
 def _try_commit(table: OpenTable, change: Change, identity: Identity) -> int | None:
-    """Commit on exactly the version that was read, unless another writer changed the table (E751)."""
+    """Commit on exactly the version that was read. Raise E751 if another writer changed the table."""
     if identity.known_version is not None and table.version > identity.known_version:
         refuse_foreign_since(table.folder, identity)
     return try_commit(table, change, identity)
 
 
 def kill(folder: str, claim: int, *, project: str | None = None) -> None:
-    """Commit nothing under the claim's id, so that its data can never be committed. Do nothing if the data came first.
+    """Kill a claim: commit its id without data, so that its data can never be committed.
 
-    `project` is the table's owner, if the caller knows it. Cost: that of a commit.
+    No effect if the data was committed first. `project` is the table's owner, if the caller knows it. Cost: that of a
+    commit.
     """
-    for look in range(_MOST_LOOKS):
+    for attempt in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             if table.has_claim(claim):
                 return
@@ -177,7 +177,7 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
             fault("looked")
             if try_commit(table, Change(), identity) is not None:
                 return
-        time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311
+        time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))  # noqa: S311
     raise commit_race_error(folder)
 
 
@@ -187,7 +187,7 @@ def commit_nothing(folder: str, identity: Identity) -> int:
 
 
 def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
-    """Commit a REPLACE state older than the head: only the claim's id and identity, which point at its sealed slice.
+    """Commit a REPLACE state older than the table's: only the claim's id and identity, which name its sealed slice.
 
     The table's rows stay as they are; only new columns are added. Otherwise as `commit_slices`.
     """
@@ -196,7 +196,10 @@ def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
 
 
 def find_claim_version(table: OpenTable, claim: int) -> int | None:
-    """Return the version that carries the claim's id, or None. The log itself would accept the id a second time."""
+    """Return the version that carries the claim's id, or None. The Delta log would accept the same id a second time.
+
+    Raises ClaimKilledError if the claim was killed, and E621 if its commit was removed from the log.
+    """
     if not table.has_claim(claim):
         return None
     folder = table.folder
@@ -213,14 +216,14 @@ def find_claim_version(table: OpenTable, claim: int) -> int | None:
     return found.version
 
 
-def _schema_with(table: str, new: Sequence[str]) -> str:
+def _widen_by_all(table: str, new: Sequence[str]) -> str:
     for schema in new:
         table = widen_schema(table, schema) or table
     return table
 
 
 def _add_columns(table: OpenTable, wide: str, identity: Identity) -> None:
-    """Add columns to a table, in a commit by delta-rs, which knows the table features that their types require."""
+    """Add columns to a table in a commit by delta-rs, which also adds the table features that their types require."""
     known = fields_of(table.schema)
     added = [field for field in Schema.from_json(wide).fields if field.name not in known]
     metadata = {"userMetadata": Identity(identity.project, identity.table, "widen", (), "", 0, "").to_json()}
@@ -237,7 +240,7 @@ def commit_race_error(folder: str) -> WaterclockError:
     """Return the error for a commit that lost the race against other commits at every attempt."""
     return WaterclockError(
         "E622",
-        f"{_MOST_LOOKS} other commits came between reading the log and committing",
+        f"{_MAX_ATTEMPTS} other commits came between reading the log and committing",
         where=folder,
         fix="try again",
         transient=True,

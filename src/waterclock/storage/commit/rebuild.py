@@ -1,6 +1,6 @@
 """Rebuilds a Delta table from its sealed slices in one commit.
 
-If the partitioning is unchanged, the commit only refers to the existing files; otherwise Spark writes the rows again.
+If the partitioning stays the same, the commit only refers to the existing files. Otherwise Spark writes the rows again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_LOOKS = 20
+_MAX_ATTEMPTS = 20
 
 
 def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
@@ -37,24 +37,22 @@ def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitione
     with open_table(folder) as table:
         columns = table.partition_columns
         live = set(table.files)
-    return live == _paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
+    return live == _file_paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
 
 
 def remake(
     spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, is_partitioned: bool
 ) -> int:
-    """Make these slices a table's only content. Return the new version, or the newest if nothing has to change.
+    """Make these slices a table's only content. Return the new version, or the newest one if nothing has to change.
 
     A table that was TEMPORAL gets the columns that only its slices have. Cost: milliseconds if the layout stays the
-    same; else all rows are written once.
-
-    Raises  ClaimKilledError where the claim was killed first
+    same; else all rows are written once. Raises ClaimKilledError if the claim was killed first.
     """
     add_new_columns(folder, identity, manifests)
     if has_exact_files(folder, manifests, is_partitioned=is_partitioned):
-        return _version_of_all(folder, identity)
-    point = _point_partitions if is_partitioned else _point
-    version = point(folder, identity, manifests)
+        return _version_of_unchanged(folder, identity)
+    commit = _commit_partitions if is_partitioned else _commit_files
+    version = commit(folder, identity, manifests)
     if version is not None:
         return version
     rows = (
@@ -68,11 +66,10 @@ def remake(
 def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
     """Replace all rows of a table by those of `state`, in one commit under the claim's id. Return its version.
 
-    Cost: one write of the rows, and one more for each commit that came between.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Cost: one write of the rows, and one more for each commit that came between. Raises ClaimKilledError if the claim
+    was killed first.
     """
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             base, has_layout, names = table.version, may_rewrite(table), list(fields_of(table.schema))
         if not has_layout or set(names) != set(state.columns):
@@ -86,9 +83,8 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
 def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
     """Replace the rows of a table at version `base` by those of `state`, whose columns are in the table's order.
 
-    Return the version, or None if another commit came since. Cost: one write of the rows.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Return the version, or None if another commit came after `base`. Cost: one write of the rows. Raises
+    ClaimKilledError if the claim was killed first.
     """
     path = f"state/c={identity.claim}/v={base}"
     fault("merge")
@@ -97,10 +93,10 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
 
 
 def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:
-    """Recreate a table whose log was lost, with versions that continue above the last known one.
+    """Recreate a table whose log was lost. Its versions continue after `above`, the last known one.
 
-    Records that name an older version must never be resolved to a new version of the same number. Cost: 10 ms for each
-    version there was.
+    So a record of an older version never refers to a new version with the same number. Cost: 10 ms for each version
+    there was.
     """
     forget(folder)
     create_table(folder, schema, is_partitioned=is_partitioned, project=project)
@@ -108,7 +104,7 @@ def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, ab
 
 
 def raise_versions(folder: str, *, project: str, above: int) -> None:
-    """Raise a table's version to the last known one, by empty commits. Cost: 10 ms each."""
+    """Commit empty versions until the table's version is `above`, the last known one. Cost: 10 ms each."""
     nothing = Identity(project, "", RECREATED, (), "", 0, "")
     with open_table(folder) as table:
         while table.version < above:
@@ -117,14 +113,13 @@ def raise_versions(folder: str, *, project: str, above: int) -> None:
 
 
 def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> int:
-    """Remove all files and columns of a table in one commit and return its version. The next batch defines columns.
+    """Remove all files and columns of a table in one commit and return its version. The next batch defines the columns.
 
     The log continues, so that killed claims stay killed. A log is moved to `_delta_log.reset-<stamp>` next to it if it
-    is damaged, ends before version `above`, or cannot be continued by pointers alone. A new log then continues above
+    is damaged, ends before version `above`, or requires that Spark writes each commit. A new log then continues after
     `above`. Cost: an action for each file of the table; for a new log 10 ms for each version there was.
 
-    Raises  E601 where the table belongs to another project, ClaimKilledError where another reset of the
-            table took this one over
+    Raises E601 if the table belongs to another project, and ClaimKilledError if another reset took this one over.
     """
     if not is_older_than(folder, above) and (version := _empty_table(folder, identity)) is not None:
         return version
@@ -139,13 +134,13 @@ def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> in
 
 
 def _empty_table(folder: str, identity: Identity) -> int | None:
-    """Empty a table and return its version, or None if its log cannot be continued by pointers."""
+    """Empty a table and return its version, or None if its log is damaged or requires that Spark writes the commit."""
     try:
         while table_exists(folder):
             with open_table(folder) as table:
                 refuse_other_project(table, identity.project)
-                if (seen := find_claim_version(table, identity.claim)) is not None:
-                    return seen
+                if (committed := find_claim_version(table, identity.claim)) is not None:
+                    return committed
                 require_known_layout(table)
                 if table.marked_paths:
                     return None
@@ -161,24 +156,24 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
 
 
 def move_log(folder: str, name: str) -> str:
-    """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder is no Delta table then."""
+    """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder is then no Delta table."""
     forget(folder)
-    aside = entry_path(folder, f"_delta_log.{name}")
-    move_folder(entry_path(folder, "_delta_log"), aside)
-    return str(aside)
+    moved = entry_path(folder, f"_delta_log.{name}")
+    move_folder(entry_path(folder, "_delta_log"), moved)
+    return str(moved)
 
 
-def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
-    """Make the slices a partitioned table's only content by pointers to their files. Return the version, or None.
+def _commit_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
+    """Make the slices a partitioned table's only content by references to their files. Return the version.
 
-    None means that this is impossible: the layout differs, or the table has labels without a manifest.
+    Return None if that is impossible: the layout differs, or the table has labels without a manifest.
     """
     with open_table(folder) as table:
         live = {(file.label, file.path) for file in table.files.values()}
-        is_so = table.partition_columns == [TIMELABEL]
+        is_partitioned = table.partition_columns == [TIMELABEL]
     wanted = {(label_of(manifest.label), file.path) for manifest in manifests for file in manifest.files}
     labels = {label for label, _ in live ^ wanted}
-    if not is_so or not labels <= {label_of(manifest.label) for manifest in manifests}:
+    if not is_partitioned or not labels <= {label_of(manifest.label) for manifest in manifests}:
         return None
     try:
         return commit_slices(
@@ -188,33 +183,33 @@ def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manif
         return None
 
 
-def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
-    """Make the slices an unpartitioned table's only content by pointers to their files. Return the version, or None.
+def _commit_files(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
+    """Make the slices an unpartitioned table's only content by references to their files. Return the version.
 
-    None means that the table does not permit this, or that other commits came first at every attempt.
+    Return None if the table does not permit this, or if other commits came first at every attempt.
     """
     wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
-            if (seen := find_claim_version(table, identity.claim)) is not None:
-                return seen
+            if (committed := find_claim_version(table, identity.claim)) is not None:
+                return committed
             if not may_rewrite(table):
                 return None
             # live files stay: added again they would be hidden from Spark (M5)
-            gone = [file for path, file in table.files.items() if path not in wanted]
+            removed = [file for path, file in table.files.items() if path not in wanted]
             new = [
                 add_of(file, None, int(manifest.sealed_at.timestamp() * 1000))
                 for path, (file, manifest) in wanted.items()
                 if path not in table.files
             ]
-            version = try_commit(table, Change(new, removes_of(gone)), identity)
+            version = try_commit(table, Change(new, removes_of(removed)), identity)
         if version is not None:
             return version
     return None
 
 
 def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
-    """Write all rows in the requested layout, in one commit by Spark."""
+    """Replace all rows and the layout of a table by those of `rows`, in one commit by Spark. Return its version."""
     require_log_store(rows.sparkSession, folder)
     writer = (
         rows.write.format("delta")
@@ -228,12 +223,12 @@ def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitione
     return version_of(folder, identity.claim)
 
 
-def _paths(manifests: Sequence[Manifest]) -> set[str]:
+def _file_paths(manifests: Sequence[Manifest]) -> set[str]:
     return {file.path for manifest in manifests for file in manifest.files}
 
 
-def _version_of_all(folder: str, identity: Identity) -> int:
-    """Return the newest version of a table that already shows its slices. A new log first gets an empty commit."""
+def _version_of_unchanged(folder: str, identity: Identity) -> int:
+    """Return the newest version of a table that already has the slices' files. A new log first gets an empty commit."""
     with open_table(folder) as table:
         if is_unfinished(folder, table.version):
             try_commit(table, Change(), identity)

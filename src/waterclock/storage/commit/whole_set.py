@@ -1,4 +1,4 @@
-"""Replaces the content of a table by content built elsewhere, with links to its files and one commit of pointers."""
+"""Replaces the content of a table by content built elsewhere: links its files, and commits references to them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from waterclock.storage.log.identity import Identity
 
-_MOST_LOOKS = 200
+_MAX_ATTEMPTS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """The whole content of a table: files that are in its folder already, its columns, and metadata for its log.
 
-    `adds` are Delta's actions, `protocol` is that of the table the files come from.
+    `adds` are Delta's `add` actions, one per file; `protocol` is the Delta protocol of the table that the files come
+    from.
     """
 
     adds: tuple[Action, ...]
@@ -53,19 +54,19 @@ class Content:
         return asdict(self)
 
     @classmethod
-    def of_dict(cls, said: Mapping[str, Any]) -> Content:
+    def of_dict(cls, parts: Mapping[str, Any]) -> Content:
         """Read the result of `to_dict`."""
-        return cls(tuple(said["adds"]), said["schema"], tuple(said["partition_columns"]), said["protocol"])
+        return cls(tuple(parts["adds"]), parts["schema"], tuple(parts["partition_columns"]), parts["protocol"])
 
 
 def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manifest]], claim: int) -> Content:
     """Link the live files of the table at `made` into `folder`, and return them as its content.
 
     `linked` has the slices that are linked already, each as its manifest in `made` and that in `folder`. Other live
-    files, such as those of a state, are linked below `state/`. Cost: a link per file, and reading the footers of the
-    latter.
+    files, such as those of a MERGE state, are linked below `state/`. Cost: a link per file, and a read of the footers
+    of these other files.
     """
-    here = {
+    linked_files = {
         old.path: (new, int(after.sealed_at.timestamp() * 1000))
         for before, after in linked
         for old, new in zip(before.files, after.files, strict=True)
@@ -79,8 +80,8 @@ def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manife
     adds: list[Action] = []
     labels: dict[str, str | None] = {}
     for number, file in enumerate(live):
-        if file.path in here:
-            new, sealed = here[file.path]
+        if file.path in linked_files:
+            new, sealed = linked_files[file.path]
             adds.append(add_of(new, file.label, sealed))
             continue
         name = f"part-{number:05d}.parquet"
@@ -109,32 +110,33 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
 
     A missing table is created. If the claim's id was committed before, that version is returned and nothing is written.
 
-    Raises  ClaimKilledError       where the claim was killed first
-            NeedsSpark   where pointers alone are not enough; nothing was committed then
-            E601         where the table belongs to another project
+    Raises:
+        ClaimKilledError: The claim was killed first.
+        NeedsSpark: The commit cannot just refer to the files; nothing was committed.
+        WaterclockError: E601 if the table belongs to another project.
     """
     _create_if_absent(folder, content, project=identity.project)
-    for look in range(_MOST_LOOKS):
+    for attempt in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
-            if (seen := find_claim_version(table, identity.claim)) is not None:
-                return seen
+            if (committed := find_claim_version(table, identity.claim)) is not None:
+                return committed
             refuse_other_project(table, identity.project)
-            change = _change(table, content)
+            change = _build_content_change(table, content)
             fault("looked")
             version = try_commit(table, change, identity)
         if version is not None:
             return version
-        time.sleep(0.002 * min(look + 1, 25))
+        time.sleep(0.002 * min(attempt + 1, 25))
     raise commit_race_error(folder)
 
 
 def _create_if_absent(folder: str, content: Content, *, project: str) -> None:
-    """Create the table if it does not exist. The commit changes the layout of an existing one."""
+    """Create the table if it does not exist. The layout of an existing one changes only by the commit."""
     if not table_exists(folder):
         create_table(folder, content.schema, is_partitioned=bool(content.partition_columns), project=project)
 
 
-def _change(table: OpenTable, content: Content) -> Change:
+def _build_content_change(table: OpenTable, content: Content) -> Change:
     require_known_layout(table)
     if table.marked_paths:
         raise NeedsSpark("files carry deletion vectors", where=table.folder)  # M4
@@ -147,12 +149,12 @@ def _change(table: OpenTable, content: Content) -> Change:
         [action for action in content.adds if action["add"]["path"] not in live],
         removes_of([file for path, file in live.items() if path not in wanted]),
         is_overwrite=True,
-        metadata=_metadata(table, content),
+        metadata=_build_metadata_actions(table, content),
     )
 
 
-def _metadata(table: OpenTable, content: Content) -> list[Action]:
-    """Return the metadata and protocol actions for columns, partitions and features that differ from the content's."""
+def _build_metadata_actions(table: OpenTable, content: Content) -> list[Action]:
+    """Return the actions that change columns, partitions and protocol of the table to those of the content."""
     actions: list[Action] = []
     protocol = protocol_of(table)
     if wanted := needed_protocol(protocol, content.protocol):

@@ -1,7 +1,7 @@
-"""Writes a commit to a table's log: one file, created put-if-absent.
+"""Writes a commit to a table's Delta log: one file, created only if it does not exist.
 
-M1, M2 and M6 are rules of docs/decisions/commits-are-pointers.md.
-delta-rs writes the checkpoints and cleans up what they make obsolete.
+M1, M2 and M6 are rules of docs/decisions/commits-are-pointers.md. delta-rs writes the checkpoints, and removes log
+files that are obsolete then.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from waterclock.storage.slices.manifest import DataFile
 
 # The cost of a checkpoint grows with the table's files. The commits after it are read one by one
-_LEAST_BETWEEN_CHECKPOINTS, _FILES_A_COMMIT = 10, 200
+_MIN_COMMITS_BETWEEN_CHECKPOINTS, _FILES_PER_COMMIT = 10, 200
 
 # characters that a path in the log contains unescaped; all others are percent-encoded
-_PLAIN = "/=:+,;@&$!*'()~"
+_UNESCAPED = "/=:+,;@&$!*'()~"
 
 Action = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Change:
-    """The actions of one commit, which add and remove files of the table as it was read.
+    """The actions of one commit, which add files to the table as it was read, and remove files from it.
 
     `is_overwrite`: the added files replace the removed ones, of the same labels or of the whole table. `metadata`:
     actions that change the table's own metadata.
@@ -50,11 +50,11 @@ class Change:
 
 
 def add_of(file: DataFile, label: str | None, at: int) -> Action:
-    """Return the action that adds a file, made at `at` (milliseconds), to a label's partition or to a regular table."""
+    """Return the action that adds a file written at `at` (milliseconds since 1970) to the partition `label`, if any."""
     return {
         "add": {
             "path": path_in_log(file.path),
-            "partitionValues": _partition(label),
+            "partitionValues": _partition_values(label),
             "size": file.size,
             "modificationTime": at,
             "dataChange": True,
@@ -64,8 +64,8 @@ def add_of(file: DataFile, label: str | None, at: int) -> Action:
 
 
 def removes_of(files: Sequence[LiveFile]) -> list[Action]:
-    """Return the actions that remove live files of the version that was read, with their true size (M6)."""
-    now = _now()
+    """Return the actions that remove live files of the version that was read, with their recorded size (rule M6)."""
+    now = _now_millis()
     return [
         {
             "remove": {
@@ -73,7 +73,7 @@ def removes_of(files: Sequence[LiveFile]) -> list[Action]:
                 "deletionTimestamp": now,
                 "dataChange": True,
                 "extendedFileMetadata": True,
-                "partitionValues": _partition(file.label),
+                "partitionValues": _partition_values(file.label),
                 "size": file.size,
             }
         }
@@ -82,15 +82,15 @@ def removes_of(files: Sequence[LiveFile]) -> list[Action]:
 
 
 def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | None:
-    """Commit on exactly the version that was read. Return None if another commit came first (M1).
+    """Commit on exactly the version that was read. Return None if another commit came first (rule M1).
 
-    The commit carries the id of the identity's claim, if it has one. Cost: a small file, and a checkpoint now and then.
+    The commit carries the id of the identity's claim, if it has one. Cost: a small file, and sometimes a checkpoint.
     """
     version = table.version + 1
     if find_checkpoint_version(table.folder) >= version:
         return None  # other commits came and were cleaned up again: the missing file once existed
     actions = [
-        _info(change, identity, table),
+        _build_commit_info(change, identity, table),
         *_build_txn_actions(identity),
         *change.metadata,
         *change.removes,
@@ -124,7 +124,7 @@ def metadata_of(table: OpenTable, schema: str, partition_columns: Sequence[str])
 
 
 def protocol_of(table: OpenTable) -> Action:
-    """Return the protocol that a table's log requires, as the content of an action."""
+    """Return the reader and writer versions and features that a table's log requires, as the content of an action."""
     found = table.delta().protocol()
     said: Action = {"minReaderVersion": found.min_reader_version, "minWriterVersion": found.min_writer_version}
     for key, features in (("readerFeatures", found.reader_features), ("writerFeatures", found.writer_features)):
@@ -151,15 +151,15 @@ def needed_protocol(known: Action, wanted: Action) -> Action | None:
 
 def path_in_log(path: str) -> str:
     """Return a file's path as Delta actions encode it."""
-    return quote(path, safe=_PLAIN)
+    return quote(path, safe=_UNESCAPED)
 
 
-def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
+def _build_commit_info(change: Change, identity: Identity, table: OpenTable) -> Action:
     mode = "Overwrite" if change.is_overwrite else "Append"
     parameters = {"mode": mode, "partitionBy": json.dumps(table.partition_columns)}
     return {
         "commitInfo": {
-            "timestamp": _now(),
+            "timestamp": _now_millis(),
             "operation": "WRITE",
             "operationParameters": parameters,
             "engineInfo": "waterclock",
@@ -169,20 +169,20 @@ def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
 
 
 def _build_txn_actions(identity: Identity) -> list[Action]:
-    """Return the `txn` action with the claim's id. Spark ignores such an action if it has no time (M2)."""
+    """Return the `txn` action with the claim's id, if any. Spark ignores such an action if it has no time (rule M2)."""
     if not identity.claim:
         return []
-    return [{"txn": {"appId": app_id(identity.claim), "version": 1, "lastUpdated": _now()}}]
+    return [{"txn": {"appId": app_id(identity.claim), "version": 1, "lastUpdated": _now_millis()}}]
 
 
-def _partition(label: str | None) -> dict[str, str]:
+def _partition_values(label: str | None) -> dict[str, str]:
     return {} if label is None else {TIMELABEL: label}
 
 
 def _checkpoint_interval(files: int) -> int:
-    """Return the number of commits between checkpoints. It grows with the files, so that commits cost the same."""
-    return max(_LEAST_BETWEEN_CHECKPOINTS, files // _FILES_A_COMMIT)
+    """Return the number of commits between checkpoints. It grows with the number of files, like the cost of one."""
+    return max(_MIN_COMMITS_BETWEEN_CHECKPOINTS, files // _FILES_PER_COMMIT)
 
 
-def _now() -> int:
+def _now_millis() -> int:
     return int(time.time() * 1000)

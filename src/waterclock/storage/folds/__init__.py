@@ -1,5 +1,6 @@
-"""Folds slices into the states of MERGE and TEMPORAL tables, and restates them in place.
+"""Computes the states of MERGE and TEMPORAL tables from slices, and commits them.
 
-`merge` and `versions` compute the rows of a state, `write_state` writes it, `winners_at_head` and `place_versions`
-restate it for a late label, `older_states` finds the state at an earlier label.
+To fold slices means to compute from their rows the state that results. `merge` and `versions` compute the rows of a
+state, and `write_state` writes it. `winners_at_head` and `place_versions` change it for a late label. `older_states`
+finds the state at an earlier label.
 """

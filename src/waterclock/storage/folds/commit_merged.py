@@ -1,4 +1,4 @@
-"""Commits the winning rows of a MERGE in one commit under the claim's id: by rewritten files or by Delta's MERGE."""
+"""Commits the winning rows of a MERGE, in one commit under the claim's id: by rewritten files or by Delta's MERGE."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from waterclock.storage.spark_settings import require_log_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MOST_TRIES = 5
+_MAX_ATTEMPTS = 5
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -44,26 +44,24 @@ def commit_winners(
     winners: Winners,
     manifests: Sequence[Manifest],
     identity: Identity,
-    look: MergeStart,
+    merge_start: MergeStart,
 ) -> int:
     """Commit the winning rows of some slices in one commit. Return the version that carries the claim's id.
 
-    Cost: one Spark job while the table is small. Beyond that, a read of its keys and the files that change, or a Delta
-    MERGE (seconds) if the table does not permit to replace files. The MERGE runs under the session's confs, so the
-    session must be the batch's own.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Cost: one Spark job while the table is small. For a larger one, a read of its keys and of the files that change, or
+    a Delta MERGE (seconds) if files of the table may not be replaced. The MERGE runs with the session's settings, so
+    the session must be the batch's own. Raises ClaimKilledError if the claim was killed first.
     """
-    for _ in range(_MOST_TRIES):
-        if not may_rewrite_files(look):
+    for _ in range(_MAX_ATTEMPTS):
+        if not may_rewrite_files(merge_start):
             break
-        rewrite = rewrite_state if is_small(look) else rewrite_files
-        version = rewrite(spark, folder, winners, identity, look)
+        rewrite = rewrite_state if is_small(merge_start) else rewrite_files
+        version = rewrite(spark, folder, winners, identity, merge_start)
         if version is not None:
             return version
-        look = prepare_merge(folder, identity, manifests)
-        if look.done is not None:
-            return look.done
+        merge_start = prepare_merge(folder, identity, manifests)
+        if merge_start.done is not None:
+            return merge_start.done
     return _merge_by_delta(spark, folder, winners, identity)
 
 
@@ -96,9 +94,9 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
     require_log_store(spark, folder)
     view = f"_waterclock_merge_{identity.claim}"
     winners.rows.createOrReplaceTempView(view)
-    statement = _statement(folder, view, winners)
+    statement = _merge_statement(folder, view, winners)
     try:
-        for attempt in range(_MOST_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             fault("merge")
             refuse_foreign_since(folder, identity)
             try:
@@ -108,19 +106,19 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
             except PySparkException as raised:
                 if find_claim(folder, identity.claim, newest=head(folder)).kind != "none":
                     return
-                if attempt == _MOST_TRIES - 1 or not _is_race(raised):
+                if attempt == _MAX_ATTEMPTS - 1 or not _is_commit_conflict(raised):
                     raise
     finally:
         spark.catalog.dropTempView(view)
 
 
-def _is_race(raised: PySparkException) -> bool:
-    """Return whether another commit came between, such as OPTIMIZE or a kill of another claim. The MERGE is retried."""
-    said = f"{raised.getCondition() or ''} {raised}".upper()
-    return any(word in said for word in ("CONCURRENT", "METADATA_CHANGED", "PROTOCOL_CHANGED"))
+def _is_commit_conflict(raised: PySparkException) -> bool:
+    """Return whether the MERGE failed because of another commit, such as OPTIMIZE. It is tried again then."""
+    message = f"{raised.getCondition() or ''} {raised}".upper()
+    return any(word in message for word in ("CONCURRENT", "METADATA_CHANGED", "PROTOCOL_CHANGED"))
 
 
-def _statement(folder: str, view: str, winners: Winners) -> str:
+def _merge_statement(folder: str, view: str, winners: Winners) -> str:
     names = [name for name in winners.rows.columns if name != DELETED]
     on = " AND ".join(f"t.{quote_name(key)} <=> s.{quote_name(key)}" for key in winners.keys)
     sets = ", ".join(f"t.{quote_name(name)} = s.{quote_name(name)}" for name in names)

@@ -1,8 +1,8 @@
-"""Copies a Parquet file without some of its rows, given their positions.
+"""Copies Parquet files without some of their rows, given the positions of these rows.
 
-Arrow copies the remaining rows batch by batch. It compares and decides nothing, so no type can be interpreted
-differently from Spark. Ten million rows of six columns take 2.5 s of CPU. `can_copy_without_rows` checks beforehand
-that a copy would have the same schema and codec.
+Arrow copies the remaining rows batch by batch. It compares no values, so it cannot treat a type differently from Spark.
+Ten million rows of six columns take 2.5 s of CPU. `can_copy_without_rows` checks beforehand that a copy would have the
+same schema and codec.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_ROWS = 1024 * 1024
 # One batch stays in the processor's cache: with a million rows a copy costs half as much again
 _ROWS_AT_ONCE = 65_536
 # Files are joined up to this size, as Spark's own tasks would write them
-_BYTES_A_FILE = 128 * 1024 * 1024
+_BYTES_PER_FILE = 128 * 1024 * 1024
 _THREADS = 2
 _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zstd", "LZ4_RAW": "lz4", "UNCOMPRESSED": "none"}
 _DICTIONARY = frozenset({"PLAIN_DICTIONARY", "RLE_DICTIONARY"})
@@ -46,27 +46,28 @@ class _CopyKind:
 
 def can_copy_without_rows(folder: Path, paths: Sequence[str]) -> bool:
     """Return whether Arrow can copy these files with the same schema and codec. Cost: one footer each."""
-    return all(_kind(folder / path) is not None for path in paths)
+    return all(_copy_kind(folder / path) is not None for path in paths)
 
 
 def copy_without_rows(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
-    """Copy files into the folder `into`, without the rows at the positions `gone` (64 bits each, any order, from 0).
+    """Copy files into the folder `into`, without the rows at the positions `gone`.
 
-    Paths are relative to `folder`; small files are joined. If no rows remain, no file is written.
+    `gone` maps each path to an array of row numbers (64 bits, from 0, in any order). Paths are relative to `folder`.
+    Small files are joined. If no rows remain, no file is written.
     """
     make_folder(folder / into)
-    bins = list(_bins(folder, list(gone)))
+    bins = list(_group_files(folder, list(gone)))
     with ThreadPoolExecutor(_THREADS) as threads:
         copies = [
-            threads.submit(_copy, folder, paths, gone, folder / into / f"kept-{number:05d}.parquet")
+            threads.submit(_copy_files, folder, paths, gone, folder / into / f"kept-{number:05d}.parquet")
             for number, paths in enumerate(bins)
         ]
         for copy in copies:
             copy.result()
 
 
-def _kind(path: Path) -> _CopyKind | None:
-    """Return the schema and codec of a file, or None if Arrow cannot write a file with the same ones."""
+def _copy_kind(path: Path) -> _CopyKind | None:
+    """Return the schema and codec of a file, or None if Arrow would write a copy with another schema or codec."""
     with pq.ParquetFile(arrow_source(path)) as file:
         schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
     codecs = {
@@ -76,18 +77,18 @@ def _kind(path: Path) -> _CopyKind | None:
     }
     if len(codecs) > 1 or not codecs <= _CODECS.keys():
         return None
-    # Arrow reads the old INT96 as a time without a zone, so that the copy has another type: this comparison detects it
-    beside = io.BytesIO()
+    # Arrow reads the old type INT96 as a time without a zone, so a copy would have another type: compare the schemas
+    probe = io.BytesIO()
     try:
-        _writer(beside, schema, "none").close()
+        _open_writer(probe, schema, "none").close()
     except pa.ArrowException:
         return None
-    with pq.ParquetFile(beside) as copy:
+    with pq.ParquetFile(probe) as copy:
         same = copy.schema.equals(parquet)
     return _CopyKind(schema, _CODECS[codecs.pop()] if codecs else "snappy") if same else None
 
 
-def _writer(where: Path | IO[bytes], schema: pa.Schema, codec: str, **more: object) -> pq.ParquetWriter:
+def _open_writer(where: Path | IO[bytes], schema: pa.Schema, codec: str, **more: object) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         where,
         schema,
@@ -99,11 +100,11 @@ def _writer(where: Path | IO[bytes], schema: pa.Schema, codec: str, **more: obje
     )
 
 
-def _bins(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
-    """Group files of one kind up to a size, in at least two groups, so that both threads have work."""
+def _group_files(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
+    """Group files of equal schema and codec up to a size, in at least two groups, so that both threads have work."""
     by_kind: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for path in paths:
-        kind = _kind(folder / path)
+        kind = _copy_kind(folder / path)
         if kind is None:
             raise AssertionError(f"{path} cannot be copied, which was to be asked before")
         # Spark's own metadata in the footer is part of the kind: it defines how old dates are read
@@ -112,7 +113,7 @@ def _bins(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
         )
     for files in by_kind.values():
         total = sum(size for size, _ in files)
-        most = min(_BYTES_A_FILE, -(-total // _THREADS))
+        most = min(_BYTES_PER_FILE, -(-total // _THREADS))
         bins: list[tuple[int, list[str]]] = []
         for size, path in sorted(files, reverse=True):
             least = min(range(len(bins)), key=lambda at: bins[at][0], default=None)
@@ -123,20 +124,20 @@ def _bins(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
         yield from (members for _, members in bins)
 
 
-def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy: Path) -> None:
-    kind = _kind(folder / paths[0])
+def _copy_files(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy: Path) -> None:
+    kind = _copy_kind(folder / paths[0])
     if kind is None:
         raise AssertionError(f"{paths[0]} cannot be copied, which was to be asked before")
     footers = [pq.read_metadata(arrow_source(folder / path)) for path in paths]
-    repeating, most, rows = _dictionaries(footers), _rows_a_group(footers), 0
-    # strings that repeat are copied dictionary-encoded, without decoding and counting them again
+    repeating, most, rows = _list_dictionary_columns(footers), _rows_per_group(footers), 0
+    # copy repeated strings as dictionary codes, without decoding and encoding them again
     with pq.ParquetFile(arrow_source(folder / paths[0]), read_dictionary=repeating) as file:
         schema = file.schema_arrow
     how = {"use_dictionary": repeating or False, "write_statistics": _list_bounded_columns(footers) or False}
-    with arrow_target(copy) as sink, _writer(sink, schema, kind.codec, **how) as writer:
+    with arrow_target(copy) as sink, _open_writer(sink, schema, kind.codec, **how) as writer:
         # Spark's own metadata: it defines how its old dates are read
         writer.add_key_value_metadata(kind.schema.metadata or {})
-        for group in _groups(
+        for group in _combine_batches(
             (batch for path in paths for batch in _read_remaining(folder / path, gone[path], repeating)), most
         ):
             rows += group.num_rows
@@ -156,19 +157,19 @@ def _read_remaining(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Ite
             at = end
 
 
-def _groups(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+def _combine_batches(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
     """Combine batches into row groups."""
-    waiting: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= most:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+        pending.append(batch)
+        if sum(each.num_rows for each in pending) >= most:
+            yield pa.Table.from_batches(pending)
+            pending = []
+    if pending:
+        yield pa.Table.from_batches(pending)
 
 
-def _rows_a_group(footers: Sequence[pq.FileMetaData]) -> int:
+def _rows_per_group(footers: Sequence[pq.FileMetaData]) -> int:
     rows = sum(footer.num_rows for footer in footers)
     groups = [footer.row_group(group) for footer in footers for group in range(footer.num_row_groups)]
     width = sum(group.total_byte_size for group in groups) / max(rows, 1)
@@ -176,16 +177,16 @@ def _rows_a_group(footers: Sequence[pq.FileMetaData]) -> int:
     return int(max(1024, min(_MOST_ROWS, _MOST_VALUES // max(columns, 1), _MOST_BYTES // max(width, 1))))
 
 
-def _chunks(footers: Sequence[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaData]:
+def _iterate_chunks(footers: Sequence[pq.FileMetaData]) -> Iterator[pq.ColumnChunkMetaData]:
     for footer in footers:
         for group in range(footer.num_row_groups):
             for column in range(footer.num_columns):
                 yield footer.row_group(group).column(column)
 
 
-def _dictionaries(footers: Sequence[pq.FileMetaData]) -> list[str]:
-    """Return the columns that the original writer stored with a dictionary, since their values repeat."""
-    return sorted({chunk.path_in_schema for chunk in _chunks(footers) if _DICTIONARY & set(chunk.encodings)})
+def _list_dictionary_columns(footers: Sequence[pq.FileMetaData]) -> list[str]:
+    """Return the columns that the original files store with a dictionary, since their values repeat."""
+    return sorted({chunk.path_in_schema for chunk in _iterate_chunks(footers) if _DICTIONARY & set(chunk.encodings)})
 
 
 def _list_bounded_columns(footers: Sequence[pq.FileMetaData]) -> list[str]:
@@ -194,8 +195,8 @@ def _list_bounded_columns(footers: Sequence[pq.FileMetaData]) -> list[str]:
     Spark sorts NaN above every number, but Arrow leaves NaN out of a column's maximum. Spark would then skip a file
     with NaN when it searches for values above that maximum. A column that had bounds before contains no NaN.
     """
-    every = {chunk.path_in_schema for chunk in _chunks(footers)}
-    fractions = [chunk for chunk in _chunks(footers) if chunk.physical_type in _FLOATING]
+    every = {chunk.path_in_schema for chunk in _iterate_chunks(footers)}
+    fractions = [chunk for chunk in _iterate_chunks(footers) if chunk.physical_type in _FLOATING]
     return sorted(every - {chunk.path_in_schema for chunk in fractions if not _is_bounded(chunk)})
 
 

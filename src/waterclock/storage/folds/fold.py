@@ -1,7 +1,7 @@
-"""Folds slices of changes into a state, from nothing or onto an earlier state.
+"""Computes the state of a MERGE table from slices of changes, starting from an earlier state or from nothing.
 
-Per key the row with the highest (ORDER BY, label) wins; if it is a delete, the key is gone. A column that a slice does
-not contain keeps its value, back to the key's last delete.
+Per key the row with the highest (ORDER BY, label) wins; if it is a delete, the state does not have the key. A column
+that a slice does not contain keeps the value that it had, if the key was not deleted since.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
 _SLICE = "_waterclock_slice"
 _ORDER = "_waterclock_order"
-_CARRIES = "_waterclock_carries"
-# precedence at equal order: the keys asked for, deletes before the state, the state, the slices after it
-_ASKED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
-_ALL = -1
+_COLUMN_SET = "_waterclock_carries"
+# precedence at equal order, lowest first: placeholder rows of requested keys, deletes of slices before the state, the
+# state, the slices after it
+_REQUESTED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
+_ALL_COLUMNS = -1
 
-# the highest ORDER BY of a sealed slice's deletes, None if it has none. Slices never change, so it is cached
+# whether a sealed slice has deletes, and their highest ORDER BY. Slices never change, so this is cached
 _delete_highs: dict[tuple[str, str, Merge], tuple[bool, str | None]] = {}
 _lock = threading.Lock()
 
@@ -57,9 +58,10 @@ def fold(
     schema: str,
     past: FoldBase | None = None,
 ) -> DataFrame:
-    """Return the state that the slices of a table fold into, onto `past` or from nothing; `schema` is the table's.
+    """Return the state of a MERGE table after some slices, starting from `past`, or from nothing if it is None.
 
-    Cost: one shuffle of their rows, and a second pass by key if some slices have no value for some columns.
+    `schema` is the table's. Cost: one shuffle of the rows, and a second pass by key if some slices do not have all
+    columns.
     """
     rows = _select_winners(
         _read_rows(spark, folder, manifests, merge, schema, past or FoldBase()), manifests, merge, schema
@@ -76,15 +78,15 @@ def winners_of(
     schema: str,
     past: FoldBase,
 ) -> DataFrame:
-    """Return the row of each of `keys` that wins the fold; the column DELETED marks deletes.
+    """Return, for each of `keys`, the row that wins over all others. The column DELETED marks deletes.
 
-    Cost: a read of all rows, a shuffle of those with these keys
+    Cost: a read of all rows, and a shuffle of those with these keys.
     """
     rows = _read_rows(spark, folder, manifests, merge, schema, past)
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
     asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
-    known = rows.join(asked, _all_of(same), "left_semi")
-    nothing = _deletes_only(keys.select(*map(quote_name, merge.keys)), merge, schema, _ASKED)
+    known = rows.join(asked, _all_hold(same), "left_semi")
+    nothing = _build_lowest_deletes(keys.select(*map(quote_name, merge.keys)), merge, schema, _REQUESTED)
     return _select_winners(known.unionByName(nothing), manifests, merge, schema)
 
 
@@ -102,13 +104,14 @@ def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) 
     """Return the row of each key with the highest `order`: any one of several equal rows, or of all if it is None."""
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.first(every) if order is None else F.max_by(every, order)
-    return rows.groupBy(*_keys(keys)).agg(last.alias("_last")).select("_last.*")
+    return rows.groupBy(*_key_columns(keys)).agg(last.alias("_last")).select("_last.*")
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
-    """Return a slice's rows: its own columns in the table's types, those of ORDER BY, and one that marks deletes.
+    """Return a slice's rows with the slice's own columns, the columns of ORDER BY, and a column that marks deletes.
 
-    ORDER BY and DELETE WHEN may name a column that is newer than the slice, and NULL in its rows.
+    The columns have the table's types. ORDER BY and DELETE WHEN may name a column that is newer than the slice, and
+    therefore NULL in its rows.
     """
     own = {*fields_of(manifest.schema), *merge.order_by}
     rows = mark_deletes(frame_of_slices(spark, folder, [manifest], schema), merge)
@@ -116,15 +119,15 @@ def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge,
 
 
 def mark_deletes(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Add a column that marks deletes."""
+    """Add the column DELETED, which is TRUE for rows that meet DELETE WHEN."""
     return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
 
 
 def add_ordering_columns(schema: str, table: Table) -> str:
     """Return a schema with the declared columns that ORDER BY and DELETE WHEN name and that no slice has yet.
 
-    They are NULL in all rows. A name inside another word or a text counts as named: an extra column only costs its
-    read.
+    These columns are NULL in all rows. A name inside another word or a text also counts: an extra column only makes the
+    read a little slower.
     """
     if table.fold is None:
         return schema
@@ -140,7 +143,7 @@ def add_ordering_columns(schema: str, table: Table) -> str:
 
 
 def can_lose_to_deletes(merge: Merge) -> bool:
-    """Return whether an earlier label's delete may remove a later label's row. Without ORDER BY a later label wins."""
+    """Return whether a delete of an earlier label may remove a row of a later one. This needs an ORDER BY."""
     return bool(merge.delete_when and merge.order_by)
 
 
@@ -149,7 +152,7 @@ def slices_with_later_deletes(
 ) -> tuple[Manifest, ...]:
     """Return the slices of `earlier` (paths) with a delete that sorts after the first row of a later slice.
 
-    Cost: each manifest is read once a process.
+    Cost: each manifest is read once per process.
     """
     if not can_lose_to_deletes(merge):
         return ()
@@ -158,7 +161,7 @@ def slices_with_later_deletes(
     lows = {clear_foreign_bounds(manifest, merge).order_low for manifest in later}
     found = []
     for path in earlier:
-        has_deletes, high = _delete_high(folder, path, merge)
+        has_deletes, high = _find_delete_high(folder, path, merge)
         if has_deletes and any(may_beat(high, low, types) for low in lows):
             found.append(read_manifest(folder, path))
     return tuple(found)
@@ -181,25 +184,25 @@ def later_slices_with_deletes(
 def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
-    """Return the last delete of each key in the slices: columns `_key<n>`, and its order and label."""
+    """Return the last delete of each key in the slices: its key columns as `_key<n>`, and its order and label."""
     rows = mark_deletes(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
-    return rows.groupBy(*_keys(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
+    return rows.groupBy(*_key_columns(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
 def drop_deleted_rows(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
-    """Remove the rows whose key has a later delete, by order and label."""
+    """Remove the rows of `winners` whose key has a delete with a higher order or label in `deletes`."""
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
-    return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
+    return winners.join(deletes, _all_hold([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
 
 
 def fill_columns(rows: DataFrame, schema: str) -> DataFrame:
     """Return the columns of a schema, with NULL for those that the rows do not have."""
-    there = set(rows.columns)
+    existing = set(rows.columns)
     texts = [
-        quote_name(name) if name in there else f"CAST(NULL AS {sql_type(field['type'])}) AS {quote_name(name)}"
+        quote_name(name) if name in existing else f"CAST(NULL AS {sql_type(field['type'])}) AS {quote_name(name)}"
         for name, field in fields_of(schema).items()
     ]
-    return rows.selectExpr(*texts, *([DELETED] if DELETED in there else []))
+    return rows.selectExpr(*texts, *([DELETED] if DELETED in existing else []))
 
 
 def _read_rows(
@@ -213,12 +216,14 @@ def _read_rows(
         parts.append(_add_order(rows, merge, f"concat('{_AFTER}', {TIMELABEL})", number))
     if past.state is not None:
         state = fill_columns(past.state, schema).withColumn(DELETED, F.expr("false"))
-        parts.append(_add_order(state, merge, f"'{_STATE}'", _ALL))
+        parts.append(_add_order(state, merge, f"'{_STATE}'", _ALL_COLUMNS))
     if past.deletes:
         rows = mark_deletes(frame_of_slices(spark, folder, past.deletes, schema), merge).where(DELETED)
-        parts.append(_add_order(rows, merge, f"concat('{_BEFORE}', {TIMELABEL})", _ALL))
+        parts.append(_add_order(rows, merge, f"concat('{_BEFORE}', {TIMELABEL})", _ALL_COLUMNS))
     if not parts:
-        parts.append(_add_order(mark_deletes(frame_of_files(spark, folder, [], schema), merge), merge, "''", _ALL))
+        parts.append(
+            _add_order(mark_deletes(frame_of_files(spark, folder, [], schema), merge), merge, "''", _ALL_COLUMNS)
+        )
     union = parts[0]
     for part in parts[1:]:
         union = union.unionByName(part)
@@ -227,17 +232,17 @@ def _read_rows(
 
 def _add_order(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataFrame:
     order = order_struct(merge.order_by) if merge.order_by else F.lit(0)
-    return rows.withColumns({_ORDER: order, _SLICE: F.expr(place), _CARRIES: F.lit(carries)})
+    return rows.withColumns({_ORDER: order, _SLICE: F.expr(place), _COLUMN_SET: F.lit(carries)})
 
 
-def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
-    """Return a delete for each key that sorts below all other rows, so that an unknown key counts as gone."""
+def _build_lowest_deletes(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
+    """Return a delete for each key that sorts below all other rows, so that the result also has keys without rows."""
     rows = fill_columns(keys, schema).withColumn(DELETED, F.expr("true"))
-    return _add_order(rows, merge, f"'{place}'", _ALL)
+    return _add_order(rows, merge, f"'{place}'", _ALL_COLUMNS)
 
 
 def _group_by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[Manifest]]:
-    """Group slices with the same columns: each group is one read, however many slices it has."""
+    """Group slices by their columns. All slices of a group are read at once, however many there are."""
     groups: dict[tuple[str, ...], list[Manifest]] = {}
     for manifest in manifests:
         if manifest.files:
@@ -247,21 +252,21 @@ def _group_by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...],
 
 def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
     groups = list(_group_by_columns(manifests))
-    lacking = {name: [n for n, own in enumerate(groups) if name not in own] for name in fields_of(schema)}
-    if any(lacking.values()):
-        return _carry_values(rows, lacking, merge)
+    sets_without = {name: [n for n, own in enumerate(groups) if name not in own] for name in fields_of(schema)}
+    if any(sets_without.values()):
+        return _carry_values(rows, sets_without, merge)
     every = F.struct(*(F.col(quote_name(name)) for name in (*fields_of(schema), DELETED)))
     last = F.max_by(every, F.struct(_ORDER, _SLICE))
-    return rows.groupBy(*_keys(merge.keys)).agg(last.alias("_last")).select("_last.*")
+    return rows.groupBy(*_key_columns(merge.keys)).agg(last.alias("_last")).select("_last.*")
 
 
 def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
-    """Return the winning rows if some slices have no value for a column: the last row with the column provides it."""
+    """Return the winning rows if some slices do not have all columns. The last row with a column provides its value."""
     from pyspark.sql import Window
 
     keys = [F.col(quote_name(key)) for key in merge.keys]
     last_of_slice = F.max_by(F.struct("*"), F.col(_ORDER)).alias("_last")
-    single = rows.groupBy(*_keys(merge.keys), _SLICE).agg(last_of_slice).select("_last.*")
+    single = rows.groupBy(*_key_columns(merge.keys), _SLICE).agg(last_of_slice).select("_last.*")
     before = Window.partitionBy(*keys).orderBy(_SLICE).rowsBetween(Window.unboundedPreceding, -1)
     counting = single.withColumn("_highest", F.max(_ORDER).over(before))
     counting = counting.where(F.isnull("_highest") | (F.col(_ORDER) >= F.col("_highest")))
@@ -270,28 +275,30 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
     values = [
         F.expr(
             f"max_by(struct({quote_name(name)} AS v), if((_gone IS NULL OR {_SLICE} > _gone) "
-            f"AND NOT {_CARRIES} IN ({', '.join(map(str, [-2, *groups]))}), {_SLICE}, NULL)).v"
+            f"AND NOT {_COLUMN_SET} IN ({', '.join(map(str, [-2, *groups]))}), {_SLICE}, NULL)).v"
         ).alias(name)
         for name, groups in lacking.items()
         if name not in merge.keys
     ]
-    grouped = marked.groupBy(*_keys(merge.keys)).agg(*values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED))
+    grouped = marked.groupBy(*_key_columns(merge.keys)).agg(
+        *values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED)
+    )
     names = {key: f"_key{index}" for index, key in enumerate(merge.keys)}
     return grouped.select(*(F.col(names.get(name, quote_name(name))).alias(name) for name in lacking), F.col(DELETED))
 
 
-def _keys(keys: Sequence[str]) -> list[Column]:
+def _key_columns(keys: Sequence[str]) -> list[Column]:
     return [F.col(quote_name(key)).alias(f"_key{index}") for index, key in enumerate(keys)]
 
 
-def _all_of(conditions: Sequence[Column]) -> Column:
+def _all_hold(conditions: Sequence[Column]) -> Column:
     joined = conditions[0]
     for condition in conditions[1:]:
         joined = joined & condition
     return joined
 
 
-def _delete_high(folder: str, path: str, merge: Merge) -> tuple[bool, str | None]:
+def _find_delete_high(folder: str, path: str, merge: Merge) -> tuple[bool, str | None]:
     known = _delete_highs.get((folder, path, merge))
     if known is None:
         manifest = clear_foreign_bounds(read_manifest(folder, path), merge)

@@ -48,31 +48,35 @@ def merge_slice(
 ) -> int:
     """Merge a new label's sealed slice into its table, in one commit under the claim's id. Return its version.
 
-    `manifest` is newer than every label of the table. `earlier` are the paths of the slices before it, whose deletes
-    may sort after late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
+    The label of `manifest` must be newer than every label of the table. `earlier` are the paths of the slices before
+    it, whose deletes may sort after late rows. Cost: 10 ms into an empty table if keys are unique, else as
+    `commit_winners`.
 
-    Raises  ClaimKilledError where the claim was killed first
-            E620 for two different rows of one key and order
-            E616, E617 where the slice does not fit the table
+    Raises ClaimKilledError if the claim was killed first, E620 for two different rows with the same key and order, and
+    E616 or E617 if the slice does not fit the table.
     """
     manifest = clear_foreign_bounds(manifest, merge)
-    look = prepare_merge(folder, identity, [manifest])
-    if look.done is not None:
-        return look.done
+    merge_start = prepare_merge(folder, identity, [manifest])
+    if merge_start.done is not None:
+        return merge_start.done
     if not manifest.rows:
         return commit_nothing(folder, identity)
     is_unique = _is_unique(spark, folder, manifest, merge)
     rivals = slices_with_later_deletes(
-        folder, [path for path in earlier if path != manifest.slice_path], [manifest], merge, look.schema
+        folder, [path for path in earlier if path != manifest.slice_path], [manifest], merge, merge_start.schema
     )
-    if not look.live and is_unique and not manifest.has_deletes and not rivals:
+    if not merge_start.live and is_unique and not manifest.has_deletes and not rivals:
         return commit_slices(folder, identity, [manifest], mode="append")
-    rows = own_rows(spark, folder, manifest, merge, look.schema)
-    won = rows if is_unique else last_rows(rows, merge)
+    rows = own_rows(spark, folder, manifest, merge, merge_start.schema)
+    winning_rows = rows if is_unique else last_rows(rows, merge)
     if rivals:
-        won = drop_deleted_rows(won, highest_deletes(spark, folder, rivals, merge, look.schema), merge)
-    winners = Winners(won, merge.keys, is_newer(merge.order_by), may_be_null=may_be_null([manifest], merge.keys))
-    return commit_winners(spark, folder, winners, [manifest], identity, look)
+        winning_rows = drop_deleted_rows(
+            winning_rows, highest_deletes(spark, folder, rivals, merge, merge_start.schema), merge
+        )
+    winners = Winners(
+        winning_rows, merge.keys, is_newer(merge.order_by), may_be_null=may_be_null([manifest], merge.keys)
+    )
+    return commit_winners(spark, folder, winners, [manifest], identity, merge_start)
 
 
 def restate_slices(
@@ -87,72 +91,73 @@ def restate_slices(
 ) -> int:
     """Commit sealed slices of late, restated or new labels in one commit on the newest state. Return its version.
 
-    `steps` are the current slices of all labels, including replaced ones, with the versions that hold their states.
-    Where the head's rows decide about one slice (`is_decided_by_head`), only the label's slices and those with deletes
-    that may sort after its rows are read. Otherwise the winners are recomputed for the keys that the old and the new
-    slices touch. They are computed from the newest stored state before their labels and the slices after it, and from
-    START only if no state is stored. The head never moves back to an older label. Cost: a read of those slices, and as
+    `steps` are the current slices of all labels, including replaced ones, with the versions that hold their states. If
+    the newest state's rows decide about the only slice (`is_decided_by_head`), only the label's slices and those with
+    deletes that may sort after its rows are read. Otherwise the winners are recomputed for all keys of the old and the
+    new slices. They are computed from the newest stored state before these labels and the slices after it, or from
+    START if no state is stored. The table never goes back to an older label. Cost: a read of those slices, and as
     `commit_winners`.
 
-    `is_whole`: a replaced slice is damaged and not among `steps`, so the keys it touched are unknown. The whole table
-    is then recomputed from that stored state and those slices: one fold, and one write of all rows.
+    `is_whole`: a replaced slice is damaged and not among `steps`, so its keys are unknown. The whole table is then
+    recomputed from that stored state and those slices, and all rows are written.
 
-    Raises  as `merge_slice`
-            E605 where a replaced slice has the same rows, is live, and is damaged
-            E640 where slices that are needed are gone
+    Raises as `merge_slice`. Also raises E605 if a replaced slice has the same rows, is live, and is damaged, and E640
+    if a slice that is needed is gone.
     """
     folder = lake.folder(manifests[0].table)
-    look = prepare_merge(folder, identity, manifests)
-    if look.done is not None:
-        return look.done
+    merge_start = prepare_merge(folder, identity, manifests)
+    if merge_start.done is not None:
+        return merge_start.done
     are_unique = [_is_unique(spark, folder, manifest, merge) for manifest in manifests]
     if is_whole:
-        return commit_whole_state(folder, identity, merged_state(spark, lake, manifests, merge, look.schema, steps))
+        return commit_whole_state(
+            folder, identity, merged_state(spark, lake, manifests, merge, merge_start.schema, steps)
+        )
     new = {each.label: each for each in manifests}
     old = manifests_of(folder, [step for step in steps if step.label in new])
-    shown = {file.path for file in look.live}
+    live_paths = {file.path for file in merge_start.live}
     for each in old:
-        if _is_same(each, new[each.label]):
+        if _is_unchanged(each, new[each.label]):
             del new[each.label]
-            if any(file.path in shown for file in each.files):
-                require_whole(folder, each)  # its rows are the table's: keeping them would keep the damage
+            if any(file.path in live_paths for file in each.files):
+                require_whole(folder, each)  # the table uses its files, so the damage would stay
     replaced = [each for each in old if each.label in new and each.rows]
     if not replaced and not any(each.rows for each in new.values()):
         return commit_nothing(folder, identity)
     changed = tuple(new.values())
     before, placed = place_in_steps(folder, changed, steps)
     if len(changed) == 1:
-        asked = Restatement(
-            lake, merge, look.schema, changed[0], next(iter(replaced), None), before,
+        restatement = Restatement(
+            lake, merge, merge_start.schema, changed[0], next(iter(replaced), None), before,
             tuple(each for each in placed if each.label > changed[0].label),
         )  # fmt: skip
-        if is_decided_by_head(asked):
+        if is_decided_by_head(restatement):
             is_unique = are_unique[list(manifests).index(changed[0])]
-            winners = winners_at_head(spark, asked, is_unique=is_unique)
-            return commit_winners(spark, folder, winners, manifests, identity, look)
-    start = find_newest_state(spark, lake, changed[0].table, before, merge, look.schema)
+            winners = winners_at_head(spark, restatement, is_unique=is_unique)
+            return commit_winners(spark, folder, winners, manifests, identity, merge_start)
+    start = find_newest_state(spark, lake, changed[0].table, before, merge, merge_start.schema)
     later = [*start.manifests, *placed]
-    keys = keys_in(spark, folder, [each for each in (*replaced, *changed) if each.rows], merge, look.schema)
-    past = start.fold_base(folder, later, merge, look.schema)
-    won = winners_of(spark, folder, keys, later, merge, look.schema, past)
-    winners = Winners(won, merge.keys, _differs(look.schema), is_work=True)
-    return commit_winners(spark, folder, winners, manifests, identity, look)
+    keys = keys_in(spark, folder, [each for each in (*replaced, *changed) if each.rows], merge, merge_start.schema)
+    past = start.fold_base(folder, later, merge, merge_start.schema)
+    winning_rows = winners_of(spark, folder, keys, later, merge, merge_start.schema, past)
+    winners = Winners(winning_rows, merge.keys, _row_differs_sql(merge_start.schema), is_work=True)
+    return commit_winners(spark, folder, winners, manifests, identity, merge_start)
 
 
 def _is_unique(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> bool:
-    """Return whether each key has only one row. Raise E620 for two rows of one key that contradict each other."""
+    """Return whether no key has two rows. Raise E620 for two different rows with the same key and order."""
     if not duplicate_keys(spark, folder, manifest, merge.keys, most=1):
         return True
     require_one_row_per_order(spark, folder, manifest, merge)
     return False
 
 
-def _is_same(old: Manifest, new: Manifest) -> bool:
-    """Return whether a restatement changes nothing: the same rows, under the same code."""
+def _is_unchanged(old: Manifest, new: Manifest) -> bool:
+    """Return whether a restatement changes nothing: the slices have the same rows, made by the same code."""
     return old.digest is not None and old.digest == new.digest and old.code == new.code
 
 
-def _differs(schema: str) -> str:
+def _row_differs_sql(schema: str) -> str:
     """Return SQL that is TRUE if the row `s` differs from the row `t`, so that unchanged rows are not written."""
     fields = fields_of(schema)
     if any('"map"' in json.dumps(field["type"]) for field in fields.values()):

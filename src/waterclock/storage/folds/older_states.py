@@ -1,9 +1,9 @@
-"""Returns the rows of an older state: from a Delta version, from its slices, or recomputed and cached.
+"""Returns the rows of an older state: from a Delta version, from slices, or recomputed and cached.
 
-A MERGE state that no version contains any more is folded from the newest stored state before it. A TEMPORAL one is
+A MERGE state that no version contains any more is folded from the newest stored state before it. A TEMPORAL state is
 computed from all its slices. The result is cached below `history/<schema>/<table>/<label>/`, under a name derived from
-its inputs. Every process computes the same rows for a name, so none has to wait for another, and cached states never
-change.
+its inputs. Every process computes the same rows for a name, so no process has to wait for another, and cached states
+never change.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Table
 
 # VACUUM removes old versions' files: after this many versions in a row without files, earlier ones have none either
-_MOST_VERSIONS_TRIED = 20
-_MADE = "_made"  # a file with the name of the folder that contains the complete state
+_MAX_VERSIONS_TRIED = 20
+_COMPLETE_STATE = "_made"  # a file with the name of the folder that contains the complete state
 
 
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: ContentLocation) -> DataFrame:
@@ -54,8 +54,8 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: C
     Cost: no job, as `frame_at` and `frame_of_slices`. Only a MERGE or TEMPORAL state that must be recomputed costs a
     fold of the slices since the newest stored state before it, once.
 
-    Raises  E640 where neither a version nor the slices are kept
-            E705 where nothing was ever committed and no types are declared
+    Raises E640 if neither a version nor the slices exist any more, and E705 if the table has no batch yet and declares
+    no types.
     """
     folder = lake.folder(table.name)
     if not resolved.steps:
@@ -73,15 +73,14 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: C
 
 
 def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogStep]) -> DataFrame:
-    """Return a MERGE or TEMPORAL table's state after `steps`, its current slices from START on.
+    """Return the state of a MERGE or TEMPORAL table after `steps`, its current slices from START on.
 
-    It has the table's current columns. Cost: none beyond the read where the state is stored. Otherwise a fold of the
-    slices since the newest stored state (MERGE), or of all slices (TEMPORAL), once.
-
-    Raises  E640 where a slice is gone that is needed to recompute the state
+    It has the table's current columns. Cost: only the read if the state is stored. Otherwise, once, a fold of the
+    slices since the newest stored state (MERGE), or of all slices (TEMPORAL). Raises E640 if a slice is gone that is
+    needed to recompute the state.
     """
     folder, keyed = lake.folder(table.name), table.merge or temporal_of(table)
-    schema, names = table_schema(folder).json(), _names(keyed, steps)
+    schema, names = table_schema(folder).json(), _state_names(keyed, steps)
     stored = _read_stored_state(spark, lake, table.name, steps[-1], names[-1], schema)
     if stored is not None:
         return stored
@@ -91,14 +90,14 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
         start = find_newest_state(spark, lake, table.name, steps, table.merge, schema)
         past = start.fold_base(folder, start.manifests, table.merge, schema)
         made = fold(spark, folder, start.manifests, table.merge, schema, past)
-    return _read(spark, _keep(made, _place(lake, table.name, steps[-1], names[-1])), schema)
+    return _read_cached_state(spark, _cache_state(made, _cache_folder(lake, table.name, steps[-1], names[-1])), schema)
 
 
 def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Return the state that all slices of a MERGE or TEMPORAL table fold into.
+    """Return the state of a MERGE or TEMPORAL table, computed from all its slices.
 
-    It has the columns of the versions, or those of a MERGE table and its slices: if the table was TEMPORAL before, only
-    the slices have the column with the time of a row.
+    A TEMPORAL table's state has the columns of its versions. A MERGE table's state has the columns of the table and of
+    its slices. If the table was TEMPORAL before, only the slices have the column with the time of a row.
     """
     if table.merge is None:
         return versions_of(spark, folder, manifests, table)
@@ -109,8 +108,8 @@ def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], 
 
 def find_cached_state(lake: Lake, table: Table, steps: Sequence[LogStep]) -> Path | None:
     """Return the folder of the cached state after `steps`, or None if it was not recomputed before."""
-    names = _names(table.merge or temporal_of(table), steps)
-    return _find_written_state(_place(lake, table.name, steps[-1], names[-1]))
+    names = _state_names(table.merge or temporal_of(table), steps)
+    return _find_written_state(_cache_folder(lake, table.name, steps[-1], names[-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +121,20 @@ class BaseState:
     manifests: tuple[Manifest, ...]
 
     def fold_base(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> FoldBase:
-        """Return the base onto which `later` slices are folded."""
+        """Return the base for a fold of `later` slices: this state, and its deletes that may beat their rows."""
         return FoldBase(self.state, slices_with_later_deletes(folder, self.made_of, later, merge, schema))
 
 
 def find_newest_state(
     spark: SparkSession, lake: Lake, table: str, steps: Sequence[LogStep], merge: Merge, schema: str
 ) -> BaseState:
-    """Find the newest stored state among those after each of `steps`. Raises  E640 where a slice after it is gone."""
-    folder, names = lake.folder(table), _names(merge, steps)
+    """Find the newest stored state among those after each of `steps`. Raises E640 if a slice after it is gone."""
+    folder, names = lake.folder(table), _state_names(merge, steps)
     state: DataFrame | None = None
     count, tried = len(steps), 0
     while count and state is None:
         step = steps[count - 1]
-        has_version = step.version != NO_VERSION and tried < _MOST_VERSIONS_TRIED
+        has_version = step.version != NO_VERSION and tried < _MAX_VERSIONS_TRIED
         tried += has_version
         step = step if has_version else replace(step, version=NO_VERSION)
         state = _read_stored_state(spark, lake, table, step, names[count - 1], schema)
@@ -152,12 +151,12 @@ def _read_stored_state(
         state = try_frame_at_version(spark, lake.folder(table), step.version, is_partitioned=False)
         if state is not None:
             return fill_columns(state, schema)
-    made = _find_written_state(_place(lake, table, step, name))
-    return None if made is None else _read(spark, made, schema)
+    made = _find_written_state(_cache_folder(lake, table, step, name))
+    return None if made is None else _read_cached_state(spark, made, schema)
 
 
 def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
-    """Read the manifests of slices. Raises  E640 where one is gone."""
+    """Read the manifests of slices. Raises E640 if one is gone."""
     found = []
     for step in steps:
         if not is_sealed(folder, step.slice_path):
@@ -180,7 +179,7 @@ def place_in_steps(
 ) -> tuple[tuple[LogStep, ...], list[Manifest]]:
     """Return the steps before the first label of `manifests`, and the table's slices from that label on.
 
-    `manifests` are among them, in place of the current slices of their labels. Raises  E640 for a lost slice.
+    In these slices `manifests` take the place of the current slices of their labels. Raises E640 if a slice is gone.
     """
     labels = {each.label for each in manifests}
     first = min(labels)
@@ -189,8 +188,8 @@ def place_in_steps(
     return before, sorted((*manifests, *others), key=lambda each: each.label)
 
 
-def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
-    """Return a name for the state after each step: a digest of everything it is made of."""
+def _state_names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
+    """Return a name for the state after each step: a digest of the declaration and of all slices up to the step."""
     made_of = blake2b(json.dumps(astuple(keyed)).encode(), digest_size=12)
     names = []
     for step in steps:
@@ -199,11 +198,11 @@ def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
     return names
 
 
-def _place(lake: Lake, table: str, step: LogStep, name: str) -> Path:
+def _cache_folder(lake: Lake, table: str, step: LogStep, name: str) -> Path:
     return entry_path(lake.history(table), label_of(step.label), name)
 
 
-def _keep(state: DataFrame, place: Path) -> Path:
+def _cache_state(state: DataFrame, place: Path) -> Path:
     """Write a state below `history/` and return its folder, or that of another process that finished first."""
     own = place / uuid.uuid4().hex
     is_ours = False
@@ -211,20 +210,20 @@ def _keep(state: DataFrame, place: Path) -> Path:
     try:
         state.write.mode("overwrite").parquet(str(own))
         fault("history_written")
-        is_ours = put_if_absent(place / _MADE, own.name)
+        is_ours = put_if_absent(place / _COMPLETE_STATE, own.name)
     finally:
         if not is_ours:
             remove_folder(own)
-    return own if is_ours else place / read_text(place / _MADE)
+    return own if is_ours else place / read_text(place / _COMPLETE_STATE)
 
 
 def _find_written_state(place: Path) -> Path | None:
     """Return the folder of a completely written state, or None."""
     try:
-        return place / read_text(place / _MADE)
+        return place / read_text(place / _COMPLETE_STATE)
     except FileNotFoundError:
         return None
 
 
-def _read(spark: SparkSession, place: Path, schema: str) -> DataFrame:
+def _read_cached_state(spark: SparkSession, place: Path, schema: str) -> DataFrame:
     return frame_of_files(spark, str(place.parent), [place.name], schema)

@@ -1,4 +1,4 @@
-"""Commits new versions of the keys that slices touch to a TEMPORAL table, for new, late or restated labels."""
+"""Commits the versions of a TEMPORAL table's keys for slices of new, late or restated labels."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Table
     from waterclock.storage.commit.pointers import MergeStart
 
-# if the new slices have at least this share of all raw rows, the whole table is recomputed without reading it
+# from this share of all raw rows in the new slices on, the whole table is recomputed from the slices
 _WHOLE_FROM = 0.25
-_MOST_TRIES = 5
+_MAX_ATTEMPTS = 5
 _NEW = "_waterclock_new"
 
 
 @dataclass(frozen=True, slots=True)
 class _NewSlices:
-    """New slices among `slices`, which are all slices of the table in label order, including the new ones.
+    """New slices, and `slices`: all slices of the table in label order, including the new ones.
 
     `rivals`: the slices that the new ones replace, or for a new snapshot the snapshot before it. `most`: an upper bound
-    of the touched keys, which is the number of rows in the slices searched for them.
+    for the number of keys to recompute, which is the number of rows in the slices that are searched for them.
     """
 
     new: tuple[Manifest, ...]
@@ -65,40 +65,43 @@ def place_slices(
 ) -> int:
     """Commit sealed slices of new, late or restated labels to a TEMPORAL table, in one commit. Return its version.
 
-    `steps` are the current slices of all labels, including replaced ones. The versions of the keys that the old and the
-    new slices touch are recomputed from all their raw rows. They replace those keys' versions as `swap_rows` does;
-    where delta-rs must not write, Spark merges the differences.
-    Cost: a scan of the slices, a shuffle and sort of the touched keys' rows, and as `swap_rows`. The whole table is
+    `steps` are the current slices of all labels, including replaced ones. All versions of the keys in the old and the
+    new slices are recomputed from the raw rows of these keys, and replaced (`swap_rows`). If files of the table may not
+    be replaced, Spark merges the differences.
+
+    Cost: a scan of the slices, a shuffle and sort of these keys' rows, and as `swap_rows`. The whole table is
     recomputed in these cases:
-    - The new slices are a quarter of all raw rows.
+
+    - The new slices are at least a quarter of all raw rows.
     - A snapshot has other columns than the one that it replaces or follows.
-    - A new snapshot comes before others, whose new keys then begin later.
+    - A new snapshot comes before others: keys that only these have may then begin later.
     - `is_whole` is set: a replaced slice is damaged and not among `steps`.
 
-    Raises  ClaimKilledError where the claim was killed first
-            E616, E617 where a slice does not fit the table
-            E640 where slices that are needed are gone
+    Raises ClaimKilledError if the claim was killed first, E616 or E617 if a slice does not fit the table, and E640 if a
+    slice that is needed is gone.
     """
     folder = lake.folder(table.name)
     shown = [table_manifest(manifest, temporal_of(table)) for manifest in manifests]
-    look = prepare_merge(folder, identity, shown)
-    if look.done is not None:
-        return look.done
-    among = _find_rivals(folder, table, manifests, steps, is_whole=is_whole)
-    if among is None:
+    merge_start = prepare_merge(folder, identity, shown)
+    if merge_start.done is not None:
+        return merge_start.done
+    new_slices = _find_new_slices(folder, table, manifests, steps, is_whole=is_whole)
+    if new_slices is None:
         return commit_nothing(folder, identity)
-    slices, schema = among.slices, look.schema
+    slices, schema = new_slices.slices, merge_start.schema
 
     def make(keys: DataFrame | None) -> DataFrame:
         return fill_columns(versions_of(spark, folder, slices, table, keys), schema)
 
-    is_whole = is_whole or (table.is_snapshot and (_is_before_other_snapshot(among) or _has_other_columns(among)))
-    if is_whole or not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
+    is_whole = is_whole or (
+        table.is_snapshot and (_is_before_other_snapshot(new_slices) or _has_other_columns(new_slices))
+    )
+    if is_whole or not merge_start.live or new_slices.most >= _WHOLE_FROM * sum(each.rows for each in slices):
         return commit_whole_state(folder, identity, make(None))
-    with _keys_touched(spark, folder, table, among) as keys:
+    with _find_keys(spark, folder, table, new_slices) as keys:
         if keys is None:
             return commit_nothing(folder, identity)
-        return _put(spark, folder, make, keys, shown, identity, look)
+        return _replace_keys(spark, folder, make, keys, shown, identity, merge_start)
 
 
 def resulting_versions(
@@ -110,33 +113,36 @@ def resulting_versions(
     *,
     is_whole: bool = False,
 ) -> DataFrame:
-    """Return the versions that a table has once `place_slices` commits sealed slices.
+    """Return the versions that a table will have once `place_slices` commits sealed slices.
 
-    Cost: no job here. The frame scans the head and the slices, and shuffles and sorts the touched keys' rows, or all
-    rows where `place_slices` recomputes the whole table.
-
-    Raises  E640 where slices that are needed are gone
+    Cost: no job here. The frame scans the newest state and the slices. It shuffles and sorts the rows of the keys to
+    recompute, or all rows if `place_slices` recomputes the whole table. Raises E640 if a slice that is needed is gone.
     """
     folder, shown = lake.folder(table.name), [table_manifest(manifest, temporal_of(table)) for manifest in manifests]
     schema = with_columns_of(table_schema(folder).json(), shown)
-    stands = fill_columns(frame_of_version(spark, folder, head(folder)), schema)
-    among = _find_rivals(folder, table, manifests, steps, is_whole=is_whole)
-    if among is None:
-        return stands
+    newest = fill_columns(frame_of_version(spark, folder, head(folder)), schema)
+    new_slices = _find_new_slices(folder, table, manifests, steps, is_whole=is_whole)
+    if new_slices is None:
+        return newest
 
     def make(keys: DataFrame | None) -> DataFrame:
-        return fill_columns(versions_of(spark, folder, among.slices, table, keys), schema)
+        return fill_columns(versions_of(spark, folder, new_slices.slices, table, keys), schema)
 
     is_whole = is_whole or (
-        table.is_snapshot and (not among.rivals or _is_before_other_snapshot(among) or _has_other_columns(among))
+        table.is_snapshot
+        and (not new_slices.rivals or _is_before_other_snapshot(new_slices) or _has_other_columns(new_slices))
     )
-    if is_whole or among.most >= _WHOLE_FROM * sum(each.rows for each in among.slices):
+    if is_whole or new_slices.most >= _WHOLE_FROM * sum(each.rows for each in new_slices.slices):
         return make(None)
-    keys = _keys_changed(spark, folder, table, among) if table.is_snapshot else _read_keys(spark, folder, table, among)
-    return stands.join(keys, keys.columns, "left_anti").unionByName(make(keys))
+    keys = (
+        _find_changed_keys(spark, folder, table, new_slices)
+        if table.is_snapshot
+        else _read_keys(spark, folder, table, new_slices)
+    )
+    return newest.join(keys, keys.columns, "left_anti").unionByName(make(keys))
 
 
-def _find_rivals(
+def _find_new_slices(
     folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[LogStep], *, is_whole: bool
 ) -> _NewSlices | None:
     """Find the new slices that differ from the current ones, and those they replace. Return None if nothing changes."""
@@ -160,36 +166,36 @@ def _find_rivals(
     return _NewSlices(placed, tuple(sorted((*others, *placed), key=lambda each: each.label)), rivals, most)
 
 
-def _has_other_columns(among: _NewSlices) -> bool:
-    """Return whether snapshots differ in columns: read together, a NULL and a missing column would look the same."""
-    columns = fields_of(among.new[0].schema).keys()
-    return any(fields_of(rival.schema).keys() != columns for rival in among.rivals)
+def _has_other_columns(new_slices: _NewSlices) -> bool:
+    """Return whether a new snapshot and its rivals differ in columns: NULL and a missing column would look equal."""
+    columns = fields_of(new_slices.new[0].schema).keys()
+    return any(fields_of(rival.schema).keys() != columns for rival in new_slices.rivals)
 
 
-def _is_before_other_snapshot(among: _NewSlices) -> bool:
-    """Return whether a new snapshot, which replaces none, comes before another: keys may begin later in that one."""
-    label = among.new[-1].label
-    return label < among.slices[-1].label and all(rival.label != label for rival in among.rivals)
+def _is_before_other_snapshot(new_slices: _NewSlices) -> bool:
+    """Return whether a new snapshot replaces none and comes before another, whose new keys may then begin later."""
+    label = new_slices.new[-1].label
+    return label < new_slices.slices[-1].label and all(rival.label != label for rival in new_slices.rivals)
 
 
 def _previous_snapshot(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
-    """Return the snapshot that a new one follows."""
+    """Return the snapshot before `manifest`, as a tuple of one, or an empty tuple."""
     earlier = sorted((each for each in others if each.label < manifest.label), key=lambda each: each.label)
     return tuple(earlier[-1:])
 
 
 @contextmanager
-def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> Iterator[DataFrame | None]:
-    """Yield the keys that new slices touch, or None if there are none.
+def _find_keys(spark: SparkSession, folder: str, table: Table, new_slices: _NewSlices) -> Iterator[DataFrame | None]:
+    """Yield the keys whose versions must be recomputed for new slices, or None if there are none.
 
-    A slice of changes touches its own keys and those of the slice that it replaces; some may occur twice. A snapshot
-    contains every key, and touches those whose rows differ from the snapshot that it replaces or follows. These are
-    computed once and cached within the block.
+    For a slice of changes these are its own keys and those of the slice that it replaces; some may occur twice. A
+    snapshot contains every key, so for a snapshot they are the keys whose rows differ from the snapshot that it
+    replaces or follows. They are computed once and cached within the block.
     """
     if not table.is_snapshot:
-        yield _read_keys(spark, folder, table, among)
+        yield _read_keys(spark, folder, table, new_slices)
         return
-    keys = _keys_changed(spark, folder, table, among).persist()
+    keys = _find_changed_keys(spark, folder, table, new_slices).persist()
     try:
         count = keys.count()
         yield _broadcast_if_small(keys, count) if count else None
@@ -197,68 +203,70 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _NewSli
         keys.unpersist()
 
 
-def _read_keys(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> DataFrame:
+def _read_keys(spark: SparkSession, folder: str, table: Table, new_slices: _NewSlices) -> DataFrame:
     """Return the keys of the new slices and of those they replace. Some may occur twice; a shuffle would cost more."""
-    slices = [*among.new, *among.rivals]
+    slices = [*new_slices.new, *new_slices.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
-    return _broadcast_if_small(rows.select(*map(quote_name, temporal_of(table).keys)), among.most)
+    return _broadcast_if_small(rows.select(*map(quote_name, temporal_of(table).keys)), new_slices.most)
 
 
 def _broadcast_if_small(keys: DataFrame, most: int) -> DataFrame:
     return keys.hint("broadcast") if most <= MOST_ROWS_BROADCAST else keys
 
 
-def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> DataFrame:
+def _find_changed_keys(spark: SparkSession, folder: str, table: Table, new_slices: _NewSlices) -> DataFrame:
     """Return the keys whose rows differ between two snapshots of equal columns, or exist in only one of them.
 
     The rows of a key are compared by their digest, since a key of TEMPORAL ON may have more than one row.
     """
-    names, schema = list(map(quote_name, temporal_of(table).keys)), raw_schema([*among.rivals, *among.new])
-    rows = [frame_of_slices(spark, folder, members, schema) for members in (among.new, among.rivals)]
+    names, schema = list(map(quote_name, temporal_of(table).keys)), raw_schema([*new_slices.rivals, *new_slices.new])
+    rows = [frame_of_slices(spark, folder, members, schema) for members in (new_slices.new, new_slices.rivals)]
     sides = [
         each.withColumn("told", row_hash(each.schema)).selectExpr(*names, "told", f"{is_new} AS is_new")
         for each, is_new in zip(rows, ("true", "false"), strict=True)
     ]
-    said = sides[0].unionByName(sides[1]).groupBy(*names)
+    by_key = sides[0].unionByName(sides[1]).groupBy(*names)
     new, old = (digest_texts(f"if(is_new = {side}, told, NULL)", suffix=f"_{side}") for side in ("true", "false"))
-    both = said.agg(*map(F.expr, (*new, *old)))
+    both = by_key.agg(*map(F.expr, (*new, *old)))
     same = (f"{name}_true <=> {name}_false" for name in (ROWS, HIGH, LOW))
     return both.where(f"NOT ({' AND '.join(same)})").select(*names)
 
 
-def _put(
+def _replace_keys(
     spark: SparkSession,
     folder: str,
     make: Make,
     keys: DataFrame,
     manifests: Sequence[Manifest],
     identity: Identity,
-    look: MergeStart,
+    merge_start: MergeStart,
 ) -> int:
-    on = keys.columns
-    for _ in range(_MOST_TRIES):
-        if not look.may_rewrite:
+    key_names = keys.columns
+    for _ in range(_MAX_ATTEMPTS):
+        if not merge_start.may_rewrite:
             break
-        version = swap_rows(spark, folder, make, keys, identity, look)
+        version = swap_rows(spark, folder, make, keys, identity, merge_start)
         if version is not None:
             return version
-        look = prepare_merge(folder, identity, manifests)
-        if look.done is not None:
-            return look.done
-    differs = _difference(make(keys), frame_of_version(spark, folder, look.base).join(keys, on, "left_semi"), on)
-    winners = Winners(differs, (*on, EFFECTIVE), "true", is_work=True)
-    return commit_winners(spark, folder, winners, manifests, identity, look)
+        merge_start = prepare_merge(folder, identity, manifests)
+        if merge_start.done is not None:
+            return merge_start.done
+    differences = _find_differences(
+        make(keys), frame_of_version(spark, folder, merge_start.base).join(keys, key_names, "left_semi"), key_names
+    )
+    winners = Winners(differences, (*key_names, EFFECTIVE), "true", is_work=True)
+    return commit_winners(spark, folder, winners, manifests, identity, merge_start)
 
 
-def _difference(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the versions that are new or changed, and those that are gone, marked as deleted."""
+def _find_differences(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the versions that are new or changed, and those that no longer exist, marked as deleted."""
     on = [*keys, EFFECTIVE]
-    rest = [name for name in new.columns if name not in on]
-    ours = new.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, rest))}) AS {_NEW}")
-    theirs = old.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, rest))}) AS _old")
-    met = ours.join(theirs, on, "full_outer").where(f"NOT ({_NEW} <=> _old)")
-    return met.selectExpr(
+    other_names = [name for name in new.columns if name not in on]
+    new_versions = new.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, other_names))}) AS {_NEW}")
+    old_versions = old.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, other_names))}) AS _old")
+    changed = new_versions.join(old_versions, on, "full_outer").where(f"NOT ({_NEW} <=> _old)")
+    return changed.selectExpr(
         *map(quote_name, on),
-        *(f"{_NEW}.{quote_name(name)} AS {quote_name(name)}" for name in rest),
+        *(f"{_NEW}.{quote_name(name)} AS {quote_name(name)}" for name in other_names),
         f"{_NEW} IS NULL AS {DELETED}",
     ).select(*map(quote_name, new.columns), DELETED)

@@ -1,4 +1,4 @@
-"""Computes the state that a MERGE or TEMPORAL table will have once sealed slices are committed. It commits nothing."""
+"""Computes the state that a MERGE or TEMPORAL table will have after a commit of sealed slices. It commits nothing."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ def resulting_state(
     *,
     is_whole: bool = False,
 ) -> DataFrame:
-    """Return the newest state that a table has once slices of new, late or restated labels are committed.
+    """Return the newest state that a table will have once slices of new, late or restated labels are committed.
 
     `steps` are the current slices of all labels, including replaced ones. `is_whole` means that one of these is damaged
-    and not among them. `asked` are the expressions that will be evaluated on the state: columns of a MERGE table that
-    none of them names may be missing.
-    Cost: no job here. MERGE: one shuffle, and a scan of the newest stored state before the labels and of all later
-    slices, in the named columns. TEMPORAL: as `resulting_versions`.
+    and not among `steps`. `asked` are the SQL expressions that will be evaluated on the state: columns of a MERGE table
+    that none of them names may be missing.
 
-    Raises  E640 where slices that are needed are gone
+    Cost: no job here. MERGE: one shuffle, and a scan of the newest stored state before the labels and of all later
+    slices, in the named columns. TEMPORAL: as `resulting_versions`. Raises E640 if a slice that is needed is gone.
     """
     if table.merge is None:
         return resulting_versions(spark, lake, table, manifests, steps, is_whole=is_whole)
@@ -67,7 +66,7 @@ def merged_state(
 def _prune_schema(schema: str, merge: Merge, asked: Iterable[str]) -> str:
     """Return a schema with only the columns that expressions may name, and those that the MERGE itself needs.
 
-    A name inside another word or a string counts as named: an extra column only costs its read.
+    A name inside another word or a string also counts: an extra column only makes the read a little slower.
     """
     texts = [_COUNTS_ROWS.sub("", text).lower() for text in (*asked, merge.delete_when or "")]
     if any("*" in text for text in texts):

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# above this share of its versions it is cheaper to recompute the whole table: 0.4 of that cost at 10 %, 1.2 at 50 %
+# if more than this share of the rows is replaced, recomputing the whole table is cheaper: replacing takes 0.4 of its
+# time at 10 % of the rows, and 1.2 at 50 %
 _WHOLE_FROM = 0.35
 _ROWS = "_waterclock_rows"
 
@@ -45,24 +46,22 @@ Make = Callable[["DataFrame | None"], "DataFrame"]
 def swap_rows(
     spark: SparkSession, folder: str, make: Make, keys: DataFrame, identity: Identity, look: MergeStart
 ) -> int | None:
-    """Replace all rows of `keys` in the table by the rows that `make` returns for them.
+    """Replace all rows of `keys` in the table by the rows that `make` returns for them. Return the version.
 
-    Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
-    not in the log. Cost: a write of the new rows. For a small table, one job also writes the rows that stay. For a
-    bigger one, the keys are scanned, a footer of each file is read, and the files with these keys are copied. This
-    process copies them, or Spark (`may_copy`, and where there are too many positions to keep in memory). If more than a
-    third of the rows would go, the whole table is recomputed.
-
-    Raises  ClaimKilledError where the claim was killed first
+    Return None if another commit came since the table was read, or if Spark's name for a file is not in the log. Cost:
+    a write of the new rows. For a small table, one job also writes the rows that stay. For a bigger one, the keys are
+    scanned, a footer of each file is read, and the files with these keys are copied. This process copies them. Spark
+    does it if `may_copy` is false, or if there are too many positions to keep in memory. If more than a third of the
+    rows would be replaced, the whole table is recomputed. Raises ClaimKilledError if the claim was killed first.
     """
     if is_small(look) or not may_rewrite_files(look):
         state = _read_remaining_rows(spark, folder, keys, look, look.live).unionByName(make(keys))
         return try_whole_state(folder, identity, state, base=look.base)
-    touched = _find_touched_files(spark, folder, keys, look)
+    touched = _find_files_of_keys(spark, folder, keys, look)
     old = [file for file in look.live if file.path in touched]
     if len(old) < len(touched):
         return None  # Spark's name for a file is not in the log
-    if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _rows(folder, look):
+    if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _count_rows(folder, look):
         return try_whole_state(folder, identity, make(None), base=look.base)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
@@ -77,31 +76,33 @@ def swap_rows(
 
 
 def _read_remaining_rows(
-    spark: SparkSession, folder: str, keys: DataFrame, look: MergeStart, files: Sequence[LiveFile]
+    spark: SparkSession, folder: str, keys: DataFrame, merge_start: MergeStart, files: Sequence[LiveFile]
 ) -> DataFrame:
-    """Return the rows of files that have other keys."""
-    there = frame_of_files(spark, folder, [file.path for file in files], look.schema)
-    return there.join(keys, keys.columns, "left_anti").select(*map(quote_name, fields_of(look.schema)))
+    """Return the rows of `files` whose keys are not among `keys`."""
+    rows = frame_of_files(spark, folder, [file.path for file in files], merge_start.schema)
+    return rows.join(keys, keys.columns, "left_anti").select(*map(quote_name, fields_of(merge_start.schema)))
 
 
-def _rows(folder: str, look: MergeStart) -> int:
-    return sum(pq.read_metadata(arrow_source(entry_path(folder, file.path))).num_rows for file in look.live)
+def _count_rows(folder: str, merge_start: MergeStart) -> int:
+    return sum(pq.read_metadata(arrow_source(entry_path(folder, file.path))).num_rows for file in merge_start.live)
 
 
 @dataclass(frozen=True, slots=True)
-class _Touched:
-    """The number of a file's rows with the keys, and their positions, or None if too many for this process's memory."""
+class _RowsToReplace:
+    """The number of rows to replace in a file, and their positions, or None if they are too many for this process."""
 
     rows: int
     places: pa.Array | None
 
 
-def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look: MergeStart) -> dict[str, _Touched]:
-    """Return by path the files with rows of these keys. At most `MOST_PLACES` positions are fetched to this process."""
-    there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    most = MOST_PLACES // max(len(look.live), 1)
+def _find_files_of_keys(
+    spark: SparkSession, folder: str, keys: DataFrame, merge_start: MergeStart
+) -> dict[str, _RowsToReplace]:
+    """Return by path the files with rows of these keys. This process fetches at most `MOST_PLACES` row positions."""
+    table_rows = frame_of_files(spark, folder, [file.path for file in merge_start.live], merge_start.schema)
+    most = MOST_PLACES // max(len(merge_start.live), 1)
     found = (
-        add_row_positions(there)
+        add_row_positions(table_rows)
         .join(keys, keys.columns, "left_semi")
         .groupBy(FILE)
         .agg(F.expr(f"count(*) AS {_ROWS}"), F.expr(f"if(count(*) <= {most}, collect_list({PLACE}), NULL) AS {PLACE}"))
@@ -110,6 +111,6 @@ def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look:
     rows = found[_ROWS].to_pylist()
     places = (each.values if each.is_valid else None for each in found[PLACE])
     return {
-        relative_path(uri, folder): _Touched(rows[at], where)
+        relative_path(uri, folder): _RowsToReplace(rows[at], where)
         for at, (uri, where) in enumerate(zip(found[FILE].to_pylist(), places, strict=True))
     }

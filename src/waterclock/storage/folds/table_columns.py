@@ -1,6 +1,6 @@
-"""Returns the columns of a table: derived from the rows of its batches, or known before its first batch.
+"""Returns the columns of a table: derived from the rows of its batches, or from its declaration before the first batch.
 
-These functions serve readers of a table that has no state yet: a query, PREVIOUS(own), a read of a skipped label.
+Readers of a table that has no state yet need them: a query, PREVIOUS(own), a read of a skipped label.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def state_schema(rows: StructType, table: Table) -> StructType:
-    """Return a table's columns, given those of its batches' rows. A TEMPORAL table has the columns of versions."""
+    """Return the columns of a table whose batches have the columns `rows`. TEMPORAL adds the columns of versions."""
     from pyspark.sql.types import StructType
 
     if table.temporal is None:
@@ -30,16 +30,16 @@ def state_schema(rows: StructType, table: Table) -> StructType:
 
 
 def empty_schema(folder: str, table: Table) -> StructType:
-    """Return the columns of a table that has no state: those it has on disk, else those that are declared with types.
+    """Return the columns of a table that has no state: its columns on disk, else the declared ones that have types.
 
-    Needs a Spark session, which parses the declared types.
-    Raises  E705 where the table has no batch yet and its columns have no declared types
+    Needs a Spark session, which parses the declared types. Raises E705 if the table has no batch yet and no column has
+    a declared type.
     """
     return table_schema(folder) if has_columns(folder) else state_schema(_parse_declared_columns(table), table)
 
 
 def written_schema(folder: str, table: Table) -> StructType:
-    """Return the columns of the rows that batches write to a table of which no slice can be read.
+    """Return the columns of the rows that batches write to a table none of whose slices can be read.
 
     They are the table's own columns. The raw rows of a TEMPORAL table are known only from its declaration. Needs and
     raises the same as `empty_schema`.
@@ -48,7 +48,7 @@ def written_schema(folder: str, table: Table) -> StructType:
 
 
 def _unknown_columns_fix(table: Table) -> str:
-    """Return the fix for unknown columns. A derived table has no declaration of its own."""
+    """Return the fix for unknown columns. A table of late rows has no declaration of its own."""
     if table.late_rows is not None:
         return "`waterclock run` first: the first batch takes the columns of its inputs"
     return f"declare the columns of {table.name} with their types: {table.name} (id BIGINT KEY, …)"

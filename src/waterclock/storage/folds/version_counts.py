@@ -1,4 +1,4 @@
-"""Counts the versions of a TEMPORAL table's keys. The plan of a look-up by time depends on these counts."""
+"""Counts the versions of a TEMPORAL table's keys, by which a join that looks up rows by time chooses its plan."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Up to this number of rows, this process counts the keys in milliseconds; beyond it Spark does.
-_MOST_ROWS_HERE = 2_000_000
-_MOST_KEPT = 512
-_kept: OrderedDict[tuple[str, int], FrameStatistics] = OrderedDict()
+_MAX_ROWS_HERE = 2_000_000
+_MAX_CACHED = 512
+_cache: OrderedDict[tuple[str, int], FrameStatistics] = OrderedDict()
 _lock = threading.Lock()
 
 
 def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> FrameStatistics | None:
-    """Count the versions of each key as of a version of the table. Return None if that version is no longer readable.
+    """Count the versions of each key as of a version of the table. Return None if the table's version is not readable.
 
-    Cost: a read of the key columns, beyond two million rows a Spark job with one shuffle. The result is cached.
+    Cost: a read of the key columns; beyond two million rows a Spark job with one shuffle. The result is cached.
     """
     with _lock:
-        known = _kept.get((folder, version))
+        known = _cache.get((folder, version))
     if known is not None:
         return known
     with open_table(folder) as newest:
@@ -50,18 +50,18 @@ def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequenc
         shown = ([file.path for file in live_files(table)], is_plain(table))
     paths, is_as_written = shown
     grouped = _group_locally([entry_path(folder, path) for path in paths], keys) if is_as_written else None
-    found = _counts_by_spark(spark, folder, version, keys) if grouped is None else _numbers(grouped)
+    found = _counts_by_spark(spark, folder, version, keys) if grouped is None else _statistics_of(grouped)
     with _lock:
-        _kept[folder, version] = found
-        while len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
+        _cache[folder, version] = found
+        while len(_cache) > _MAX_CACHED:
+            _cache.popitem(last=False)
     return found
 
 
 def _group_locally(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | None:
     """Group by key in this process, by Arrow. Return None for too many rows, or for types that Arrow cannot group."""
     files = [pq.ParquetFile(arrow_source(path)) for path in paths]
-    if sum(file.metadata.num_rows for file in files) > _MOST_ROWS_HERE:
+    if sum(file.metadata.num_rows for file in files) > _MAX_ROWS_HERE:
         return None
     parts = [file.read(columns=[*keys, EFFECTIVE]) for file in files]
     if not parts:
@@ -73,7 +73,7 @@ def _group_locally(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | Non
         return None
 
 
-def _numbers(by_key: pa.Table) -> FrameStatistics:
+def _statistics_of(by_key: pa.Table) -> FrameStatistics:
     counts = by_key["count_all"]
     if not len(counts):
         return FrameStatistics(0, 0, 0, 0)

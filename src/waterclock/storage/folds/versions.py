@@ -1,7 +1,7 @@
-"""Computes the versions of a TEMPORAL table's keys from its slices: of all keys, or of those that a slice touches.
+"""Computes the versions of a TEMPORAL table's keys from its slices, for all keys or for some.
 
 Slices contain raw rows; the table contains the result of `compute_temporal` for them. The table is never computed from
-itself: a late row can only be placed correctly among the rows that were dropped as "no change"
+itself: to place a late row correctly, the rows that were dropped as "no change" are needed
 (docs/decisions/temporal-versions.md).
 """
 
@@ -36,7 +36,7 @@ _LABEL, _GONE, _ORDER = "_waterclock_label", "_waterclock_gone", "_waterclock_or
 _NUMBER, _SINCE = "_waterclock_number", "_waterclock_since"
 _NEXT, _NEXT_END = "_waterclock_next", "_waterclock_next_end"
 _WAS_THERE, _IS_THERE, _ENDS = "_waterclock_was_there", "_waterclock_is_there", "_waterclock_ends"
-_SAID = "waterclock_said"
+_VALUE = "waterclock_said"
 
 
 def temporal_of(table: Table) -> Temporal:
@@ -47,7 +47,7 @@ def temporal_of(table: Table) -> Temporal:
 
 
 def attributes_of(raw: str, temporal: Temporal) -> list[str]:
-    """Return the columns of raw rows that versions show, in their order."""
+    """Return the columns of raw rows that are attributes of versions, in their order."""
     return list(temporal.attributes(name for name in fields_of(raw) if name not in {TIMELABEL, MISSING}))
 
 
@@ -59,7 +59,11 @@ def table_schema_of(raw: str, temporal: Temporal) -> str:
     fields = {name.lower(): field for name, field in fields_of(raw).items()}
     keys = [fields[key.lower()] for key in temporal.keys if key.lower() in fields]
     shown = [fields[name.lower()] for name in attributes_of(raw, temporal)]
-    record = [_field(EFFECTIVE, "timestamp"), _field(EXPIRES, "timestamp"), _field(CURRENT, "boolean")]
+    record = [
+        _build_field(EFFECTIVE, "timestamp"),
+        _build_field(EXPIRES, "timestamp"),
+        _build_field(CURRENT, "boolean"),
+    ]
     return schema_text(json.dumps({"type": "struct", "fields": [*keys, record[0], *shown, *record[1:]]}))
 
 
@@ -73,25 +77,23 @@ def raw_schema(manifests: Iterable[Manifest]) -> str:
 
 
 def known_raw_schema(newest: Manifest, table: str, temporal: Temporal) -> str:
-    """Return the known columns of raw rows: those of the newest slice, and the attributes of `table`."""
+    """Return the known columns of raw rows: those of the newest slice, and the attributes in the table's schema."""
     fields = [field for name, field in fields_of(table).items() if name not in RECORD or name == temporal.at]
     return widen_schema(newest.schema, json.dumps({"type": "struct", "fields": fields})) or newest.schema
 
 
 def table_manifest(manifest: Manifest, temporal: Temporal) -> Manifest:
-    """Return a slice's manifest with only the columns that the table has, to check them against the table's types."""
+    """Return a slice's manifest with only the columns that the table has, to check their types against the table."""
     kept = set(fields_of(table_schema_of(manifest.schema, temporal)))
     files = tuple(replace(file, types={n: t for n, t in file.types.items() if n in kept}) for file in manifest.files)
     return replace(manifest, schema=table_schema_of(manifest.schema, temporal), files=files)
 
 
 def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
-    """Raise an error for raw rows from which versions cannot be computed.
+    """Raise an error if versions cannot be computed from raw rows with the columns of `schema`.
 
-    Raises  E301 for a key, time or other column that they do not have
-            E302 where the time is not a TIMESTAMP
-            E303 for an attribute that cannot be compared
-            E308 for a column whose name is reserved for versions
+    Raises E301 for a missing key, time or other column, E302 if the time is not a TIMESTAMP, E303 for an attribute that
+    cannot be compared, and E308 for a column whose name is reserved for versions.
     """
     fields = fields_of(schema)
     at = [temporal.at] if temporal.at else []
@@ -99,7 +101,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
     for name in needed:
         if name not in fields:
             fix = did_you_mean(name, fields, otherwise="add it to the rows, or remove it from TEMPORAL")
-            raise WaterclockError("E301", f"unknown column {name}", where=table, why=_has(fields), fix=fix)
+            raise WaterclockError("E301", f"unknown column {name}", where=table, why=_describe_columns(fields), fix=fix)
     if temporal.at and (kind := type_text(fields[temporal.at]["type"])) != "timestamp":
         raise WaterclockError(
             "E302",
@@ -128,7 +130,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
 
 
 def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
-    """Raise E302 if a query's time is not a TIMESTAMP: the cast to the declared type would interpret it as UTC."""
+    """Raise E302 if a query's time column is not a TIMESTAMP: a cast to the declared type would interpret it as UTC."""
     found = {name.lower(): field["type"] for name, field in fields_of(made).items()}.get((temporal.at or "").lower())
     kind = None if found is None else type_text(found)
     if kind not in {None, "timestamp", "void"}:
@@ -155,11 +157,12 @@ def fault_conditions(temporal: Temporal) -> Mapping[str, str]:
 def versions_of(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table, keys: DataFrame | None = None
 ) -> DataFrame:
-    """Return the versions that slices add up to, for some keys or for all, in the columns of the table.
+    """Return the versions that result from slices, for some keys or for all, in the columns of the table.
 
-    Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row that started the
-    version. Rows without a key or a valid time (`fault_conditions`) are left out. For snapshots, see `_extend_lives`.
-    Cost: a scan of the slices, and one shuffle and sort of the remaining rows; for snapshots one more sort.
+    Rows with the same key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row that started
+    the version. Rows without a key or a valid time (`fault_conditions`) are left out. For snapshots, see
+    `_extend_lives`. Cost: a scan of the slices, and one shuffle and sort of the remaining rows; for snapshots one more
+    sort.
     """
     from waterclock.temporal import compute_temporal
 
@@ -169,22 +172,22 @@ def versions_of(
         rows = rows.join(keys, list(temporal.keys), "left_semi")
     rows = rows.where(f"NOT ({' OR '.join(fault_conditions(temporal).values())})")
     lacking = _labels_lacking(raw, manifests)
-    windows = None if temporal.at else _windows(spark, manifests, table)
-    said = _prepare_raw_rows(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)
+    windows = None if temporal.at else _build_window_rows(spark, manifests, table)
+    prepared = _prepare_raw_rows(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)
     order = [f"{_ORDER}{at}" for at, _ in enumerate(temporal.order_by)]
     sequence = [*order, _LABEL]
     if temporal.is_of_snapshots and windows is not None:
-        said = _extend_lives(said, windows, temporal.keys, order)
+        prepared = _extend_lives(prepared, windows, temporal.keys, order)
         sequence = [_LABEL, *order]  # a life may begin at the instant at which the previous snapshot ended one
     attributes = attributes_of(raw, temporal)
-    whole = [name for name in _values(attributes, temporal) if not _may_be_missing(name, rows, lacking)]
+    whole = [name for name in _value_attributes(attributes, temporal) if not _may_be_missing(name, rows, lacking)]
     made = compute_temporal(
-        said,
+        prepared,
         temporal.keys,
         time=EFFECTIVE,
         sequence=sequence,
         nulls=dict.fromkeys(whole, "value"),
-        delete_when=_GONE if _GONE in said.columns else None,
+        delete_when=_GONE if _GONE in prepared.columns else None,
         track=temporal.track or list_tracked_attributes(attributes, temporal),
         keep=TIMELABEL,
         fill_back=temporal.fills_back,
@@ -203,7 +206,7 @@ def _prepare_raw_rows(
     rows: DataFrame, raw: str, temporal: Temporal, labels_lacking: Mapping[str, Sequence[str]]
 ) -> DataFrame:
     """Return raw rows in the form that `compute_temporal` needs, with internal names for time, order and deletes."""
-    values = set(_values(attributes_of(raw, temporal), temporal))
+    values = set(_value_attributes(attributes_of(raw, temporal), temporal))
     attributes = [
         _wrap_value(name, labels_lacking, has_marks=MISSING in rows.columns)
         if name in values and _may_be_missing(name, rows, labels_lacking)
@@ -222,8 +225,8 @@ def _prepare_raw_rows(
     )
 
 
-def _values(attributes: Sequence[str], temporal: Temporal) -> list[str]:
-    """Return the attributes in which NULL means "empty now"."""
+def _value_attributes(attributes: Sequence[str], temporal: Temporal) -> list[str]:
+    """Return the attributes whose NULLs are values ("empty now"), and not missing values to fill."""
     return [name for name in attributes if temporal.are_all_values or name in temporal.values]
 
 
@@ -232,7 +235,7 @@ def _may_be_missing(name: str, rows: DataFrame, labels_lacking: Mapping[str, Seq
 
 
 def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Map each column to the labels whose slices do not contain it, if there are any."""
+    """Map each column that some slices do not contain to the labels of these slices."""
     found: dict[str, list[str]] = {}
     for manifest in manifests:
         own = fields_of(manifest.schema)
@@ -243,16 +246,16 @@ def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[s
 
 
 def _wrap_value(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_marks: bool) -> str:
-    """Return an expression that makes NULL an explicit value, except where the row's source has no such column."""
-    lacks = []
+    """Return SQL that wraps a value in a struct, so that NULL counts as a value. A missing column stays NULL."""
+    conditions = []
     if labels_lacking.get(name):
-        lacks.append(f"{TIMELABEL} IN ({', '.join(sql_text(label) for label in labels_lacking[name])})")
+        conditions.append(f"{TIMELABEL} IN ({', '.join(sql_text(label) for label in labels_lacking[name])})")
     if has_marks:
-        lacks.append(f"coalesce(array_contains({MISSING}, {sql_text(name)}), false)")
-    return f"if({' OR '.join(lacks)}, NULL, struct({quote_name(name)} AS {_SAID})) AS {quote_name(name)}"
+        conditions.append(f"coalesce(array_contains({MISSING}, {sql_text(name)}), false)")
+    return f"if({' OR '.join(conditions)}, NULL, struct({quote_name(name)} AS {_VALUE})) AS {quote_name(name)}"
 
 
-def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
+def _build_window_rows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
     """Return a row for each label: its number, its window's end, and the ends of the previous and the next windows.
 
     For the first label, the start of its window takes the place of the previous end. The frame has few rows and is
@@ -267,7 +270,7 @@ def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -
     return F.broadcast(spark.createDataFrame(rows, f"{schema} {_NEXT} string, {_NEXT_END} timestamp"))
 
 
-def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
+def _extend_lives(rows: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
     """Extend the lives of keys (the spans in which they exist) as far as the snapshots allow.
 
     A snapshot contains a key if the last of its rows with the key is not a delete. Deletes before that row are ignored.
@@ -277,8 +280,8 @@ def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], orde
     """
     from pyspark.sql import Window
 
-    if _GONE not in said.columns:
-        said = said.withColumn(_GONE, F.lit(col=False))
+    if _GONE not in rows.columns:
+        rows = rows.withColumn(_GONE, F.lit(col=False))
     snapshots = Window.partitionBy(*map(quote_name, keys)).orderBy(_NUMBER)
     before, same, after = (snapshots.rangeBetween(at, at) for at in (-1, 0, 1))
     last_row = F.max(F.struct(*order, (~F.col(_GONE)).alias(_IS_THERE)))
@@ -286,7 +289,7 @@ def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], orde
     # the last row of a life is duplicated: once as it is, and once as the row that ends the life
     twice = F.when(is_last, F.array(F.lit(col=False), F.lit(col=True))).otherwise(F.array(F.lit(col=False)))
     lives = (
-        said.join(windows.drop(EFFECTIVE), TIMELABEL)
+        rows.join(windows.drop(EFFECTIVE), TIMELABEL)
         .withColumns(
             {_WAS_THERE: last_row.over(before)[_IS_THERE], _IS_THERE: last_row.over(same)[_IS_THERE], _ENDS: twice}
         )
@@ -300,14 +303,14 @@ def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], orde
             _LABEL: F.expr(f"if({_ENDS}, {_NEXT}, {_LABEL})"),
             _GONE: F.expr(f"{_ENDS} OR {_GONE}"),
         }
-    ).select(*map(quote_name, said.columns))
+    ).select(*map(quote_name, rows.columns))
 
 
-def _field(name: str, kind: str) -> dict[str, Any]:
+def _build_field(name: str, kind: str) -> dict[str, Any]:
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
-def _has(fields: Mapping[str, Any]) -> str:
+def _describe_columns(fields: Mapping[str, Any]) -> str:
     return f"the rows have {', '.join(name for name in fields if name != TIMELABEL)}"
 
 

@@ -1,9 +1,9 @@
-"""Writes the new state of a MERGE or TEMPORAL table as plain files; a commit then points at them.
+"""Writes the new state of a MERGE or TEMPORAL table as plain files, to which a commit then refers.
 
-A Delta MERGE costs seconds of planning and many jobs even for few rows, and rewrites the files it touches. The same
-join, written as plain Parquet and committed as pointers, took 0.3 to 0.6 s. The MERGE took 2.7 to 4.6 s (1,400 rows
-into 4,000, interleaved). A small table is rewritten whole, a bigger one file by file. Spark finds the positions of the
-rows to remove and writes the new rows; the remaining rows are copied unchanged.
+A Delta MERGE costs seconds of planning and many jobs even for few rows, and rewrites each file in which a row changes.
+The same join, written as plain Parquet and committed, took 0.3 to 0.6 s; the MERGE took 2.7 to 4.6 s (1,400 rows into
+4,000, interleaved). A small table is rewritten whole, a bigger one file by file. Spark finds the positions of the rows
+to remove and writes the new rows; the remaining rows are copied unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Every state stays on disk until VACUUM, so the whole state is rewritten only while it is small.
 MOST_BYTES_REWRITTEN = 16 * 1024 * 1024
-_MOST_FILES = 100
+_MAX_FILES = 100
 DELETED = "_waterclock_deleted"
 _HERE = "_waterclock_here"
 FILE = "_waterclock_file"
@@ -66,29 +66,29 @@ class Winners:
 def is_small(look: MergeStart) -> bool:
     """Return whether to rewrite the table as a whole rather than file by file."""
     size = sum(file.size for file in look.live)
-    return not look.live or (size <= MOST_BYTES_REWRITTEN and len(look.live) <= _MOST_FILES)
+    return not look.live or (size <= MOST_BYTES_REWRITTEN and len(look.live) <= _MAX_FILES)
 
 
 def may_rewrite_files(look: MergeStart) -> bool:
-    """Return whether single files of the table may be rewritten. They may not if the table has a change feed."""
+    """Return whether some files of the table may be replaced: its properties permit it, and it has at most 500."""
     return look.may_rewrite and len(look.live) <= FILES_READ_DIRECTLY
 
 
 def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> bool:
-    """Return whether this process copies files, and not Spark.
+    """Return whether this process copies files, instead of Spark.
 
-    This process copies up to 4 GiB if Spark runs locally, and 256 MiB if it is a cluster. It never copies a file whose
-    schema or codec Arrow cannot write. Cost: one footer per file.
+    This process copies up to 4 GiB if Spark runs locally, and 256 MiB if it is a cluster. It never copies a file if
+    Arrow cannot write its schema or codec. Cost: one footer per file.
     """
-    is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
-    most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
+    is_local = (spark.conf.get("spark.master", "") or "").startswith("local")
+    most = _MOST_BYTES_COPIED if is_local else _MOST_BYTES_COPIED_FOR_A_CLUSTER
     return sum(file.size for file in files) <= most and can_copy_without_rows(
         entry_path(folder), [file.path for file in files]
     )
 
 
 def add_row_positions(rows: DataFrame) -> DataFrame:
-    """Add to each row of files the file's path, as Spark names it, and the row's position in the file, from 0."""
+    """Add to each row of files the path of its file, as Spark names it, and its position in the file, from 0."""
     file = rows.metadataColumn("_metadata")  # found although a column of the rows may have that name
     return rows.withColumns({FILE: file["file_path"], PLACE: file["row_index"]})
 
@@ -99,9 +99,8 @@ def rewrite_state(
     """Write the state after `winners`, and commit it in place of the old one.
 
     Return the version, or None if another commit came since the table was read. Files of a state are stored below
-    `state/`, where VACUUM finds those that no kept version needs. Cost: one Spark job.
-
-    Raises  ClaimKilledError where the claim was killed first
+    `state/`, where VACUUM finds those that no kept version needs. Cost: one Spark job. Raises ClaimKilledError if the
+    claim was killed first.
     """
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     path = f"state/c={identity.claim}/v={look.base}"
@@ -117,78 +116,80 @@ def rewrite_files(
 
     Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
     not in the log. Cost: the winners are cached and counted, the columns that decide which rows win are scanned, the
-    winners are written, and the files that change are copied. The table's rows are never shuffled while the winners are
-    few.
-
-    Raises  ClaimKilledError where the claim was killed first
+    winners are written, and the files that change are copied. The table's rows are not shuffled if there are at most a
+    million winners. Raises ClaimKilledError if the claim was killed first.
     """
     path = f"state/c={identity.claim}/v={look.base}"
     rows = winners.rows.persist()
     count = rows.count()
     few = replace(winners, rows=rows.hint("broadcast") if count <= MOST_ROWS_BROADCAST else rows)
-    met = _match_winners(spark, folder, few, look).persist()
+    matches = _match_winners(spark, folder, few, look).persist()
     try:
-        places = _places(met, is_counted=count <= MOST_PLACES)
+        places = _find_replaced_positions(matches, is_counted=count <= MOST_PLACES)
         paths = {relative_path(uri, folder): gone for uri, gone in places.by_uri.items()}
         old = [file for file in look.live if file.path in paths]
         if len(old) < len(paths):
             return None  # Spark's name for a file is not in the log
         fault("merge")
         if count <= MOST_PLACES and may_copy(spark, folder, old):
-            new = _new(few, met, look.schema, all_won=places.all_won)
-            _write(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
+            new = _select_new_rows(few, matches, look.schema, all_won=places.all_won)
+            _write_parquet(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
             copy_without_rows(entry_path(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
-            _write(_build_changed_rows(spark, folder, whole, met, list(paths), look.schema), folder, path)
+            _write_parquet(_build_changed_rows(spark, folder, whole, matches, list(paths), look.schema), folder, path)
     finally:
-        met.unpersist()
+        matches.unpersist()
         rows.unpersist()
     return commit_state(folder, identity, path, base=look.base, instead_of=old)
 
 
-def _write(rows: DataFrame, folder: str, path: str) -> None:
+def _write_parquet(rows: DataFrame, folder: str, path: str) -> None:
     rows.write.mode("overwrite").parquet(str(entry_path(folder, path)))
 
 
-def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeStart) -> DataFrame:
-    """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
-    old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
+def _match_winners(spark: SparkSession, folder: str, winners: Winners, merge_start: MergeStart) -> DataFrame:
+    """Return the winners' keys that the table has: the row's position, whether the winner wins, and values to keep."""
+    old = frame_of_files(spark, folder, [file.path for file in merge_start.live], merge_start.schema)
+    joined = (
+        add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same_key_condition(winners)), "inner")
+    )
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
-    kept = [f"t.{quote_name(name)} AS {quote_name(name)}" for name in _list_missing_columns(winners, look.schema)]
+    kept = [
+        f"t.{quote_name(name)} AS {quote_name(name)}" for name in _list_missing_columns(winners, merge_start.schema)
+    ]
     return joined.selectExpr(*keys, *kept, FILE, PLACE, f"({winners.beats}) IS TRUE AS {_WINS}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    """Positions of the rows that winners replace, by file (as Spark names it), and whether each match is replaced."""
+class _ReplacedPositions:
+    """The positions of the rows that winners replace, by file (Spark's name), and whether all matching winners win."""
 
     by_uri: dict[str, pa.Array]
     all_won: bool
 
 
-def _places(met: DataFrame, *, is_counted: bool) -> _Places:
-    """Find the files, and with `is_counted` the positions in them, of the rows that winners replace."""
+def _find_replaced_positions(matches: DataFrame, *, is_counted: bool) -> _ReplacedPositions:
+    """Find the files with rows that winners replace, and with `is_counted` the positions of these rows."""
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
-    places_of = met.groupBy(FILE).agg(
+    places_of = matches.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
     )
     found = places_of.toArrow()
     uris, wins = found[FILE].to_pylist(), found[_WINS].to_pylist()
     by_uri = {uri: found[PLACE][at].values for at, uri in enumerate(uris) if wins[at]}
-    return _Places(by_uri, all(found["_all"].to_pylist()))
+    return _ReplacedPositions(by_uri, all(found["_all"].to_pylist()))
 
 
-def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
-    """Return the rows to add: winners that replace the table's row, or whose keys the table does not have."""
+def _select_new_rows(winners: Winners, matches: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
+    """Return the rows to add: winners that replace the table's row, and winners whose keys the table does not have."""
     lacking = set(_list_missing_columns(winners, schema))
     if all_won and not lacking:
         return winners.rows.where(f"NOT {DELETED}").select(*map(quote_name, fields_of(schema)))
     texts = [
         f"{'t' if name in lacking else 's'}.{quote_name(name)} AS {quote_name(name)}" for name in fields_of(schema)
     ]
-    joined = winners.rows.alias("s").join(met.alias("t"), F.expr(_same(winners)), "left_outer")
+    joined = winners.rows.alias("s").join(matches.alias("t"), F.expr(_same_key_condition(winners)), "left_outer")
     return joined.where(f"NOT s.{DELETED} AND coalesce(t.{_WINS}, true)").selectExpr(*texts)
 
 
@@ -198,24 +199,30 @@ def _list_missing_columns(winners: Winners, schema: str) -> list[str]:
 
 
 def _build_changed_rows(
-    spark: SparkSession, folder: str, winners: Winners, met: DataFrame, paths: Sequence[str], schema: str
+    spark: SparkSession, folder: str, winners: Winners, matches: DataFrame, paths: Sequence[str], schema: str
 ) -> DataFrame:
     """Return the new rows of the files that change, and the winners whose keys the table does not have."""
     old = frame_of_files(spark, folder, paths, schema)
-    joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "left_outer")
+    joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same_key_condition(winners)), "left_outer")
     wins = f"(s.{DELETED} IS NOT NULL AND ({winners.beats}))"
-    kept = joined.where(f"NOT (({wins} AND s.{DELETED}) IS TRUE)").selectExpr(*_columns(winners, schema, wins))
+    kept = joined.where(f"NOT (({wins} AND s.{DELETED}) IS TRUE)").selectExpr(
+        *_build_column_expressions(winners, schema, wins)
+    )
     lacking = {name: f"CAST(NULL AS {sql_type(field['type'])})" for name, field in fields_of(schema).items()}
     own = {name: f"s.{quote_name(name)}" for name in winners.rows.columns}
-    new = winners.rows.alias("s").join(met.alias("t"), F.expr(_same(winners)), "left_anti").where(f"NOT {DELETED}")
+    new = (
+        winners.rows.alias("s")
+        .join(matches.alias("t"), F.expr(_same_key_condition(winners)), "left_anti")
+        .where(f"NOT {DELETED}")
+    )
     return kept.unionByName(new.selectExpr(*(f"{(lacking | own)[name]} AS {quote_name(name)}" for name in lacking)))
 
 
-def _same(winners: Winners) -> str:
+def _same_key_condition(winners: Winners) -> str:
     return same_key_sql(winners.keys, may_be_null=winners.may_be_null)
 
 
-def _columns(winners: Winners, schema: str, wins: str) -> list[str]:
+def _build_column_expressions(winners: Winners, schema: str, wins: str) -> list[str]:
     carried = set(winners.rows.columns)
     return [
         f"if({wins}, s.{quote_name(name)}, t.{quote_name(name)}) AS {quote_name(name)}"
@@ -228,13 +235,13 @@ def _columns(winners: Winners, schema: str, wins: str) -> list[str]:
 def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
     """Return the state after applying `winners` to the old state."""
     here = old.withColumn(_HERE, F.expr("true")).alias("t")
-    joined = winners.rows.alias("s").join(here, F.expr(_same(winners)), "full_outer")
+    joined = winners.rows.alias("s").join(here, F.expr(_same_key_condition(winners)), "full_outer")
     wins = f"s.{DELETED} IS NOT NULL AND (t.{_HERE} IS NULL OR {winners.beats})"
-    return joined.where(f"NOT ({wins} AND s.{DELETED})").selectExpr(*_columns(winners, schema, wins))
+    return joined.where(f"NOT ({wins} AND s.{DELETED})").selectExpr(*_build_column_expressions(winners, schema, wins))
 
 
 def is_newer(order_by: Sequence[str]) -> str:
-    """Return SQL that is TRUE if the row `s` does not sort before `t`; at equal order the later label wins."""
+    """Return SQL that is TRUE if the row `s` does not sort before `t`. At equal order the later label wins."""
     if not order_by:
         return "true"
     new, old = (", ".join(f"{side}.{quote_name(name)}" for name in order_by) for side in "st")

@@ -1,4 +1,4 @@
-"""Lists the commits that a table's log still contains and their effects, to rebuild the ledger from them."""
+"""Lists the commits that a table's Delta log still contains, with their identities, to rebuild the ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.storage.log.identity import Identity, identity_in
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit: its identity, its time, and whether it only rewrote files (OPTIMIZE)."""
+    """One commit: its identity (None for other writers), its time, and whether it only rewrote files (OPTIMIZE)."""
 
     version: int
     at: datetime

@@ -1,4 +1,4 @@
-"""Resolves which slices and version contain a table's content as of a tick and an instant, purely from commit records.
+"""Finds the slices and the version with a table's content as of a tick, as known at an instant. Needs no files.
 
 `storage.folds.older_states` returns the rows of the result.
 """
@@ -20,8 +20,8 @@ class DataCommit:
     """One commit of a batch's data: its Delta version, the instant `at` of its record, and its slices' paths by label.
 
     `stands_from` is set for snapshots: the start of the period that its one slice stands for. `begins_anew`: the table
-    was reset, so earlier commits no longer count, as their windows were different. The engine creates these records
-    from the ledger, which outlives the log.
+    was reset, so earlier commits no longer count, as their windows were different. The engine creates these objects
+    from the ledger, which keeps records longer than the Delta log keeps commits.
     """
 
     version: int
@@ -33,7 +33,7 @@ class DataCommit:
 
 @dataclass(frozen=True, slots=True)
 class LogStep:
-    """One label of a table's past: its sealed slice, and the Delta version of the resulting state, if one is kept."""
+    """One label of a table's history: its sealed slice, and the Delta version of the resulting state, if known."""
 
     label: datetime
     slice_path: str
@@ -42,12 +42,13 @@ class LogStep:
 
 @dataclass(frozen=True, slots=True)
 class ContentLocation:
-    """Where the content of a table as of `tick` is, as known at `known_at` (None: now).
+    """The place of a table's content as of `tick`, as known at `known_at` (None: now).
 
-    `steps` are the current sealed slices it consists of, oldest first. For APPEND they are those in `[low, high)`, for
-    REPLACE the one of the state. For MERGE they are all before the tick, which fold into the state; for TEMPORAL also
-    the snapshot that covers the last window. Without steps the table is empty there. `version` is the Delta version
-    with the same rows, or `NO_VERSION`. In an APPEND table's version only rows with labels in `[low, high)` count.
+    `steps` are the current sealed slices of which it consists, oldest first: for APPEND those in `[low, high)`, for
+    REPLACE the one of the state. For MERGE they are all slices before the tick, which are merged into the state; for
+    TEMPORAL also the snapshot that covers the last window. Without steps the table was empty. `version` is the Delta
+    version with the same rows, or `NO_VERSION`. In an APPEND table's version only rows with labels in `[low, high)`
+    count.
     """
 
     table: str
@@ -64,14 +65,14 @@ class ContentLocation:
 def resolve(
     table: Table, tick: datetime, records: Iterable[DataCommit], *, known_at: datetime | None = None
 ) -> ContentLocation:
-    """Resolve where the content of `table` as of `tick` is, by its data commits as far as known at `known_at`.
+    """Find the content of `table` as of `tick`, from the data commits that were recorded by `known_at`.
 
-    The content of an APPEND table is its rows with labels before the tick (cut at RETAIN), that of a MERGE table its
-    state there. That of a REPLACE table is the state of the window that ends at `⌊tick⌋`, or the snapshot that stands
-    for it. A state of a TEMPORAL table includes that snapshot. Nothing is opened: reading the files finds out whether
-    they still exist. Cost: microseconds a record.
+    The content of an APPEND table is its rows with labels before the tick (limited by RETAIN), that of a MERGE table
+    its state then. That of a REPLACE table is the state of the window that ends at `⌊tick⌋`, or the snapshot that
+    stands for it. A state of a TEMPORAL table includes that snapshot. No file is opened, so the files of the result may
+    not exist any more. Cost: microseconds a record.
     """
-    known, is_whole = _select_known(records, known_at)
+    known, is_whole = _select_known_commits(records, known_at)
     known = _drop_before_reset(known)
     boundary = table.cadence.floor(tick)
     low = find_retained_start(table, boundary)
@@ -112,11 +113,11 @@ def current(records: Iterable[DataCommit]) -> dict[datetime, DataCommit]:
     return dict(sorted(found.items()))
 
 
-def _select_known(records: Iterable[DataCommit], known_at: datetime | None) -> tuple[list[DataCommit], bool]:
+def _select_known_commits(records: Iterable[DataCommit], known_at: datetime | None) -> tuple[list[DataCommit], bool]:
     """Return the records known at an instant, and whether they are exactly the commits up to one version.
 
     Claims of a partitioned table run in parallel, and may be recorded in another order than they were committed in.
-    Each label is known since its own record. Its revisions follow each other by version, whatever the clocks showed.
+    Each label is known since its own record. Its revisions are ordered by version, whatever the clocks showed.
     """
     ordered = sorted(records, key=lambda record: record.version)
     if known_at is None:

@@ -19,14 +19,14 @@ from waterclock.json_depth import MOST_LEVELS, require_depth
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 
 _NONE = -1
-_MOST_BYTES = 1 << 30  # of a commit: one of a million files
-_BATCHES = frozenset({Kind.COLLECT.value, Kind.TRANSFORM.value})
+_MAX_BYTES = 1 << 30  # of a commit: one of a million files
+_BATCH_KINDS = frozenset({Kind.COLLECT.value, Kind.TRANSFORM.value})
 _CHECKPOINT = re.compile(r".*\.checkpoint.*\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a claim: 'data' or 'killed', whichever was committed first, or 'none' yet."""
+    """The outcome of a claim: 'data' or 'killed', whichever was committed first, or 'none' if neither is committed."""
 
     kind: str
     version: int
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCommit:
-    """A commit of another program than Waterclock that changed data: docs/decisions/foreign-commits-stop-a-table.md."""
+    """A commit by another program that changed data (docs/decisions/foreign-commits-stop-a-table.md)."""
 
     version: int
     operation: str
@@ -49,7 +49,7 @@ def table_exists(folder: str) -> bool:
 
 
 def head(folder: str, *, after_version: int = _NONE) -> int:
-    """Return the newest version, or -1. Cost: one look-up per commit after `after_version` or the checkpoint."""
+    """Return the newest version, or -1. Cost: one look-up per commit after `after_version` or the last checkpoint."""
     version = max(after_version, find_checkpoint_version(folder))
     while file_exists(commit_file(folder, version + 1)):
         version += 1
@@ -57,9 +57,9 @@ def head(folder: str, *, after_version: int = _NONE) -> int:
 
 
 def outcome(folder: str, claim: int, *, after_version: int) -> Outcome:
-    """Return the outcome of a claim: find its commit after `after_version`, walking forward.
+    """Return the outcome of a claim: search the commits after `after_version`, oldest first.
 
-    Raises  E621 where commits after `after_version` have been cleaned up, so that the outcome is unknown
+    Raises E621 if commits after `after_version` have been removed from the log, so that the outcome is unknown.
     """
     sought = f'"{app_id(claim)}"'.encode()
     for version, text in _commits(folder, after_version, claim):
@@ -71,7 +71,7 @@ def outcome(folder: str, claim: int, *, after_version: int) -> Outcome:
 
 
 def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
-    """Return the outcome of a claim: find its commit from version `newest` back. 'none' if no file contains it."""
+    """Return the outcome of a claim: search the commits from version `newest` back. 'none' if no file contains it."""
     sought = f'"{app_id(claim)}"'.encode()
     for version in range(newest, _NONE, -1):
         try:
@@ -84,7 +84,7 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
 
 
 def foreign_commits(folder: str, *, after_version: int, project: str) -> list[ForeignCommit]:
-    """List the commits after `after_version` that changed data and are not this project's; OPTIMIZE changes none."""
+    """List the commits after `after_version` that changed data and are not this project's. OPTIMIZE changes no data."""
     found = []
     for version, text in _commits(folder, after_version, None):
         actions = _actions(folder, version, text)
@@ -98,7 +98,7 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
 
 
 def iterate_commits(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield the commits after a version with their actions, up to the first missing file. Raises  E643."""
+    """Yield the commits after a version with their actions, up to the first missing file. Raises E643 if damaged."""
     while True:
         version += 1
         try:
@@ -114,7 +114,7 @@ def read_claims(folder: str, version: int, *, project: str) -> frozenset[int]:
     with suppress(WaterclockError):
         for _, actions in iterate_commits(folder, version):
             identity = identity_in(info_of(actions))
-            if identity is not None and identity.project == project and identity.kind in _BATCHES:
+            if identity is not None and identity.project == project and identity.kind in _BATCH_KINDS:
                 found.add(identity.claim)
     return frozenset(found)
 
@@ -152,13 +152,13 @@ def _find_claim_identity(actions: list[dict[str, Any]], claim: int) -> Identity 
 
 
 def actions_of(path: Path) -> list[dict[str, Any]]:
-    """Return the actions of a commit's file. Raises  E643 where it is torn or damaged."""
+    """Return the actions of a commit's file. Raises E643 if it is incomplete or damaged."""
     return _parse_commit(path, _read_commit(path))
 
 
 def _read_commit(path: Path) -> bytes:
-    """Return the text of a commit. Raises  E643 where it is nested deeper than Spark reads."""
-    text = read_bytes(path, _MOST_BYTES)
+    """Return the text of a commit. Raises E643 if its JSON is nested deeper than Spark can read."""
+    text = read_bytes(path, _MAX_BYTES)
     try:
         require_depth(text.decode("latin-1"))  # each byte as one character: brackets and quotes are ASCII
     except RecursionError as error:
@@ -205,7 +205,7 @@ def info_of(actions: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def time_of(info: Mapping[str, Any]) -> datetime:
-    """Return the time that a `commitInfo` states; 1970 if it states none, or something that is not a time."""
+    """Return the time in a `commitInfo`, or 1970 if it has no valid time."""
     try:
         return datetime.fromtimestamp(info["timestamp"] / 1000, tz=UTC)
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
@@ -230,11 +230,10 @@ def commit_identity(folder: str, version: int) -> FileInfo | None:
 
 
 def require_commits(folder: str, newest: int) -> None:
-    """Check that no commit since the checkpoint is an empty file, as a power failure may leave the last files.
+    """Raise E643, naming the file, if a commit since the checkpoint is an empty file, as after a power failure.
 
-    Delta's readers treat such a commit as one that changes nothing. In an object store a file is complete or absent, so
+    Delta's readers would treat it as a commit that changes nothing. In an object store a file is complete or absent, so
     this is not checked there. Cost: some microseconds a commit.
-    Raises  E643 naming the file
     """
     if is_remote(folder):
         return
@@ -246,11 +245,11 @@ def require_commits(folder: str, newest: int) -> None:
 
 
 def require_shallow_commits(folder: str, version: int | None = None) -> None:
-    """Check that no commit from which delta-rs opens a version, or the newest one, is nested too deep.
+    """Raise E643, naming the file, if delta-rs could not safely read a commit because its JSON is nested too deep.
 
-    The error text of delta-rs for such a commit overflows the stack, which ends the process. Cost: a listing, and one
-    read for each commit since the checkpoint.
-    Raises  E643 naming the file
+    The error text of delta-rs for such a commit overflows the stack, which ends the process. The commits since the last
+    checkpoint before `version`, or before the newest version, are checked. Cost: a listing, and one read for each of
+    them.
     """
     names = names_in(entry_path(folder, "_delta_log"), "")
     checkpoints = {int(name[:20]) for name in names if _CHECKPOINT.fullmatch(name) and name[:20].isdecimal()}
@@ -270,7 +269,7 @@ def is_older_than(folder: str, version: int) -> bool:
 
 
 def is_recreated(folder: str, version: int) -> bool:
-    """Return whether a version is only a placeholder for one of a lost log, without its content."""
+    """Return whether a version is an empty placeholder, written when a lost log was recreated."""
     try:
         identity = identity_in(info_of(actions_of(commit_file(folder, version))))
     except FileNotFoundError:
@@ -281,14 +280,14 @@ def is_recreated(folder: str, version: int) -> bool:
 def is_unfinished(folder: str, version: int) -> bool:
     """Return whether the newest committed version is only a placeholder for one that was lost.
 
-    In that case the log was recreated, and the process stopped before the table's rows were restored.
-    Cost: a read of one commit.
+    Then the log was recreated, and the process stopped before the table's rows were restored. Cost: a read of one
+    commit.
     """
     if version < 0:
         return False
     try:
-        has_said_so = RECREATED.encode() in _read_commit(commit_file(folder, version))
-        return has_said_so and is_recreated(folder, version)
+        has_word = RECREATED.encode() in _read_commit(commit_file(folder, version))
+        return has_word and is_recreated(folder, version)
     except (FileNotFoundError, WaterclockError):
         return False  # cleaned up, or damaged: its reader reports that
 
@@ -311,10 +310,10 @@ def _newest_checkpoint(log: Path) -> int:
 
 
 def _expired_log_error(folder: str, version: int, claim: int | None) -> WaterclockError:
-    what = "commits of the table are gone" if claim is None else f"the outcome of claim {claim} cannot be determined"
+    message = "commits of the table are gone" if claim is None else f"the outcome of claim {claim} cannot be determined"
     return WaterclockError(
         "E621",
-        what,
+        message,
         where=folder,
         why=f"version {version} was removed from the Delta log, but newer versions exist",
         fix="`waterclock ledger rebuild` makes the ledger again from its last export and the commits since",

@@ -20,11 +20,11 @@ RESET = "reset"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The origin of a commit: labels as text, `inputs` as the ledger pinned them, `slices` as paths; all JSON.
+    """The origin of a commit: labels as text, `inputs` as the ledger recorded them, `slices` as paths; all JSON.
 
     `slices` are those of `labels`, in their order. `newest_label` is the table's newest label after the commit.
-    `stands_from` is the start of the period that a snapshot stands for (ISO). `known_version`, which is not written, is
-    the version after which other writers' commits are refused; None accepts them.
+    `stands_from` is the start of the period that a snapshot stands for (ISO). `known_version` is the version after
+    which commits of other writers are refused; None accepts them. It is not written.
     """
 
     project: str
@@ -46,7 +46,7 @@ class Identity:
 
     @classmethod
     def unknown(cls, claim: int) -> Identity:
-        """Return the identity of a commit with the claim's id and no other information, which is assumed to be data."""
+        """Return the identity of a commit that has only the claim's id. Such a commit is assumed to contain data."""
         return cls("", "", _UNKNOWN, (), "", claim, "")
 
     @property
@@ -56,12 +56,12 @@ class Identity:
 
     def to_json(self) -> str:
         """Return the text of `userMetadata`."""
-        said = {name: value for name, value in asdict(self).items() if name != "known_version"}
-        return json.dumps({KEY: said}, separators=(",", ":"), default=str)
+        fields = {name: value for name, value in asdict(self).items() if name != "known_version"}
+        return json.dumps({KEY: fields}, separators=(",", ":"), default=str)
 
 
 class ClaimKilledError(WaterclockError):
-    """Raised when the claim was killed before its data was committed: nothing of it may be committed."""
+    """Raised if the claim was killed before its data was committed. None of its data may be committed then."""
 
     def __init__(self, claim: int, *, where: str | None = None) -> None:
         super().__init__(
@@ -82,8 +82,10 @@ def app_id(claim: int) -> str:
 def identity_in(commit_info: Mapping[str, Any]) -> Identity | None:
     """Read the identity from a commit's info. Return None if it is not a commit of Waterclock."""
     try:
-        said = json.loads(commit_info.get("userMetadata") or "null")[KEY]
-        parts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}
+        fields = json.loads(commit_info.get("userMetadata") or "null")[KEY]
+        parts: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+        }
         found = Identity(**parts)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None
@@ -91,7 +93,7 @@ def identity_in(commit_info: Mapping[str, Any]) -> Identity | None:
 
 
 def _is_well_formed(found: Any) -> bool:
-    """Return whether the parts that were read have their declared types: another program may write anything."""
+    """Return whether the fields that were read have their declared types. Other programs may write any value."""
     if not isinstance(found.labels, tuple):
         return False
     texts = (found.project, found.table, found.kind, found.newest_label, found.code, *found.labels)

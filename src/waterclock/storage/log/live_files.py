@@ -21,7 +21,7 @@ _WITH_COLUMN_MAPPING = 2
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A live file of a table: its true size, and its partition's label or the range of labels in its statistics."""
+    """A live file of a table: its recorded size, and its partition's label or the range of labels in its statistics."""
 
     path: str
     size: int
@@ -31,7 +31,7 @@ class LiveFile:
 
 
 def open_delta(folder: str, version: int | None = None) -> DeltaTable:
-    """Open a version of a table with delta-rs, or the newest. Raises  E643 for a commit that would end the process."""
+    """Open a version of a table with delta-rs, or the newest. Raises E643 for a commit that would crash the process."""
     require_shallow_commits(folder, version)
     return DeltaTable(folder, version=version, storage_options=delta_options(folder))
 
@@ -58,7 +58,7 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
 
 
 def may_hold(file: LiveFile, label: str) -> bool:
-    """Return whether a file of an unpartitioned table that belongs to no slice may contain rows of `label`."""
+    """Return whether a file that belongs to no slice may contain rows of `label`. For unpartitioned tables."""
     if file.path.startswith(f"{STAGE}/"):
         return False
     return not (file.low and file.high) or file.low <= label <= file.high
@@ -73,19 +73,18 @@ def may_contain_range(file: LiveFile, low: str | None, high: str | None) -> bool
 def open_kept_version(folder: str, version: int, low: str | None = None, high: str | None = None) -> DeltaTable | None:
     """Open a version that can still be read: its log and all its files that may have labels in `[low, high)` exist.
 
-    If VACUUM removed its files after an OPTIMIZE, open a later version that has the same rows. Return None if there is
-    none. Cost: the log is opened at the version, some 10 ms, and a look-up per file.
-
-    Raises  E605 where one of its files is empty
+    If VACUUM removed its files after an OPTIMIZE, open a later version that has the same rows. Return None if no such
+    version can be read. Cost: the log is opened at the version, some 10 ms, and a look-up per file. Raises E605 if one
+    of its files is empty.
     """
     if version < 0 or is_recreated(folder, version):
         return None
-    table = _whole(folder, version, low, high)
+    table = _open_if_complete(folder, version, low, high)
     same = version if table is not None else last_version_with_same_rows(folder, version)
-    return table if same == version else _whole(folder, same, low, high)
+    return table if same == version else _open_if_complete(folder, same, low, high)
 
 
-def _whole(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:
+def _open_if_complete(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:
     try:
         table = open_delta(folder, version)
         files = live_files(table)
@@ -98,7 +97,7 @@ def _whole(folder: str, version: int, low: str | None, high: str | None) -> Delt
 
 
 def _is_there(folder: str, file: LiveFile) -> bool:
-    """Return whether a live file exists. Raises  E605 where it is empty although the log records a size."""
+    """Return whether a live file exists. Raises E605 if it is empty although the log records a size."""
     try:
         found = stat_file(entry_path(folder, file.path))
     except FileNotFoundError:
@@ -109,7 +108,7 @@ def _is_there(folder: str, file: LiveFile) -> bool:
 
 
 def empty_file(folder: str, path: str) -> WaterclockError:
-    """Return the error for a data file of zero bytes: some readers would treat it as one without rows."""
+    """Return the error for a data file of zero bytes, which some readers would treat as a file without rows."""
     return WaterclockError(
         "E605",
         "the slice is damaged",
@@ -120,7 +119,7 @@ def empty_file(folder: str, path: str) -> WaterclockError:
 
 
 def is_plain(table: DeltaTable) -> bool:
-    """Return whether the table's files contain its rows as they are: no column mapping, no deletion vectors."""
+    """Return whether the files contain the table's rows unchanged: it has no column mapping and no deletion vectors."""
     protocol = table.protocol()
     features = set(protocol.reader_features or ())
     return protocol.min_reader_version != _WITH_COLUMN_MAPPING and not features - {"timestampNtz"}

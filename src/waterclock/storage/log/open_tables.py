@@ -1,4 +1,4 @@
-"""Caches open tables: the cost of opening one grows with its files, that of an update only with the new commits."""
+"""Caches open tables. Opening one costs more the more files it has; an update costs more only with new commits."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_MOST_KEPT = 512
-_MOST_FILES = 1_000_000  # of all tables together, some 400 bytes each
+_MAX_TABLES = 512
+_MAX_FILES = 1_000_000  # of all tables together, some 400 bytes each
 # actions of a commit that can be applied from its file; any other action reopens the table
-_FOLLOWED = frozenset({"commitInfo", "txn", "add", "remove", "cdc"})
-_kept: OrderedDict[tuple[object, ...], _Kept] = OrderedDict()
+_APPLICABLE_ACTIONS = frozenset({"commitInfo", "txn", "add", "remove", "cdc"})
+_kept: OrderedDict[tuple[object, ...], _CacheEntry] = OrderedDict()
 _lock = threading.Lock()
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CacheEntry:
     lock: threading.Lock = field(default_factory=threading.Lock)
     table: OpenTable | None = None
 
@@ -67,9 +67,9 @@ class OpenTable:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._delta = open_delta(folder)
-        self._take()
+        self._load_metadata()
 
-    def _take(self) -> None:
+    def _load_metadata(self) -> None:
         """Load the metadata of the version that delta-rs shows."""
         metadata, protocol = self._delta.metadata(), self._delta.protocol()
         self.version = int(self._delta.version())
@@ -82,10 +82,10 @@ class OpenTable:
         self.is_plain = is_plain(self._delta)
         self._claims: set[str] | None = None
         self._files: dict[str, LiveFile] = {}
-        self._are_listed = False
-        self._places: defaultdict[str, set[str]] = defaultdict(set)
-        self._outside: set[str] = set()
-        self._marked: set[str] = set()
+        self._has_files = False
+        self._paths_by_place: defaultdict[str, set[str]] = defaultdict(set)
+        self._paths_outside_stage: set[str] = set()
+        self._marked_paths: set[str] = set()
 
     @property
     def file_count(self) -> int:
@@ -95,31 +95,31 @@ class OpenTable:
     @property
     def files(self) -> Mapping[str, LiveFile]:
         """The live files by path. Cost: proportional to their number, the first time."""
-        if not self._are_listed:
+        if not self._has_files:
             at_version = self._delta
             if at_version.version() != self.version:
                 at_version = open_delta(self.folder, self.version)
-            self._are_listed = True
+            self._has_files = True
             for file in live_files(at_version):
                 self._add(file)
             if "deletionVectors" in self.features:
-                self._marked = files_with_deletion_vectors(at_version, self.folder)
+                self._marked_paths = files_with_deletion_vectors(at_version, self.folder)
         return self._files
 
     @property
     def marked_paths(self) -> Collection[str]:
         """The paths of live files that carry a deletion vector."""
-        return self._marked if self.files else ()
+        return self._marked_paths if self.files else ()
 
     def files_at(self, place: str) -> list[LiveFile]:
-        """Return the live files of a label: `place` is the label of a partition, or its folder in the stage."""
+        """Return the live files of a label. `place` is the label of a partition, or the label's folder in the stage."""
         files = self.files
-        return [files[path] for path in sorted(self._places.get(place, ()))]
+        return [files[path] for path in sorted(self._paths_by_place.get(place, ()))]
 
     def files_outside_stage(self) -> list[LiveFile]:
-        """Return the live files that belong to no slice: those that OPTIMIZE wrote, and those of folded states."""
+        """Return the live files that belong to no slice: those of OPTIMIZE, and those of MERGE and TEMPORAL states."""
         files = self.files
-        return [files[path] for path in sorted(self._outside)]
+        return [files[path] for path in sorted(self._paths_outside_stage)]
 
     def has_claim(self, claim: int) -> bool:
         """Return whether a commit carries the claim's id. Cost: proportional to the log's claims, the first time."""
@@ -140,26 +140,26 @@ class OpenTable:
         is_cleaned = head is None and find_checkpoint_version(self.folder) >= self.version
         if head != self._head and not is_cleaned:
             self._reopen()  # a copy of the table was restored, or its log was recreated
-        seen = self.version
+        previous_version = self.version
         for version, actions in iterate_commits(self.folder, self.version):
-            if not all(_FOLLOWED.issuperset(action) for action in actions):
+            if not all(_APPLICABLE_ACTIONS.issuperset(action) for action in actions):
                 self._reopen()
                 return
             self._apply(actions)
             self.version = version
-        if self.version > seen:
+        if self.version > previous_version:
             self._head = commit_identity(self.folder, self.version)
         if find_checkpoint_version(self.folder) > self.version:
             self._reopen()  # the commits in between were cleaned up
 
     def _reopen(self) -> None:
         self._delta = open_delta(self.folder)
-        self._take()
+        self._load_metadata()
 
     def _apply(self, actions: Iterable[Mapping[str, Any]]) -> None:
         if self._claims is not None:
             self._claims.update(str(action["txn"]["appId"]) for action in actions if "txn" in action)
-        if not self._are_listed:
+        if not self._has_files:
             return
         for action in actions:
             if "remove" in action:
@@ -169,24 +169,24 @@ class OpenTable:
                 file = _file_of(action["add"])
                 self._add(file)
                 if action["add"].get("deletionVector"):
-                    self._marked.add(file.path)
+                    self._marked_paths.add(file.path)
 
     def _add(self, file: LiveFile) -> None:
         self._files[file.path] = file
-        self._places[_place_of(file)].add(file.path)
+        self._paths_by_place[_place_of(file)].add(file.path)
         if not file.path.startswith(f"{STAGE}/"):
-            self._outside.add(file.path)
+            self._paths_outside_stage.add(file.path)
 
     def _remove(self, path: str) -> None:
         file = self._files.pop(path, None)
         if file is None:
             return
-        place = self._places[_place_of(file)]
+        place = self._paths_by_place[_place_of(file)]
         place.discard(path)
         if not place:
-            del self._places[_place_of(file)]
-        self._outside.discard(path)
-        self._marked.discard(path)
+            del self._paths_by_place[_place_of(file)]
+        self._paths_outside_stage.discard(path)
+        self._marked_paths.discard(path)
 
 
 def is_bare(table: OpenTable) -> bool:
@@ -238,7 +238,7 @@ def _file_of(add: Mapping[str, Any]) -> LiveFile:
 def open_table(folder: str) -> Iterator[OpenTable]:
     """Open a folder's table at its newest version, for one thread at a time.
 
-    Raises  E623 where the folder has no table, E643 where its log is damaged
+    Raises E623 if the folder has no table, and E643 if its log is damaged.
     """
     kept = _cache_entry(folder)
     with kept.lock:
@@ -285,22 +285,22 @@ def is_readable(folder: str, version: int) -> bool:
 
 
 def forget(folder: str) -> None:
-    """Drop a folder's table from the cache: its log was lost, and a new one may take its place."""
+    """Remove a folder's table from the cache: its log was lost, and a new one may take its place."""
     with _lock:
         for key in [key for key in _kept if key[0] == folder]:
             del _kept[key]
 
 
-def _cache_entry(folder: str) -> _Kept:
+def _cache_entry(folder: str) -> _CacheEntry:
     key = (folder, *_identity_of_log(folder))
     with _lock:
-        kept = _kept.setdefault(key, _Kept())
+        kept = _kept.setdefault(key, _CacheEntry())
         _kept.move_to_end(key)
         return kept
 
 
 def _identity_of_log(folder: str) -> tuple[int, ...]:
-    """Return the device and inode of a table's log folder, which change if the log is replaced. Empty for a store."""
+    """Return the device and inode of a table's log folder, which change if it is replaced; empty for object stores."""
     if is_remote(folder):
         return ()
     try:
@@ -311,10 +311,10 @@ def _identity_of_log(folder: str) -> tuple[int, ...]:
 
 
 def _evict() -> None:
-    """Evict the oldest tables above the limits on tables and on files."""
+    """Remove the tables that were used longest ago from the cache while it exceeds its limits on tables and files."""
     with _lock:
         files = sum(kept.table.file_count for kept in _kept.values() if kept.table is not None)
-        while len(_kept) > 1 and (len(_kept) > _MOST_KEPT or files > _MOST_FILES):
+        while len(_kept) > 1 and (len(_kept) > _MAX_TABLES or files > _MAX_FILES):
             _, gone = _kept.popitem(last=False)
             files -= gone.table.file_count if gone.table is not None else 0
 

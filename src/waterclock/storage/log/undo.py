@@ -1,4 +1,4 @@
-"""Checks whether a foreign change of a table's data was undone."""
+"""Checks whether a change of a table's data by another writer was undone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def is_undone(folder: str, *, before: int, after: int) -> bool:
     Return False if one of them cannot be opened any more. Cost: the log is read twice, 10 ms for a small one.
     """
     try:
-        held = _files(folder, before)
-        return held is not None and held == _files(folder, after)
+        old_files = _files(folder, before)
+        return old_files is not None and old_files == _files(folder, after)
     except (DeltaError, OSError):
         return False
 

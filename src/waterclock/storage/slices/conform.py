@@ -1,4 +1,4 @@
-"""Casts and orders a query's columns to fit their table. Runs no job: the casts are checked when rows are written."""
+"""Casts and orders a query's columns to fit their table. Runs no job: values are cast when the rows are written."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 _STORED = frozenset(
     "string byte short integer long float double decimal boolean binary date timestamp timestamp_ntz".split()
 )
-_LOCAL = (DateType, StringType, TimestampNTZType)
+_ZONELESS = (DateType, StringType, TimestampNTZType)
 _BAD_CAST = "waterclock bad cast "
-_BAD_CAST_SAID = re.compile(re.escape(_BAD_CAST) + r"(\{.*?\}) (.*?)(?: SQLSTATE|\n|$)", re.DOTALL)
-_MOST_OF_A_VALUE = 60
+_BAD_CAST_MESSAGE = re.compile(re.escape(_BAD_CAST) + r"(\{.*?\}) (.*?)(?: SQLSTATE|\n|$)", re.DOTALL)
+_MAX_VALUE_LENGTH = 60
 _SPELLINGS = {
     "int": "integer",
     "bigint": "long",
@@ -60,9 +60,9 @@ _SPELLINGS = {
 class ConformedRows:
     """Rows in the columns and types of their table. `schema` is its new schema: `timelabel` first, all nullable.
 
-    `left_out` lists the columns that a closed list does not declare, `renamed` those whose names could not be stored.
-    If rows may be quarantined, the frame also has hidden columns with the input columns as received. `raw` maps each
-    input column to its name in the frame, and `came` is the schema of these columns.
+    `left_out` lists the columns that a closed column list does not declare, `renamed` those whose names could not be
+    stored, with their new names. If rows may be quarantined, the frame also has hidden columns with the input columns
+    as received. `raw` maps each input column to its name in the frame, and `came` is the schema of these columns.
     """
 
     frame: DataFrame
@@ -89,29 +89,30 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
 
     Values are cast to the declared types. A value that cannot be cast fails the job that writes the rows, with an error
     that names its column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted
-    in `zone`. Columns that a closed list leaves out are reported, new ones of an open list are added last. A
-    `timelabel` column for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the
-    table's columns may be missing (a MERGE keeps their values).
+    in `zone`. Columns that a closed column list does not declare are left out and reported; new ones of an open list
+    are added last. A `timelabel` column for several labels is kept; `write_slices` sets it for a single label. With
+    `may_lack`, columns of the table may be missing (a MERGE keeps their values).
 
     `loose` maps columns (lower case) to hidden columns, if rows may be quarantined. A value of such a column that
     cannot be cast becomes NULL, and its hidden column marks it. `values` maps these columns to SQL that parses their
     text, if the source knows more about it than a cast does.
 
-    Raises  E610, E611 for a column of the table that is missing, or has another type
-            E613, E614, E615 for names that clash or cannot be stored, and for types that cannot be stored
-            E618 for a declared column that the rows do not have
+    Raises:
+        WaterclockError: E610 or E611 for a column of the table that is missing or has another type, E613 to E615 for
+            names that clash, and for names or types that cannot be stored, E618 for a declared column that the rows do
+            not have.
     """
-    frame, renamed = _legal_names(frame, table, may_rename=may_rename)
+    frame, renamed = _rename_illegal(frame, table, may_rename=may_rename)
     came = frame.schema
     if zone != "UTC":
         frame = _parse_local_times(frame, declared, zone, loose)
-    plan = replace(_Plan.of(frame.schema, declared, known, table, frozenset(loose or ())), values=values)
+    plan = replace(_ColumnPlan.of(frame.schema, declared, known, table, frozenset(loose or ())), values=values)
     if not may_lack:
         plan.refuse_lost()
     label = [TIMELABEL] if TIMELABEL in frame.columns else []
     raw, hidden = (None, []) if loose is None else _input_columns(frame, plan, loose)
     if raw is not None and keeps_unread(declared):
-        hidden.append(_line(frame, raw, table))
+        hidden.append(_unread_line_sql(frame, raw, table))
     wanted = [*label, *(plan.column(name) for name in plan.names), *hidden]
     try:
         as_it_is = wanted == [*label, *map(quote_name, frame.columns[len(label) :])]
@@ -132,23 +133,23 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
 
 
 def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
-    """Return the error for a value that `conform` could not cast, extracted from Spark's exception, else None."""
-    said = _BAD_CAST_SAID.search(str(error))
-    if said is None:
+    """Return the error for a value that `conform` could not cast, extracted from Spark's exception. Otherwise None."""
+    match = _BAD_CAST_MESSAGE.search(str(error))
+    if match is None:
         return None
-    where, value = json.loads(said.group(1)), said.group(2).rstrip(".")
+    place, value = json.loads(match.group(1)), match.group(2).rstrip(".")
     return WaterclockError(
         "E612",
-        f"{value!r} is not {where['type']}",
-        where=f"{table}.{where['column']}",
-        why=f"column {where['column']} is declared {where['type']}",
+        f"{value!r} is not {place['type']}",
+        where=f"{table}.{place['column']}",
+        why=f"column {place['column']} is declared {place['type']}",
         fix="fix the source, or declare the column STRING and cast it in a transform with try_cast",
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """The columns of the table, each with the frame's column that it is cast from."""
+class _ColumnPlan:
+    """The columns of the table, and for each of them the frame's column from which it is cast."""
 
     table: str
     names: tuple[str, ...]
@@ -162,7 +163,7 @@ class _Plan:
     @classmethod
     def of(
         cls, schema: StructType, declared: Columns, known: StructType | None, table: str, loose: frozenset[str]
-    ) -> _Plan:
+    ) -> _ColumnPlan:
         there = {
             field.name.lower(): field
             for field in schema.fields
@@ -206,7 +207,7 @@ class _Plan:
             text = of_text
         elif wanted is not None:
             text = _cast(source, type_, wanted, name, is_loose=is_loose)
-        elif name in self.known and _fits(type_, self.known[name].dataType):
+        elif name in self.known and _needs_widening(type_, self.known[name].dataType):
             text = f"CAST({source} AS {sql_type(self.known[name].dataType.jsonValue())})"
         elif _replace_void(type_) != type_:
             text = f"CAST({source} AS {sql_type(_replace_void(type_).jsonValue())})"
@@ -227,7 +228,7 @@ class _Plan:
     def refuse_changed(self, fields: Iterable[StructField]) -> None:
         for field in fields:
             before = self.known.get(field.name)
-            if before is not None and before.dataType != _nullable(field.dataType, before.dataType):
+            if before is not None and before.dataType != _match_nullability(field.dataType, before.dataType):
                 former, current = _format_type(before.dataType), _format_type(field.dataType)
                 raise WaterclockError(
                     "E611",
@@ -261,13 +262,13 @@ class _Plan:
         )
 
 
-def _legal_names(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[DataFrame, tuple[tuple[str, str], ...]]:
+def _rename_illegal(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[DataFrame, tuple[tuple[str, str], ...]]:
     names = frame.columns
     doubled = [name for name in names if name.lower() == TIMELABEL]
     if len(doubled) > 1 or (doubled and doubled[0] != TIMELABEL):
         frame = frame.drop(TIMELABEL)  # all of them: the engine sets its own
         names = frame.columns
-    legal = [_legal(name, table, may_rename=may_rename) for name in names]
+    legal = [_make_legal(name, table, may_rename=may_rename) for name in names]
     for first, second in find_name_clashes(legal):
         raise WaterclockError(
             "E613",
@@ -280,7 +281,7 @@ def _legal_names(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[Dat
     return (frame.toDF(*legal) if renamed else frame), renamed
 
 
-def _legal(name: str, table: str, *, may_rename: bool) -> str:
+def _make_legal(name: str, table: str, *, may_rename: bool) -> str:
     bad = illegal_characters(name)
     if not bad:
         return name
@@ -306,8 +307,8 @@ def _missing_column_error(table: str, name: str, there: Sequence[str]) -> Waterc
     )
 
 
-def _input_columns(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the names of the input columns in the frame, and SQL for the hidden columns added to the table's."""
+def _input_columns(frame: DataFrame, plan: _ColumnPlan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the names of the input columns in the frame, and SQL for the hidden columns to add to it."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quote_name(name)}
     came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
     raw, hidden = {}, [quote_name(name) for name in IN_ROWS.values() if name in frame.columns]
@@ -330,8 +331,8 @@ def _input_columns(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> t
     return raw, hidden
 
 
-def _line(frame: DataFrame, raw: dict[str, str], table: str) -> str:
-    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`. Raises  E808."""
+def _unread_line_sql(frame: DataFrame, raw: dict[str, str], table: str) -> str:
+    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`. Raises E808."""
     if any(name.lower() == UNREAD_AS for name in raw):
         raise WaterclockError(
             "E808",
@@ -350,20 +351,20 @@ def _original_column(name: str) -> str:
 
 
 def _cast(source: str, have: DataType, wanted: str, name: str, *, is_loose: bool = False) -> str:
-    simple = _simple(wanted)
+    simple = _simple_type_name(wanted)
     if simple is not None and simple == have.jsonValue():
         return source
     if simple is not None and (simple == "string" or readable_as(have.jsonValue(), simple)):
         return f"CAST({source} AS {wanted})"
     cast = cast_text(source, wanted) if isinstance(have, StringType) else f"try_cast({source} AS {wanted})"
-    return cast if is_loose else f"coalesce({cast}, {_refusal(source, wanted, name)})"
+    return cast if is_loose else f"coalesce({cast}, {_cast_error_sql(source, wanted, name)})"
 
 
-def _refusal(source: str, wanted: str, name: str) -> str:
+def _cast_error_sql(source: str, wanted: str, name: str) -> str:
     """Return SQL that yields NULL for NULL, and raises an error for any other value."""
     place = sql_text(_BAD_CAST + json.dumps({"column": name, "type": wanted}) + " ")
-    said = f"raise_error(concat({place}, substring(CAST({source} AS STRING), 1, {_MOST_OF_A_VALUE})))"
-    return f"if({source} IS NULL, NULL, CAST({said} AS {wanted}))"
+    error_sql = f"raise_error(concat({place}, substring(CAST({source} AS STRING), 1, {_MAX_VALUE_LENGTH})))"
+    return f"if({source} IS NULL, NULL, CAST({error_sql} AS {wanted}))"
 
 
 def _parse_local_times(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str, str] | None) -> DataFrame:
@@ -375,18 +376,22 @@ def _parse_local_times(frame: DataFrame, declared: Columns, zone: str, loose: Ma
     columns = {}
     for column in declared.named:
         field = there.get(column.name.lower())
-        if field is None or _simple(column.type or "") != "timestamp" or not isinstance(field.dataType, _LOCAL):
+        if (
+            field is None
+            or _simple_type_name(column.type or "") != "timestamp"
+            or not isinstance(field.dataType, _ZONELESS)
+        ):
             continue
         read = instant(frame, field.name, zone, where=column.name)
         if loose is not None:
             columns[_original_column(field.name)] = F.col(quote_name(field.name))
         if loose is None or column.name.lower() not in loose:
-            read = F.coalesce(read, F.expr(_refusal(quote_name(field.name), "TIMESTAMP", column.name)))
+            read = F.coalesce(read, F.expr(_cast_error_sql(quote_name(field.name), "TIMESTAMP", column.name)))
         columns[field.name] = read
     return frame.withColumns(columns) if columns else frame
 
 
-def _simple(text: str) -> str | None:
+def _simple_type_name(text: str) -> str | None:
     """Return a type's name as in a schema's JSON, or None if it is not a simple type."""
     bare = re.sub(r"\s+", "", text).lower()
     head, bracket, rest = bare.partition("(")
@@ -396,7 +401,7 @@ def _simple(text: str) -> str | None:
     return name if name in _STORED and not bracket else None
 
 
-def _fits(have: DataType, stored: DataType) -> bool:
+def _needs_widening(have: DataType, stored: DataType) -> bool:
     return have != stored and readable_as(have.jsonValue(), stored.jsonValue())
 
 
@@ -405,44 +410,48 @@ def _replace_void(type_: DataType) -> DataType:
     return map_leaf_types(type_, lambda leaf: StringType() if isinstance(leaf, NullType) else leaf)
 
 
-def _nullable(type_: DataType, like: DataType) -> DataType:
+def _match_nullability(type_: DataType, like: DataType) -> DataType:
     """Return the stored type if the two differ only in nested nullability."""
-    return like if _bare(type_.jsonValue()) == _bare(like.jsonValue()) else type_
+    return like if _without_nullability(type_.jsonValue()) == _without_nullability(like.jsonValue()) else type_
 
 
-def _bare(json_type: Any) -> Any:
+def _without_nullability(json_type: Any) -> Any:
     if isinstance(json_type, dict):
-        kept = {k: _bare(v) for k, v in json_type.items() if k not in {"nullable", "containsNull", "valueContainsNull"}}
+        kept = {
+            k: _without_nullability(v)
+            for k, v in json_type.items()
+            if k not in {"nullable", "containsNull", "valueContainsNull"}
+        }
         return kept | {"metadata": {}} if "metadata" in kept else kept
-    return [_bare(item) for item in json_type] if isinstance(json_type, list) else json_type
+    return [_without_nullability(item) for item in json_type] if isinstance(json_type, list) else json_type
 
 
 def _refuse_unstorable(fields: Iterable[StructField], table: str) -> None:
     for field in fields:
-        bad = _unstorable(field.dataType)
+        bad = _find_unstorable_type(field.dataType)
         if bad:
             raise WaterclockError(
                 "E615",
                 f"{table}.{field.name} is {bad}, which cannot be stored",
                 where=f"{table}.{field.name}",
-                fix="cast it: " + _WAYS_OUT.get(bad.split(" ", 1)[0], f"CAST({field.name} AS STRING)"),
+                fix="cast it: " + _FIXES.get(bad.split(" ", 1)[0], f"CAST({field.name} AS STRING)"),
             )
 
 
-_WAYS_OUT = {
+_FIXES = {
     "string": "collate(…, 'UTF8_BINARY'), and write COLLATE where texts are compared",
     "variant": "to_json(…), and parse_json(…) where it is read",
     "interval": "to a number of its unit",
 }
 
 
-def _unstorable(type_: DataType) -> str | None:
+def _find_unstorable_type(type_: DataType) -> str | None:
     if isinstance(type_, StructType):
-        return next((bad for field in type_.fields if (bad := _unstorable(field.dataType))), None)
+        return next((bad for field in type_.fields if (bad := _find_unstorable_type(field.dataType))), None)
     if isinstance(type_, ArrayType):
-        return _unstorable(type_.elementType)
+        return _find_unstorable_type(type_.elementType)
     if isinstance(type_, MapType):
-        return _unstorable(type_.keyType) or _unstorable(type_.valueType)
+        return _find_unstorable_type(type_.keyType) or _find_unstorable_type(type_.valueType)
     name = str(type_.jsonValue()).split("(", 1)[0]
     # a type's JSON omits the collation
     is_collated = isinstance(type_, StringType) and " collate " in _format_type(type_)

@@ -19,7 +19,7 @@ _LEAF = re.compile(rf"{STAGE}/y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/c=\d+")
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """A file of a table or publish stage, at `path` below its folder.
+    """A file of a table or of a publish stage: `path` is relative to its folder.
 
     `slice_path` and `label` are set for a file of a slice.
     """
@@ -36,7 +36,7 @@ class FilePlace:
 
 
 def place_in(root: str, text: str) -> FilePlace | None:
-    """Return the first file of a table below `root` that a text names, also as an escaped URI, or None."""
+    """Return the first file of a table below `root` that a text contains, also as an escaped URI, or None."""
     below = re.escape(unquote(root).rstrip("/"))
     found = re.search(rf"{below}/(?:tables/([^/\s]+)/([^/\s]+)|(publish/[^/\s]+))/([^\s'\",;)\]]+)", unquote(text))
     if found is None:
@@ -64,10 +64,10 @@ def require_whole(folder: str, manifest: Manifest) -> None:
 
 
 def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | None:
-    """Return the fault of a sealed slice: a bad manifest, or a file that is missing, truncated or has no footer.
+    """Return a text with the fault of a sealed slice, or None if there is none.
 
-    Return None if there is none. Cost: a read of each file's footer. With `is_deep`, which also finds unreadable rows,
-    a scan of all columns in this process.
+    A fault is an unreadable manifest, or a file that is missing, truncated or has no footer. Cost: a read of each
+    file's footer. `is_deep` also finds unreadable rows, by a scan of all columns in this process.
     """
     try:
         manifest = read_manifest(folder, slice_path)
@@ -78,7 +78,7 @@ def damage_of(folder: str, slice_path: str, *, is_deep: bool = False) -> str | N
 
 
 def damage_of_file(folder: str, file: DataFile, *, is_deep: bool = False) -> str | None:
-    """Return the fault of one file of a slice, or None. Cost: as `damage_of`."""
+    """Return a text with the fault of one file of a slice, or None if there is none. Cost: as `damage_of`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

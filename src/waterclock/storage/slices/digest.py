@@ -1,9 +1,9 @@
-"""Computes digests of content: the row count and the sums of row hashes, independent of row order.
+"""Computes digests of rows: the row count and the sums of row hashes, independent of the order of rows.
 
 A row's hash is `xxhash64` over (is it null, value) of every column, in the order of the columns' names. The names and
 types are its seed, so a value that moves to another column changes the hash. Nested values are hashed as JSON with
-nulls and all their digits. `timelabel` is left out. The sums of the hash's high and low halves cannot overflow below 4
-billion rows.
+nulls and all their digits. `timelabel` is left out. Each hash is split into its high and low half, whose sums cannot
+overflow below 4 billion rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-_LABEL = "_label"
+_LABEL_COLUMN = "_label"
 ROWS, HIGH, LOW = "_rows", "_high", "_low"
 JSON_OPTIONS = {
     "ignoreNullFields": "false",
@@ -35,12 +35,12 @@ _NESTED = ("struct", "array", "map", "variant")
 
 
 def row_hash(schema: StructType) -> Column:
-    """Return the hash of one row of `schema`, without `timelabel`."""
+    """Return the hash of a row with the columns of `schema`, without `timelabel`."""
     return F.expr(row_hash_text(schema))
 
 
 def digest_columns(schema: StructType) -> list[Column]:
-    """Return the aggregates of a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
+    """Return the aggregates that form a digest: row count, sum of the high halves, sum of the low halves of hashes."""
     return [F.expr(text) for text in digest_texts(row_hash_text(schema))]
 
 
@@ -64,13 +64,13 @@ def rows_of(digest: str) -> int:
 
 
 def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> dict[str, dict[str, Any]]:
-    """Digest a frame by label, with further aggregates: one scan, one exchange. A label without rows is absent.
+    """Compute a digest for each label of a frame, and further aggregates, in one scan. Labels without rows are absent.
 
     The result maps each label's text to the values of the digest's columns and of the measures, by their names.
     """
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
-    rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL)).agg(*columns).collect()
-    return {row[_LABEL]: {name: row[name] for name in row.asDict() if name != _LABEL} for row in rows}
+    rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL_COLUMN)).agg(*columns).collect()
+    return {row[_LABEL_COLUMN]: {name: row[name] for name in row.asDict() if name != _LABEL_COLUMN} for row in rows}
 
 
 def row_hash_text(schema: StructType) -> str:

@@ -26,11 +26,10 @@ def link_slice(  # noqa: PLR0913 - each argument is a part of the new manifest
     source: Mapping[str, Any],
     with_aside: bool = True,
 ) -> Manifest:
-    """Seal a slice with the same content as another: hard links to its files, or copies where links are impossible.
+    """Seal a slice with the same content as another: hard links to its files, or copies if links are impossible.
 
-    `with_aside`: the new slice also contains the quarantined rows.
-    Cost: no Spark job; a link per file.
-    Raises  E604 where a slice of the claim is sealed already
+    `with_aside`: the new slice also contains the quarantined rows. Cost: no Spark job; a link per file. Raises E604 if
+    a slice of the claim is sealed already.
     """
     path = lake.slice_path(label, claim)
     if is_sealed(folder, path):

@@ -1,8 +1,8 @@
 """Filters the rows that batches read, before their queries see them: rows pass, are quarantined or are dropped.
 
-This is a separate pass over the inputs, ahead of the query. A query may read only a part of its input, or all of it
-twice, and tasks may run twice. So counts taken while it runs would not be those that the rules mean. The separate pass
-also lets a batch fail on unexpected rows before anything is computed.
+This is a separate pass over the inputs, before the query. Counts taken while a query runs could be wrong: it may read
+only a part of its input, or all of it twice, and tasks may run twice. The separate pass also lets a batch fail on
+unexpected rows before anything is computed.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class InputFilter:
-    """The rules on the rows of one table that batches read. `row_filter` has no rule on a key.
+    """The rules on the rows that batches read from one table, `input`. No rule of `row_filter` checks a key.
 
-    `first_bit`: the bit of its first rule among those of all input rules of the batch.
+    `first_bit`: the position of its first rule among all input rules of the batch.
     """
 
     input: str
@@ -60,18 +60,18 @@ class InputFilter:
 
     @property
     def may_quarantine(self) -> bool:
-        """Whether rows may be quarantined, so that they have to be written."""
+        """Whether a rule may quarantine rows of this input. These rows must then be written."""
         return bool(self.row_filter.bits(SET_ASIDE))
 
     @property
     def lets_through(self) -> str:
-        """SQL that is TRUE for rows that the query reads; empty if it reads all."""
+        """SQL that is TRUE for rows that the query may read; empty if it reads all."""
         return " AND ".join(f"({row_rule.holds})" for row_rule in self.row_filter.row_rules if row_rule.fate != STAYS)
 
 
 @dataclass(frozen=True, slots=True)
 class InputCounts:
-    """The counts for the rows that one batch reads: how many passed, and the results of aggregates over all of them."""
+    """The counts of the rows that one batch reads: how many passed, and the results of aggregates over all of them."""
 
     sifted: FilterCounts
     answers: Mapping[str, Any] = field(default_factory=dict)
@@ -80,9 +80,9 @@ class InputCounts:
 def counted_in_input(
     rows: DataFrame, of_input: InputFilter, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
 ) -> dict[datetime, InputCounts]:
-    """Count broken rules by the label of the reading batch, and compute the aggregates in `asked` over all its rows.
+    """Count broken rules and rows by the label of the reading batch, and compute the aggregates `asked` over its rows.
 
-    Cost: one job over the columns that the rules name; one more over no rows if a batch reads none
+    Cost: one job over the columns that the rules name, and one more over no rows if a batch reads none.
     """
     from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -101,10 +101,10 @@ def counted_in_input(
     if len(found) < len(labels):
         [row] = marked.limit(0).agg(*columns).collect()
         nothing = row.asDict()
-    return {label: _counts(of_input, found.get(label_of(label), nothing), asked) for label in labels}
+    return {label: _build_counts(of_input, found.get(label_of(label), nothing), asked) for label in labels}
 
 
-def _counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
+def _build_counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
     row_rules = of_input.row_filter.row_rules
     first = {row_rule.name: found[f"f{number}"] for number, row_rule in enumerate(row_rules) if row_rule.fate != STAYS}
     gone = {
@@ -117,7 +117,7 @@ def _counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tup
 
 
 def scratch_of(claim: int) -> str:
-    """Return the folder, relative to the table's, of a claim's quarantined input rows, which `maintain` removes."""
+    """Return the folder for a claim's quarantined input rows, relative to the table's. `maintain` removes it."""
     return f"{STAGE}/{INPUTS_ASIDE}/c={claim}"
 
 
@@ -126,8 +126,8 @@ def quarantine_input_rows(
 ) -> dict[datetime, Counter[int]]:
     """Write the input rows to quarantine. Map each label to the number of rows by set of broken rules (a bit mask).
 
-    For rows that pass or are dropped only the broken rules are written. So all counts are exact, whichever tasks ran
-    twice. Cost: one job over the inputs
+    For rows that pass or are dropped, only the broken rules are written. Since counts are taken from these files, they
+    are exact even if tasks ran twice. Cost: one job over the inputs.
     """
     place = f"{scratch}/{of_input.input}"
     remove_folder(entry_path(folder, place))
@@ -140,9 +140,9 @@ def quarantine_input_rows(
     )
     marked = rows.selectExpr("*", f"{marks_text(of_input.row_filter)} AS {BROKEN}").where(f"{BROKEN} != 0")
     fated = marked.selectExpr("*", f"{fate_text(of_input.row_filter)} AS {FATE}")
-    unfit = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
-    unfit = unfit.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
-    unfit.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(entry_path(folder, place)))
+    broken_rows = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
+    broken_rows = broken_rows.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
+    broken_rows.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(entry_path(folder, place)))
     found = {}
     for label in labels:
         own = f"{place}/{_FOLDER_COLUMN}={label_of(label)}"
@@ -162,7 +162,7 @@ class SetAside:
     rules: tuple[str, ...]
 
     def move_files(self, folder: str, label: datetime, slice_path: str) -> tuple[DataFile, ...]:
-        """Move the files of a label into the quarantine of its slice, which is not sealed yet. Cost: no Spark job."""
+        """Move a label's files into the quarantine folder of its slice, which is not sealed yet. Cost: no Spark job."""
         found: tuple[DataFile, ...] = ()
         for number, name in enumerate(self.inputs):
             own = entry_path(folder, f"{self.scratch}/{name}/{_FOLDER_COLUMN}={label_of(label)}/{FATE}={SET_ASIDE}")

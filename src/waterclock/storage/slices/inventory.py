@@ -1,4 +1,4 @@
-"""Lists the content of a table's stage: sealed and unsealed slices, and half-written files of claims."""
+"""Lists the folders of a table's stage: sealed and unsealed slices, and incomplete files of claims."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from waterclock.storage.slices.manifest import MANIFEST
 from waterclock.storage.slices.row_filter import INPUTS_ASIDE
 from waterclock.timelabel.label import instant_of, label_of_hive_path
 
-_LEAF = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{INPUTS_ASIDE}/)?c=\d+)(?:$|(/.*))")
+_SLICE_FOLDER = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{INPUTS_ASIDE}/)?c=\d+)(?:$|(/.*))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,44 +42,52 @@ def list_slice_folders(folder: str) -> Iterator[SliceFolder]:
     """Yield every leaf folder of a table's stage, those of labels first, in order. Cost: a listing of the stage."""
     files: defaultdict[str, bool] = defaultdict(bool)
     for name in names_below(entry_path(folder, STAGE)):
-        found = _LEAF.match(name)
+        found = _SLICE_FOLDER.match(name)
         if found and (found[2] or not is_remote(folder)):  # object stores have at most folder markers, none of ours
             files[found[1]] |= found[2] == f"/{MANIFEST}"
     for leaf in sorted(files, key=lambda leaf: (not leaf.startswith("y="), leaf)):
-        yield _leaf(leaf, is_sealed=files[leaf])
+        yield _build_slice_folder(leaf, is_sealed=files[leaf])
 
 
 def newest_sealed(folder: str) -> SliceFolder | None:
-    """Return the sealed slice of the newest label, of the last claim, committed or not. Cost: a listing per folder."""
+    """Return the newest label's sealed slice, of the last claim if there are several. It may not be committed.
+
+    Cost: a listing per folder.
+    """
     return next(sealed_newest_first(folder), None)
 
 
 def sealed_newest_first(folder: str) -> Iterator[SliceFolder]:
-    """Yield the sealed slice of each label, of its last claim, newest labels first. Cost: a listing per folder."""
-    for path in _newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
+    """Yield the sealed slice of each label, of the last claim if there are several, newest labels first.
+
+    Cost: a listing per folder.
+    """
+    for path in _label_folders_newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
         sealed = [each for each in folders_in(path) if each.startswith("c=") and file_exists(path / each / MANIFEST)]
         if sealed:
-            last = max(sealed, key=_claim)
-            yield _leaf(f"{path.relative_to(entry_path(folder, STAGE)).as_posix()}/{last}", is_sealed=True)
+            last = max(sealed, key=_claim_of_folder)
+            yield _build_slice_folder(
+                f"{path.relative_to(entry_path(folder, STAGE)).as_posix()}/{last}", is_sealed=True
+            )
 
 
-def _leaf(path: str, *, is_sealed: bool) -> SliceFolder:
+def _build_slice_folder(path: str, *, is_sealed: bool) -> SliceFolder:
     label, _, name = path.rpartition("/")
     instant = instant_of(label_of_hive_path(label)) if label.startswith("y=") else None
-    return SliceFolder(f"{STAGE}/{path}", _claim(name), instant, is_sealed)
+    return SliceFolder(f"{STAGE}/{path}", _claim_of_folder(name), instant, is_sealed)
 
 
-def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
+def _label_folders_newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
     """Yield the folders of labels, newest first."""
     if not levels:
         yield folder
         return
     for name in sorted((name for name in folders_in(folder) if name.startswith(levels[0])), reverse=True):
-        yield from _newest_first(folder / name, levels[1:])
+        yield from _label_folders_newest_first(folder / name, levels[1:])
 
 
 def size_of(folder: str, leaf: SliceFolder) -> int:
-    """Return the bytes of a leaf folder. A file that other folders link to counts as well."""
+    """Return the size of a leaf folder in bytes. Files that other folders link to are included."""
     return sum(file.size for file in files_below(entry_path(folder, leaf.path)))
 
 
@@ -110,5 +118,5 @@ def remove(folder: str, leaf: SliceFolder) -> None:
     remove_folder(path)
 
 
-def _claim(name: str) -> int:
+def _claim_of_folder(name: str) -> int:
     return int(name.removeprefix("c="))

@@ -1,4 +1,4 @@
-"""Checks that a slice's keys are unique, or else that rows with the same key do not contradict each other."""
+"""Checks whether a slice's keys are unique, and that rows with the same key do not contradict each other."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from waterclock.flow.folds import Merge
 
 # Up to this number of rows, this process groups the key columns in milliseconds; beyond it Spark does.
-_MOST_ROWS_HERE = 2_000_000
-# Arrow groups these types as Spark does; for floats it distinguishes the two zeros
-_GROUPED_ALIKE = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "boolean")
+_MAX_ROWS_HERE = 2_000_000
+# Arrow groups these types as Spark does. It does not for floats: it distinguishes 0.0 and -0.0
+_LOCAL_KEY_TYPES = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 
 
 def duplicate_keys(
@@ -42,14 +42,14 @@ def duplicate_keys(
     """
     if manifest.rows <= 1:
         return []
-    if manifest.rows <= _MOST_ROWS_HERE and _are_plain(manifest, keys):
+    if manifest.rows <= _MAX_ROWS_HERE and _can_group_locally(manifest, keys):
         return _find_duplicates(folder, manifest, keys, most)
     rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quote_name, keys)).count().where("count > 1")
     return [row[: len(keys)] for row in rows_of(rows, most)]
 
 
 def may_be_null(manifests: Iterable[Manifest], keys: Sequence[str]) -> bool:
-    """Return whether a key of these slices may be NULL. If not, a join by `=` costs only two thirds."""
+    """Return whether a key of these slices may be NULL. If not, a join by `=` takes only two thirds of the time."""
     return any(file.nulls.get(key) != 0 for manifest in manifests for file in manifest.files for key in keys)
 
 
@@ -60,7 +60,7 @@ def same_key_sql(keys: Sequence[str], *, may_be_null: bool) -> str:
 
 
 def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> None:
-    """Raise E620 if two different rows of a slice have the same key and order: neither would be the last."""
+    """Raise E620 if two different rows of a slice have the same key and order: it is unknown which one is last."""
     rows = frame_of_slices(spark, folder, [manifest])
     grouped = [F.col(quote_name(key)) for key in merge.keys]
     order = [order_struct(merge.order_by).alias("_order")] if merge.order_by else []
@@ -83,9 +83,9 @@ def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manife
         )
 
 
-def _are_plain(manifest: Manifest, keys: Sequence[str]) -> bool:
+def _can_group_locally(manifest: Manifest, keys: Sequence[str]) -> bool:
     types = {name: field["type"] for name, field in fields_of(manifest.schema).items()}
-    return all(types.get(key) in _GROUPED_ALIKE or str(types.get(key)).startswith("decimal") for key in keys)
+    return all(types.get(key) in _LOCAL_KEY_TYPES or str(types.get(key)).startswith("decimal") for key in keys)
 
 
 def _find_duplicates(folder: str, manifest: Manifest, keys: Sequence[str], most: int) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""A sealed slice: its files with their statistics, and the manifest that seals it."""
+"""Defines the manifest, which seals a slice and lists its files with their statistics, and reads and writes it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ MANIFEST = "_manifest.json"
 class DataFile:
     """A Parquet file of a slice: `path` relative to the table's folder, `stats` the JSON of Delta's add action.
 
-    `nulls` counts nulls of every top-level column that is not nested; `types` are the file's own, as in Delta's schema.
+    `nulls` counts the nulls of every top-level column that is not nested. `types` are the types in the file, in the
+    form of Delta's schema.
     """
 
     path: str
@@ -43,9 +44,9 @@ class Manifest:
 
     `digest` is 'rows:high:low', or None if a scan must compute it. `schema` is Spark's schema JSON, `timelabel` first.
     `source` contains positions in the source. For MERGE, `order_high` and `order_low` bound the rows' ORDER BY values,
-    and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_bounds`); `measured_for` is
-    the text of that module's `measured_for`. `aside` are the files of quarantined rows, `aside_schema` their columns as
-    received, and `aside_rules` the names of the rules for a row's bits.
+    and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_bounds`). `measured_for` is
+    the result of that module's `measured_for`. `aside` are the files of quarantined rows, `aside_schema` their columns
+    as received, and `aside_rules` the names of the rules for a row's bits.
     """
 
     table: str
@@ -77,10 +78,10 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as JSON, with labels as text and instants in ISO format."""
-        parts = _shallow(self) | {
+        parts = _fields_by_name(self) | {
             "label": label_of(self.label),
-            "files": [_shallow(file) for file in self.files],
-            "aside": [_shallow(file) for file in self.aside],
+            "files": [_fields_by_name(file) for file in self.files],
+            "aside": [_fields_by_name(file) for file in self.aside],
             "schema": json.loads(self.schema),
             "sealed_at": self.sealed_at.isoformat(),
         }
@@ -92,8 +93,8 @@ class Manifest:
         parts = json.loads(text)
         parts |= {
             "label": instant_of(parts["label"]),
-            "files": tuple(_file(file) for file in parts["files"]),
-            "aside": tuple(_file(file) for file in parts.get("aside", ())),
+            "files": tuple(_parse_file(file) for file in parts["files"]),
+            "aside": tuple(_parse_file(file) for file in parts.get("aside", ())),
             "aside_rules": tuple(parts.get("aside_rules", ())),
             "schema": sys.intern(json.dumps(parts["schema"], separators=(",", ":"))),  # thousands share one schema
             "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
@@ -101,25 +102,25 @@ class Manifest:
         return cls(**parts)
 
 
-def _file(parts: Mapping[str, Any]) -> DataFile:
-    """Return a file of a manifest. Raises  ValueError for a path that leads out of the table's folder."""
+def _parse_file(parts: Mapping[str, Any]) -> DataFile:
+    """Return a file of a manifest. Raises ValueError for a path outside of the table's folder."""
     require_within(str(parts["path"]))
     return DataFile(**parts)
 
 
 def require_within(path: str) -> None:
-    """Raise ValueError for a path that leads out of its folder: the manifest may be that of another project."""
+    """Raise ValueError for a path that leads out of its folder. The manifest may be that of another project."""
     if path.startswith("/") or ":" in path.partition("/")[0] or ".." in path.split("/"):
         raise ValueError(f"the path {path!r} leads out of the table's folder")
 
 
 def quarantine_measure(manifest: Manifest) -> dict[str, int]:
-    """Return the count of quarantined rows as a measure of the batch, or nothing if there are none."""
+    """Return the number of quarantined rows as a measure of the batch, or an empty dict if there are none."""
     return {QUARANTINED: manifest.aside_rows} if manifest.aside else {}
 
 
-def _shallow(part: DataFile | Manifest) -> dict[str, Any]:
-    """Return the fields by name, not copied: `asdict` would copy every value just to write it as JSON."""
+def _fields_by_name(part: DataFile | Manifest) -> dict[str, Any]:
+    """Return the fields by name, without copies of their values: `asdict` would copy all, only to write JSON."""
     return {field.name: getattr(part, field.name) for field in fields(part)}
 
 
@@ -129,12 +130,15 @@ def is_sealed(folder: str, slice_path: str) -> bool:
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
-    """Read the manifest of a sealed slice; one read before costs one `stat`. Raises  E605 if missing or unreadable."""
+    """Read the manifest of a sealed slice, from a cache if possible. Raises E605 if it is missing or unreadable.
+
+    Cost: one `stat`, and a read the first time.
+    """
     path = entry_path(folder, slice_path, MANIFEST)
     try:
         require_within(slice_path)
         found = stat_file(path)
-        return _read(path, found.size, found.changed)
+        return _read_cached(path, found.size, found.changed)
     except (OSError, ValueError, KeyError, TypeError) as error:
         missing = isinstance(error, FileNotFoundError)
         raise WaterclockError(
@@ -148,13 +152,13 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
 
 # a TEMPORAL table reads the manifests of all its slices in one order: a cache smaller than their number would never hit
 @lru_cache(maxsize=1 << 15)
-def _read(path: Path, *_: object) -> Manifest:
+def _read_cached(path: Path, *_: object) -> Manifest:
     """Read a manifest. The arguments after the path identify the file's content for the cache."""
     return Manifest.from_json(read_bytes(path).decode())
 
 
 def seal(folder: str, manifest: Manifest) -> None:
-    """Write the manifest that seals a slice, once its files are written. Raises  E604 where it is sealed already."""
+    """Write the manifest that seals a slice, once its files are written. Raises E604 if it is sealed already."""
     fault("seal")
     if not put_if_absent(entry_path(folder, manifest.slice_path, MANIFEST), manifest.to_json()):
         raise already_sealed(folder, manifest.slice_path)

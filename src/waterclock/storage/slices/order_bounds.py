@@ -1,4 +1,4 @@
-"""Records and compares MERGE's ORDER BY values, so that manifests show which slices need not be read."""
+"""Records bounds of MERGE's ORDER BY values in manifests, and compares them: many slices need not be read then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _UNKNOWN = "unknown"
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
 _TEXTS = ("string", "date", "timestamp", "timestamp_ntz")
-_Key = tuple[tuple[int, Any], ...]
+_Order = tuple[tuple[int, Any], ...]
 
 
 def order_measures(merge: Merge) -> list[tuple[str, Column]]:
@@ -41,10 +41,10 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
 
 
 def measured_for(fold: Merge | Temporal | None) -> str:
-    """Return a text that changes whenever a declaration turns the same rows into another state; manifests store it.
+    """Return a text that changes whenever a declaration turns the same rows into another state. Manifests store it.
 
-    For a MERGE it has ORDER BY and DELETE WHEN, by which the slice is measured. For a TEMPORAL table it has only what
-    the ledger does not compare: the HIDDEN columns, and the code of functions in DELETE WHEN.
+    For a MERGE it has ORDER BY and DELETE WHEN, for which the bounds are computed. For a TEMPORAL table it has only the
+    parts that the ledger does not compare: the HIDDEN columns, and the code of functions in DELETE WHEN.
     """
     if fold is None:
         return ""
@@ -54,12 +54,12 @@ def measured_for(fold: Merge | Temporal | None) -> str:
 
 
 def is_measured_for(manifest: Manifest, fold: Merge | Temporal) -> bool:
-    """Return whether a slice was sealed under a declaration that gives the same state. One without rows always was."""
+    """Return whether a slice was sealed under a declaration that gives the same state. Always True without rows."""
     return not manifest.rows or manifest.measured_for in {"", measured_for(fold)}
 
 
 def clear_foreign_bounds(manifest: Manifest, merge: Merge) -> Manifest:
-    """Return a slice's manifest, with unknown bounds if the slice was measured for another ORDER BY or DELETE WHEN.
+    """Return a slice's manifest, with unknown bounds if they were computed for another ORDER BY or DELETE WHEN.
 
     Each row of such a slice may be a delete, and may be ordered above or below any other row.
     """
@@ -86,20 +86,23 @@ def order_struct(order_by: Sequence[str]) -> Column:
 
 
 def place_sql(order_by: Sequence[str], side: str = "") -> str:
-    """Return SQL for the value by which the last of a key's rows wins: ORDER BY, then label. `side` may be 's.'."""
+    """Return SQL for the value whose maximum determines the last row of a key: ORDER BY, then label.
+
+    `side` is the prefix of the columns, such as 's.'.
+    """
     return "struct(" + ", ".join(f"{side}{quote_name(name)}" for name in (*order_by, TIMELABEL)) + ")"
 
 
 def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:
     """Return whether a delete ordered at most `delete_high` may sort after a row of another label, and so remove it.
 
-    `order_low` is the lowest order of that label's rows. At equal order the later label wins: the rows', or the
-    delete's if it `is_later`. Return True if it is unknown. `types` are those of the ORDER BY columns as in a schema's
-    JSON.
+    `order_low` is the lowest order of that label's rows. At equal order the later label wins: that of the rows, or that
+    of the delete if `is_later` is set. Return True if it is unknown. `types` are those of the ORDER BY columns, as in a
+    schema's JSON.
     """
     if delete_high is None or order_low is None:
         return False
-    high, low = _key(delete_high, types), _key(order_low, types)
+    high, low = _parse_order(delete_high, types), _parse_order(order_low, types)
     return high is None or low is None or high > low or (is_later and high == low)
 
 
@@ -107,16 +110,16 @@ def _json_sql(text: str) -> str:
     return f"to_json({text}, {JSON_OPTIONS_SQL})"
 
 
-def _key(text: str, types: Sequence[Any]) -> _Key | None:
+def _parse_order(text: str, types: Sequence[Any]) -> _Order | None:
     if text == _UNKNOWN:
         return None
     values = json.loads(text, parse_float=Decimal)
-    parts = [_part(values.get(f"o{index}"), type_) for index, type_ in enumerate(types)]
+    parts = [_parse_order_value(values.get(f"o{index}"), type_) for index, type_ in enumerate(types)]
     known = tuple(part for part in parts if part is not None)
     return known if len(known) == len(parts) else None
 
 
-def _part(value: Any, type_: Any) -> tuple[int, Any] | None:
+def _parse_order_value(value: Any, type_: Any) -> tuple[int, Any] | None:
     name = "" if isinstance(type_, Mapping) else str(type_).split("(", 1)[0]
     if value is None:
         return (0, 0)

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FIELDS = {ROW: StringType(), MASK: LongType(), FILE: StringType(), FILE_ROW: LongType(), INPUT: StringType()}
-_NOTED = StructType([StructField(name, kind) for name, kind in _FIELDS.items()])
-_READ = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _NOTED)])
+_ASIDE_TYPE = StructType([StructField(name, kind) for name, kind in _FIELDS.items()])
+_READ_SCHEMA = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _ASIDE_TYPE)])
 
 
 def quarantined_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the quarantined rows of slices: label, the row as JSON, the bits of the broken rules, and its origin.
 
-    The origin is the row's file, or the table that it was read from. Cost: no job here; one scan.
+    The origin is the row's file, or the input table from which it was read. Cost: no job here; one scan.
     """
     paths = [file.path for manifest in manifests for file in manifest.aside]
-    return frame_of_files(spark, folder, paths, _READ.json()).select(
+    return frame_of_files(spark, folder, paths, _READ_SCHEMA.json()).select(
         TIMELABEL, *(f"{ASIDE}.{name}" for name in _FIELDS)
     )
 
@@ -45,8 +45,8 @@ def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> D
         return None
     came = StructType.fromJson(json.loads(manifest.aside_schema))
     read = F.from_json(F.col(ROW), came, JSON_OPTIONS)
-    beside = [F.col(FILE).alias(IN_ROWS["file"]), F.col(FILE_ROW).alias(IN_ROWS["row"])]
-    rows = quarantined_frame(spark, folder, [manifest]).select(read.alias(ROW), *beside)
+    origin = [F.col(FILE).alias(IN_ROWS["file"]), F.col(FILE_ROW).alias(IN_ROWS["row"])]
+    rows = quarantined_frame(spark, folder, [manifest]).select(read.alias(ROW), *origin)
     label = F.lit(label_of(manifest.label)).alias(TIMELABEL)
     names = {field.name: UNREAD if UNREAD in field.metadata else field.name for field in came.fields}
     columns = (F.col(f"{ROW}.{quote_name(at)}").alias(name) for at, name in names.items())

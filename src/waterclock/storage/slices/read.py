@@ -1,4 +1,4 @@
-"""Reads a table: a version of it through the Delta log, or sealed slices directly from their files."""
+"""Reads rows of a table: of a version through the Delta log, or of sealed slices directly from their files."""
 
 from __future__ import annotations
 
@@ -57,11 +57,9 @@ def frame_at(
 ) -> DataFrame:
     """Return a table as of a Delta version, with only the rows whose labels are in `[low, high)`.
 
-    Cost: no job here. delta-rs lists a small number of live files in some milliseconds, and they are read as files.
-    Many files, and layouts that need it, are read through Spark's Delta log, whose first read of a version costs three
-    jobs.
-
-    Raises  E605 for an empty file on a disk
+    Cost: no job here. A small number of live files is listed by delta-rs in some milliseconds, and read as files. Many
+    files, and layouts that need it, are read through Spark's Delta log. The first such read of a version costs three
+    jobs. Raises E605 for an empty file on a disk.
     """
     bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
     direct = _live_paths(folder, version, bounds, is_partitioned=is_partitioned)
@@ -86,7 +84,9 @@ def try_frame_at_version(
     if table is None:
         return None
     schema, plain = table.schema().to_json(), is_plain(table)
-    direct = _direct(folder, live_files(table), schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
+    direct = _list_direct_paths(
+        folder, live_files(table), schema, bounds, is_plain=plain, is_partitioned=is_partitioned
+    )
     return _filter_labels(_frame(spark, folder, table.version(), direct), bounds)
 
 
@@ -102,9 +102,9 @@ def _frame(spark: SparkSession, folder: str, version: int, direct: tuple[list[st
     if direct is not None:
         return frame_of_files(spark, folder, *direct)
     frame = spark.read.format("delta").option("versionAsOf", version).load(folder)
-    odd = sorted(key for key in _metadata_keys(frame.schema) if not _is_readable_metadata(key))
-    if odd:
-        why = f"a column has the metadata {odd[0]}, and Spark may evaluate SQL in it"
+    unknown_keys = sorted(key for key in _metadata_keys(frame.schema) if not _is_readable_metadata(key))
+    if unknown_keys:
+        why = f"a column has the metadata {unknown_keys[0]}, and Spark may evaluate SQL in it"
         raise damaged_log(folder, f"{folder}/_delta_log", why)
     return frame
 
@@ -120,7 +120,7 @@ def _filter_labels(frame: DataFrame, bounds: tuple[str | None, str | None]) -> D
 def frame_of_slices(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: Schema | None = None
 ) -> DataFrame:
-    """Return the rows of sealed slices, read from their files in `schema` (the table's) or the last slice's schema.
+    """Return the rows of sealed slices, in the columns of `schema`, by default those of the last slice.
 
     Columns that a slice does not have are null. Cost: no job here; about a millisecond a file to list and open.
     """
@@ -129,13 +129,13 @@ def frame_of_slices(
 
 
 def table_schema(folder: str) -> StructType:
-    """Return the table's current columns and types, with `timelabel`. Needs no JVM. Raises  E623 without a table."""
+    """Return the table's current columns and types, with `timelabel`. Needs no JVM. Raises E623 without a table."""
     with open_table(folder) as table:
         return _parse_schema(table.schema)
 
 
 def _parse_schema(schema: str) -> StructType:
-    """Parse a schema's JSON without metadata of columns: it may contain defaults as SQL, which Spark would evaluate."""
+    """Parse a schema's JSON without metadata of columns: its defaults may be SQL, which Spark would evaluate."""
     return cast("StructType", map_leaf_types(StructType.fromJson(json.loads(schema)), lambda leaf: leaf))
 
 
@@ -168,11 +168,10 @@ def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schem
 
 
 def _require_content(folder: str, paths: Sequence[str]) -> None:
-    """Raise an error for an empty file, as a power failure leaves it. Spark would treat it as one without rows.
+    """Raise E605, naming the file, for an empty file, as after a power failure. Spark would read it as without rows.
 
     In an object store a file is complete or absent, so this is not checked there. Cost: some microseconds for each
     file.
-    Raises  E605 naming the file
     """
     if is_remote(folder):
         return
@@ -186,7 +185,7 @@ def _require_content(folder: str, paths: Sequence[str]) -> None:
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Return a frame that Spark knows to be empty: frames derived from it mostly need no job."""
+    """Return a frame that Spark knows to be empty. Frames derived from it mostly need no job."""
     return spark.createDataFrame([], schema).limit(0)
 
 
@@ -203,10 +202,10 @@ def _live_paths(
             except DeltaError as error:  # Spark may read it, but its files could not be checked
                 raise damaged_log(folder, f"{folder}/_delta_log", str(error).partition("\n")[0][:300]) from error
             files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
-    return _direct(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
+    return _list_direct_paths(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
 
 
-def _direct(
+def _list_direct_paths(
     folder: str,
     files: Sequence[LiveFile],
     schema: str,
@@ -222,8 +221,8 @@ def _direct(
     except ValueError as error:
         raise damaged_log(folder, f"{folder}/_delta_log", str(error)) from error
     # Spark leaves out the partition column in files that it writes itself, such as those of OPTIMIZE
-    are_whole_rows = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
-    if is_plain and are_whole_rows and len(paths) <= FILES_READ_DIRECTLY:
+    have_labels = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
+    if is_plain and have_labels and len(paths) <= FILES_READ_DIRECTLY:
         return paths, schema
     _require_content(folder, paths)
     return None

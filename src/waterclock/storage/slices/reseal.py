@@ -1,4 +1,4 @@
-"""Seals a slice with a lost manifest again, if its files still contain the rows that were committed."""
+"""Seals a slice again if its manifest is lost and its files still contain the rows that were committed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 @dataclass(frozen=True, slots=True)
 class RecordedSlice:
-    """The ledger's record of a slice, by which its files are recognized."""
+    """The ledger's record of a slice, with which its files are compared."""
 
     table: str
     label: datetime
@@ -50,13 +50,13 @@ def reseal(
 ) -> Manifest | None:
     """Write a slice's manifest again. Return None if its files do not contain the rows that the ledger recorded.
 
-    Only the former manifest describes quarantined rows: if it can be read, their intact files are kept. `otherwise` is
-    the schema for a slice without rows, which has no file to read it from, if it is known. An unreadable manifest is
-    kept next to the new one. Cost: one scan of the slice.
+    The files of quarantined rows are kept only if they are intact and the former manifest, which describes them, can be
+    read. `otherwise` is the schema for a slice without rows, if it is known: such a slice has no file that contains it.
+    An unreadable manifest is kept next to the new one. Cost: one scan of the slice.
     """
     try:
         files = read_files(entry_path(folder), known.slice_path)
-        schema = _schema_of(folder, files) or otherwise
+        schema = _read_spark_schema(folder, files) or otherwise
     except (OSError, pa.ArrowException, ValueError):
         return None
     rows = sum(file.rows for file in files)
@@ -85,7 +85,7 @@ def reseal(
     measured = _measure_rows(spark, folder, draft, fold)
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
-    manifest = _add_order(draft, measured, fold)
+    manifest = _add_measures(draft, measured, fold)
     path = entry_path(folder, known.slice_path, MANIFEST)
     if file_exists(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
@@ -93,7 +93,7 @@ def reseal(
     return manifest
 
 
-def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
+def _read_spark_schema(folder: str, files: tuple[DataFile, ...]) -> str | None:
     """Return the schema that Spark stored in a file, or None."""
     for file in files:
         metadata = pq.read_schema(arrow_source(entry_path(folder, file.path))).metadata or {}
@@ -103,7 +103,7 @@ def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
 
 
 def _find_quarantine(folder: str, slice_path: str) -> dict[str, Any]:
-    """Return the quarantine of a manifest that can be read, as far as its files are intact."""
+    """Return the manifest's fields about quarantined rows, as far as they are intact. Empty without a readable one."""
     try:
         former = read_manifest(folder, slice_path)
     except WaterclockError:
@@ -125,7 +125,7 @@ def _measure_rows(
     return digests(rows, order_measures(fold) if isinstance(fold, Merge) else ()).get(label_of(draft.label), {})
 
 
-def _add_order(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
+def _add_measures(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
     return replace(
         draft,
         has_deletes=bool(measured.get("_deletes")),

@@ -1,4 +1,4 @@
-"""Rules that filter single rows of a batch as it is written: a row stays, is quarantined or is dropped."""
+"""Defines rules that filter single rows of a batch as it is written: a row stays, is quarantined or is dropped."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def is_hidden(column: str) -> bool:
 class RowRule:
     """One rule on each row. `holds` is SQL that is TRUE for a row that satisfies it; empty for the rule on the key.
 
-    `fate` is the consequence for a row that breaks this rule and none before it. `is_alone`: no other rule is checked
-    for such a row.
+    `fate` is the consequence for a row that breaks this rule and no rule before it. `is_alone`: for a row that breaks
+    this rule, no other rule is checked.
     """
 
     name: str
@@ -53,8 +53,8 @@ class RowRule:
 class RowFilter:
     """All rules of a table, at most 62. The rule on the key, with its columns, comes last.
 
-    `is_unique`: keys must differ, and not only be present. `order`: SQL that sorts the row that stays of several with
-    one key first; empty if none of them stays.
+    `is_unique`: keys must differ, and not only be present. `order`: SQL by which rows with the same key are sorted; the
+    first one stays. If it is empty, none of them stays.
     """
 
     row_rules: tuple[RowRule, ...]
@@ -64,7 +64,7 @@ class RowFilter:
 
     @property
     def drops(self) -> bool:
-        """Whether rows may be dropped."""
+        """Whether a rule of the table may drop rows, without keeping them in quarantine."""
         return any(row_rule.fate == DROPPED for row_rule in self.row_rules)
 
     def bits(self, *fates: int) -> int:
@@ -74,10 +74,10 @@ class RowFilter:
 
 @dataclass(frozen=True, slots=True)
 class FilteredRows:
-    """The row filter, and the columns of a row as received, in the format of `storage.slices.conform`.
+    """The row filter to apply, and the columns of a row as received, in the format of `storage.slices.conform`.
 
-    `row`: the hidden column that already contains the received row as JSON, if rows came in several shapes. `past`: the
-    rows of the table's own earlier labels in which a key is searched, or None. If it is given, there is only one label.
+    `row`: the hidden column that already contains the received row as JSON, if rows have different columns. `past`: the
+    rows of the table's earlier labels in which a key is searched, or None. If it is given, there is only one label.
     """
 
     row_filter: RowFilter
@@ -89,7 +89,7 @@ class FilteredRows:
 
 @dataclass(frozen=True, slots=True)
 class FilterCounts:
-    """The counts for one label's rows: how many came, were quarantined and were dropped, and how many broke which rule.
+    """The counts for one label: rows received, quarantined and dropped, and rows that broke each rule.
 
     `broken` counts every row that breaks a rule. `first` counts the removed rows by the first rule they broke, so that
     these counts add up to all removed rows.
@@ -103,7 +103,7 @@ class FilterCounts:
 
 
 def count_broken_rules(row_filter: RowFilter, masks: Mapping[int, int], stayed: int) -> FilterCounts:
-    """Count broken rules, given the number of rows by set of broken rules (`masks`) and of rows that stay."""
+    """Count broken rules, from the number of rows by set of broken rules (`masks`) and the number that `stayed`."""
     out = row_filter.bits(SET_ASIDE, DROPPED)
     broken = {row_rule.name: 0 for row_rule in row_filter.row_rules}
     first = {row_rule.name: 0 for row_rule in row_filter.row_rules if row_rule.fate != STAYS}

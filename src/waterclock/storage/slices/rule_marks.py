@@ -1,4 +1,4 @@
-"""Marks rows by the rules they break, in the pass that writes them, so that their source is evaluated once."""
+"""Marks rows by the rules they break, in the same job that writes them, so that their source is evaluated once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _IS_PAST = f"{HIDDEN}is_past"
 _FOUND = f"{HIDDEN}found"
 _MASK_LEAF = f"{ASIDE}.{MASK}"
 _HASH_LEAF = f"{ASIDE}.{HASH}"
-_LOW = 0xFFFFFFFF
+_LOW_BITS = 0xFFFFFFFF
 
 
 def add_rule_marks(frame: DataFrame, through: FilteredRows) -> DataFrame:
@@ -64,7 +64,7 @@ def add_rule_marks(frame: DataFrame, through: FilteredRows) -> DataFrame:
         names = [*map(quote_name, needed), BROKEN]
         marked = _add_earlier_keys(marked, through, names)
         tie = row_hash_text(StructType([field for field in frame.schema.fields if field.name in shown]))
-        found = _key_mark(row_filter, tie, has_label=TIMELABEL in shown, has_past=through.past is not None)
+        found = _key_mark_sql(row_filter, tie, has_label=TIMELABEL in shown, has_past=through.past is not None)
         marked = marked.selectExpr(*names, *([_IS_PAST] if through.past is not None else []), f"{found} AS {_FOUND}")
         marked = marked if through.past is None else marked.where(f"NOT {_IS_PAST}")
         marked = marked.selectExpr(*map(quote_name, needed), f"{BROKEN} | {_FOUND} AS {BROKEN}")
@@ -109,14 +109,14 @@ def marks_text(row_filter: RowFilter) -> str:
 
 
 def _column_sql(name: str, row_filter: RowFilter) -> str:
-    """Return SQL for a column. A dropped row writes no value."""
+    """Return SQL for a column. In a dropped row its value is NULL."""
     if not row_filter.drops or name == TIMELABEL:
         return quote_name(name)
     return f"CASE WHEN {FATE} != {DROPPED} THEN {quote_name(name)} END AS {quote_name(name)}"
 
 
 def first_text(row_filter: RowFilter) -> str:
-    """Return SQL for the bit of the first rule that removes a marked row, or 0 for a row that stays."""
+    """Return SQL for the bit of the first rule by which a marked row is quarantined or dropped; 0 if the row stays."""
     out = row_filter.bits(SET_ASIDE, DROPPED)
     return f"(({BROKEN} & {out}L) & -({BROKEN} & {out}L))"
 
@@ -143,19 +143,19 @@ def _add_earlier_keys(marked: DataFrame, through: FilteredRows, names: Sequence[
     return marked.selectExpr(*names, f"FALSE AS {_IS_PAST}").unionAll(past)
 
 
-def _key_mark(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: bool) -> str:
+def _key_mark_sql(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: bool) -> str:
     """Return SQL for the mark of a row with a NULL key, or with the key of another staying row of its label.
 
-    Without an order, none of several rows with one key stays. A row whose key exists in an earlier label gets a mark of
-    its own instead.
+    Without an order, none of several rows with one key stays. A row whose key exists in an earlier label gets the mark
+    of a separate rule instead.
     """
     last = len(row_filter.row_rules) - 1
     bit, out = 1 << last, row_filter.bits(SET_ASIDE, DROPPED) & ~(1 << last)
-    lacking = " OR ".join(f"{quote_name(key)} IS NULL" for key in row_filter.keys)
-    alone = sum(1 << at for at, row_rule in enumerate(row_filter.row_rules) if row_rule.is_alone)
-    lacking = f"({BROKEN} & {alone}L = 0 AND ({lacking}))" if alone else lacking
+    null_key = " OR ".join(f"{quote_name(key)} IS NULL" for key in row_filter.keys)
+    alone_bits = sum(1 << at for at, row_rule in enumerate(row_filter.row_rules) if row_rule.is_alone)
+    null_key = f"({BROKEN} & {alone_bits}L = 0 AND ({null_key}))" if alone_bits else null_key
     if not row_filter.is_unique:
-        return f"CASE WHEN {lacking} THEN {bit}L ELSE 0L END"
+        return f"CASE WHEN {null_key} THEN {bit}L ELSE 0L END"
     # if earlier keys are given, all new rows have one label
     by = ", ".join([*([TIMELABEL] if has_label and not has_past else []), *map(quote_name, row_filter.keys)])
     stays = f"({BROKEN} & {out}L = 0" + (f" AND NOT {_IS_PAST})" if has_past else ")")
@@ -166,7 +166,7 @@ def _key_mark(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: boo
     marks = f"WHEN {stays} AND {others} THEN {bit}L"
     if has_past:
         marks = f"WHEN bool_or({_IS_PAST}) OVER (PARTITION BY {by}) THEN {1 << last - 1}L {marks}"
-    return f"CASE WHEN {lacking} THEN {bit}L {marks} ELSE 0L END"
+    return f"CASE WHEN {null_key} THEN {bit}L {marks} ELSE 0L END"
 
 
 def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
@@ -190,5 +190,5 @@ def quarantine_digest(folder: str, files: Sequence[DataFile]) -> str:
         hashes = pc.struct_field(column, HASH)
         rows += len(hashes)
         high += pc.sum(pc.shift_right(hashes, 32)).as_py()
-        low += pc.sum(pc.bit_wise_and(hashes, _LOW)).as_py()
+        low += pc.sum(pc.bit_wise_and(hashes, _LOW_BITS)).as_py()
     return f"{rows}:{high}:{low}" if rows else ""

@@ -11,9 +11,9 @@ from waterclock.storage.types import fields_of, readable_as, type_text
 
 
 def check_files(manifest: Manifest, table_schema: str) -> None:
-    """Check the slice's Parquet files against the table's schema. Raises  E616 for nulls, E617 for names or types."""
+    """Check the slice's Parquet files against the table's schema. Raises E616 for nulls, E617 for names or types."""
     table = fields_of(table_schema)
-    broken = list(_misfits(manifest, table))
+    broken = list(_list_type_mismatches(manifest, table))
     if broken:
         raise WaterclockError(
             "E617",
@@ -33,7 +33,7 @@ def check_files(manifest: Manifest, table_schema: str) -> None:
         )
 
 
-def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _list_type_mismatches(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     by_lower = {name.lower(): name for name in table}
     types = {name: type_ for file in manifest.files for name, type_ in file.types.items()}
     for name, type_ in types.items():

@@ -1,4 +1,4 @@
-"""Writes a batch's data once, by Spark, as sealed slices in the table's own folder."""
+"""Writes a batch's rows once, by Spark, as sealed slices in the table's own folder."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ if TYPE_CHECKING:
 # rows 17 s and 13 s, 48 labels 25 s and 14 s; 4 labels of a hundred rows 0.6 s and 0.7 s.
 MOST_LABELS_IN_PASS = 16
 _FATES = len((STAYS, SET_ASIDE, DROPPED))
-_WRITERS_AT_ONCE = "spark.sql.maxConcurrentOutputFileWriters"
+_MAX_OPEN_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 _FOLDER_COLUMN = "_waterclock_label"
 _HASH_COLUMN = "_waterclock_hash"
-_OWN = ("_deletes", "_order_high", "_order_low", "_delete_high", ROWS, HIGH, LOW)
+_INTERNAL_MEASURES = ("_deletes", "_order_high", "_order_low", "_delete_high", ROWS, HIGH, LOW)
 
 Measures = Sequence[tuple[str, "Column"]]
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRows:
-    """One label's rows that do not stay: files in quarantine, their digest, and the counts of the row filter.
+    """One label's rows that do not stay: their files in quarantine, their digest, and the counts of the row filter.
 
     `rules`: the names of the rules for the bits of quarantined rows.
     """
@@ -114,15 +114,14 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
     Measures of one label whose rows are filtered cost a scan of the columns that they name. `of_nothing`: the frame is
-    probably empty, which Spark then mostly detects in its plan; no job runs for an empty one.
+    probably empty. Spark then mostly detects it in its plan, and no job runs for an empty one.
 
     A frame for several labels has them as text in the column `timelabel`; a single label is set here. A label without
     rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the
-    bare files. Rows go `through` a filter if single rows may be quarantined or dropped; measures count only those that
-    stay. The quarantined input rows in `inputs_aside` are sealed with the slices.
+    files without the table. `through`: the filter for rows that may be quarantined or dropped; measures count only rows
+    that stay. The quarantined input rows in `inputs_aside` are sealed with the slices.
 
-    Raises  E604 where a slice of the claim is sealed already
-            E606 where a row has a label that is not among `labels`
+    Raises E604 if a slice of the claim is sealed already, and E606 if a row has a label that is not among `labels`.
     """
     paths = {label: lake.slice_path(label, claim) for label in labels}
     for path in paths.values():
@@ -135,19 +134,19 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     aside: Mapping[datetime, QuarantinedRows] = {}
     is_nothing = of_nothing and _is_empty(ordered, draft.table)
     if is_nothing:
-        found = _write_nothing(frame, draft, paths, measures)
+        found = _write_empty(frame, draft, paths, measures)
         aside = {label: QuarantinedRows() for label in labels} if through else {}
     elif through is not None:
-        found, aside = _write_through(ordered, draft, paths, through, is_measured=bool(taken))
+        found, aside = _write_filtered(ordered, draft, paths, through, is_measured=bool(taken))
     elif len(labels) == 1:
-        row = _write_one(ordered, entry_path(folder, paths[labels[0]]), taken, draft.table)
+        row = _write_label(ordered, entry_path(folder, paths[labels[0]]), taken, draft.table)
         found = {labels[0]: row} if row else {}
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
     files = {label: read_files(entry_path(folder), path) for label, path in paths.items()}
     if not found:
-        found = _scan(frame, draft, paths, files, taken)
+        found = _scan_group(frame, draft, paths, files, taken)
     elif through is not None and taken and not is_nothing:
         [label] = labels
         found[label] = {**found[label], **_measure_label(frame, draft, label, paths[label], files[label], taken)}
@@ -166,13 +165,16 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     )
     for manifest in manifests:
         seal(folder, manifest)
-    own = {label: {key: value for key, value in row.items() if key not in _OWN} for label, row in found.items()}
+    own = {
+        label: {key: value for key, value in row.items() if key not in _INTERNAL_MEASURES}
+        for label, row in found.items()
+    }
     return WrittenSlices(manifests, own, {label: each.sifted for label, each in aside.items() if each.sifted})
 
 
 @dataclass(frozen=True, slots=True)
 class _SliceDraft:
-    """The common parts of the manifests of one claim."""
+    """The values that the manifests of one claim have in common."""
 
     folder: str
     table: str
@@ -228,7 +230,7 @@ def _add_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
     return bare.select(F.expr(f"'{label_of(labels[0])}' AS {TIMELABEL}"), "*")
 
 
-def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> Mapping[str, Any]:
+def _write_label(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> Mapping[str, Any]:
     """Write one label. Return its digest and measures, or nothing if a scan must compute them."""
     seen = Observation()
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
@@ -243,7 +245,7 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
 
 
 def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
-    """Return the frame with an observation of its write; None if a measure calls a declared SQL function."""
+    """Return the frame with an observation of its rows. Return None if a measure calls a declared SQL function."""
     try:
         return frame.observe(seen, *columns)
     except PySparkException as raised:
@@ -252,13 +254,14 @@ def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column])
         return None
 
 
-def _write_through(
+def _write_filtered(
     frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], through: FilteredRows, *, is_measured: bool
 ) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, QuarantinedRows]]:
     """Write all labels in one job, with rows separated by their fate. Return the digests and the removed rows.
 
-    Dropped rows are written without their values, then counted and removed, so their number is exact whichever tasks
-    ran twice. Measures count only rows that stay, and are left to a scan, for a group together with the digests.
+    Dropped rows are written without their values, then counted and removed, so their number is exact even if tasks ran
+    twice. Measures count only rows that stay, and need a later scan. In a group of labels that has measures, or more
+    than 16 labels, the digests need this scan, too.
     """
     scratch_path = f"{STAGE}/c={draft.claim}"
     scratch = entry_path(draft.folder, scratch_path)
@@ -268,24 +271,27 @@ def _write_through(
     rows = add_rule_marks(frame, through)
     seen = Observation()
     fault("make")
-    with _convert_cast_errors(draft.table), nullcontext() if is_group else _files_kept_open(frame.sparkSession, _FATES):
+    with (
+        _convert_cast_errors(draft.table),
+        nullcontext() if is_group else _limit_open_files(frame.sparkSession, _FATES),
+    ):
         rows = _observe_digests(rows, seen, list(paths)) if in_pass else rows
         if is_group:
             rows = rows.hint("rebalance", TIMELABEL).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
         rows.write.partitionBy(*([_FOLDER_COLUMN] if is_group else []), FATE).parquet(str(scratch))
     fault("group_written")
-    _refuse_strangers(scratch, paths, draft.folder, is_group=is_group)
+    _refuse_unknown_labels(scratch, paths, draft.folder, is_group=is_group)
     aside = {}
     for label, path in paths.items():
-        own = f"{scratch_path}/{_FOLDER_COLUMN}={label_of(label)}" if is_group else scratch_path
-        gone = read_files(entry_path(draft.folder), f"{own}/{FATE}={DROPPED}")
+        source_path = f"{scratch_path}/{_FOLDER_COLUMN}={label_of(label)}" if is_group else scratch_path
+        gone = read_files(entry_path(draft.folder), f"{source_path}/{FATE}={DROPPED}")
         aside[label] = QuarantinedRows(masks=masks_in(draft.folder, gone))
         leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
-        if not _move_folder(entry_path(draft.folder, own, f"{FATE}={STAYS}"), leaf):
+        if not _move_folder(entry_path(draft.folder, source_path, f"{FATE}={STAYS}"), leaf):
             make_folder(leaf)
-        _move_folder(entry_path(draft.folder, own, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
+        _move_folder(entry_path(draft.folder, source_path, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
     remove_folder(scratch)
     if not in_pass:
         return {}, aside
@@ -331,7 +337,7 @@ def _write_group(
 ) -> dict[datetime, Mapping[str, Any]]:
     """Write all labels in one job, and move each to its slice's folder.
 
-    Return the digests by label; nothing if a scan must compute them.
+    Return the digests by label, or an empty dict if a scan must compute them.
     """
     scratch = entry_path(draft.folder, STAGE, f"c={draft.claim}")
     remove_folder(scratch)
@@ -353,17 +359,17 @@ def _write_group(
 
 
 @contextmanager
-def _files_kept_open(spark: SparkSession, folders: int) -> Iterator[None]:
+def _limit_open_files(spark: SparkSession, folders: int) -> Iterator[None]:
     """Allow each task to write to this number of folders concurrently. Otherwise Spark sorts all rows by their folders.
 
-    Labels are not written that way: an open file keeps up to 128 MiB of its rows in memory.
+    Groups of labels are not written like this: an open file keeps up to 128 MiB of its rows in memory.
     """
-    before = spark.conf.get(_WRITERS_AT_ONCE, "0") or "0"
-    spark.conf.set(_WRITERS_AT_ONCE, str(folders))
+    before = spark.conf.get(_MAX_OPEN_FILES, "0") or "0"
+    spark.conf.set(_MAX_OPEN_FILES, str(folders))
     try:
         yield
     finally:
-        spark.conf.set(_WRITERS_AT_ONCE, before)
+        spark.conf.set(_MAX_OPEN_FILES, before)
 
 
 @contextmanager
@@ -395,7 +401,7 @@ def _observe_digests(frame: DataFrame, seen: Observation, labels: Sequence[datet
 def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) -> None:
     expected = {f"{_FOLDER_COLUMN}={label_of(label)}": path for label, path in paths.items()}
     written = sorted(folders_in(scratch))
-    _refuse_strangers(scratch, paths, folder, is_group=True)
+    _refuse_unknown_labels(scratch, paths, folder, is_group=True)
     for name, path in expected.items():
         leaf = entry_path(folder, path)
         remove_folder(leaf)
@@ -407,28 +413,28 @@ def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) 
     remove_folder(scratch)
 
 
-def _refuse_strangers(scratch: Path, paths: Mapping[datetime, str], folder: str, *, is_group: bool) -> None:
+def _refuse_unknown_labels(scratch: Path, paths: Mapping[datetime, str], folder: str, *, is_group: bool) -> None:
     expected = {f"{_FOLDER_COLUMN}={label_of(label)}" for label in paths}
-    strangers = sorted(name for name in folders_in(scratch) if name not in expected) if is_group else []
-    if strangers:
+    unknown = sorted(name for name in folders_in(scratch) if name not in expected) if is_group else []
+    if unknown:
         remove_folder(scratch)
         raise WaterclockError(
             "E606",
-            f"rows have the label {strangers[0].partition('=')[2]}, which is not being made",
+            f"rows have the label {unknown[0].partition('=')[2]}, which is not being made",
             where=folder,
             why=f"the group's labels are {', '.join(label_of(label) for label in paths)}",
             fix="this is a bug of Waterclock: report it with the table's statement",
         )
 
 
-def _scan(
+def _scan_group(
     frame: DataFrame,
     draft: _SliceDraft,
     paths: Mapping[datetime, str],
     files: Mapping[datetime, tuple[DataFile, ...]],
     measures: Measures,
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Digest and measure a group by one scan of its files. A label without rows has the digest of no rows."""
+    """Compute digests and measures of a group by one scan of its files. A label without rows gets those of no rows."""
     drafts = [draft.manifest(label, paths[label], files[label], {}, {}) for label in paths]
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
     nothing = _measures_without_rows(frame, measures) if len(rows) < len(paths) else {}
@@ -465,7 +471,7 @@ def _is_empty(frame: DataFrame, table: str) -> bool:
         return bool(frame.isEmpty())
 
 
-def _write_nothing(
+def _write_empty(
     frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
     """Create an empty folder for each label."""
