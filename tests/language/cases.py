@@ -28,7 +28,7 @@ CAPABILITIES = {
         frozenset({Mode.APPEND, Mode.REPLACE}),
         awaits=frozenset({Sign.MARKER, Sign.NEXT}),
         changes=ChangeReporting.BY_ITSELF,
-        tells_unread=True,
+        returns_unparsed_lines=True,
         tells=frozenset({"file", "row"}),
         copies=True,
     ),

@@ -51,7 +51,9 @@ class Toy:
         if stops_after < len(NAMES):
             return False
         moved = [
-            MovedTable(name, SIGNATURE, name, None, self.ledger.keeping.draw_claim(), len(self.heads[name]) - 1, None)
+            MovedTable(
+                name, SIGNATURE, name, None, self.ledger.keeping.take_claim_number(), len(self.heads[name]) - 1, None
+            )
             for name in NAMES
         ]
         self.ledger.keeping.record_set(token, moved, who="w")

@@ -107,7 +107,7 @@ def _record_check(
         made = decide(known, found, project.alerts, at)
         return AlertsNow(made.changed, tuple((each.target, words.body(each, at)) for each in made.messages))
 
-    return ledger.alerts.record_look(decide_alerts, since=warned.since, up_to=snapshot.sequence)
+    return ledger.alerts.record_alert_check(decide_alerts, since=warned.since, up_to=snapshot.sequence)
 
 
 def _list_warned_tables(ledger: Ledger) -> Iterator[str]:

@@ -15,7 +15,7 @@ from waterclock.dpl.cache import CachedProject, digest_of, key_of, read_cached_p
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project_files import not_utf8_error, read_project_file, read_sources
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.files.object_stores import bucket_of, is_remote, unknown_option_error, options_of
+from waterclock.files.object_stores import bucket_of, is_remote, options_of, unknown_option_error
 from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret

@@ -12,7 +12,7 @@ from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
-from waterclock.files.filesystem import entry_path, is_folder, file_exists, map_each
+from waterclock.files.filesystem import entry_path, file_exists, is_folder, map_each
 from waterclock.files.object_stores import store_error_from_spark
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Kind

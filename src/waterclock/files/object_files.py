@@ -309,7 +309,7 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
     if size > _max_copy_size(store):
         with open_object(store, key) as source:
             return put_file_if_absent(store, target, source, size)
-    objects = store.objects if size <= _QUICK_COPY_BYTES else store.patient_objects
+    objects = store.objects if size <= _QUICK_COPY_BYTES else store.objects_for_big_copies
     try:
         with translate_store_errors(f"{store.bucket}/{target}"):
             _retry_conditional_put(lambda: obstore.copy(objects, key, target, overwrite=False))

@@ -78,7 +78,7 @@ class Store:
         return {f"aws_{key}": value for key, value in self.options.items()} | plain | patience
 
     @cached_property
-    def patient_objects(self) -> ObjectStore:
+    def objects_for_big_copies(self) -> ObjectStore:
         """The obstore object with a longer timeout, for copies of a gibibyte and more within the store."""
         options = self.for_obstore
         return self._connect(options | {"client_options": options["client_options"] | {"timeout": _BIG_COPY_TIMEOUT}})

@@ -59,7 +59,7 @@ class Capabilities:
     The option name `params.*` matches all options that start with `params.`.
 
     - `replaces_some`: a delivery can replace the rows that match a condition and keep all others (REPLACE WHERE).
-    - `tells_unread`: lines that cannot be parsed are returned as separate rows (EXPECT parsed()).
+    - `returns_unparsed_lines`: lines that cannot be parsed are returned as separate rows (EXPECT parsed()).
     - `tells`: the origin columns that the source can provide for each row (`_source.file`).
     - `keeps_order`: a delivery sends rows in an order (APPEND ORDER BY).
     - `wrong_options(what, options, path)`: yields invalid combinations of options. `what` is "connection", "collect" or
@@ -86,7 +86,7 @@ class Capabilities:
     awaits: frozenset[Sign] = frozenset()
     changes: ChangeReporting | None = None
     replaces_some: bool = False
-    tells_unread: bool = False
+    returns_unparsed_lines: bool = False
     tells: frozenset[str] = frozenset()
     keeps_order: bool = False
     wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[InvalidOption]] | None = None

@@ -27,7 +27,7 @@ class RuleAction:
     most: Decimal | None = None
     is_percent: bool = False
 
-    def bears(self, broken: int, of: int) -> bool:
+    def is_within_limit(self, broken: int, of: int) -> bool:
         """Return whether `broken` of `of` rows are within the limit, which is inclusive."""
         if self.most is None:
             return True
@@ -54,7 +54,7 @@ def find_outcome(ladder: RuleActions, broken: int, of: int) -> Action | None:
     """Return the action if `broken` of `of` rows break a rule: FAIL above all limits, None if no row breaks it."""
     if not broken:
         return None
-    return next((rung.action for rung in ladder if rung.bears(broken, of)), Action.FAIL)
+    return next((rung.action for rung in ladder if rung.is_within_limit(broken, of)), Action.FAIL)
 
 
 def find_row_action(ladder: RuleActions) -> Action | None:

@@ -74,7 +74,7 @@ class Runners(Section):
 class Alerts(Section):
     """Stores alerts about root causes of failures, and the messages about them that wait to be sent."""
 
-    record_look = DatabaseMethod(alerts.record_alert_check)
+    record_alert_check = DatabaseMethod(alerts.record_alert_check)
     acknowledge = DatabaseMethod(alerts.acknowledge)
     take_message = DatabaseMethod(alerts.take_message)
     record_sent = DatabaseMethod(alerts.record_sent)

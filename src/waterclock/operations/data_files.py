@@ -12,7 +12,7 @@ from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, resolve_t
 from waterclock.engine.reads.as_of import commit_records, resolve_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, files_below, file_exists
+from waterclock.files.filesystem import entry_path, file_exists, files_below
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import zone_of
 from waterclock.storage.folds.older_states import find_cached_state

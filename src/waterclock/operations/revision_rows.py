@@ -116,7 +116,7 @@ def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, .
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from waterclock.files.filesystem import entry_path, arrow_source
+    from waterclock.files.filesystem import arrow_source, entry_path
     from waterclock.storage.slices.row_filter import HIDDEN
 
     parts: list[pa.Table] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.interface import SealingCollector, Setting, PendingData
+from waterclock.connectors.interface import PendingData, SealingCollector, Setting
 from waterclock.connectors.registry import connector
 from waterclock.flow.declarations import Secret
 from waterclock.operations.formatting import bytes_words, count_words

@@ -12,7 +12,7 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 from waterclock.specs.document import ExampleTable, Feature, Scenario, SpecRule, SpecStep, TableCell
-from waterclock.specs.syntax_errors import empty, suggest_keyword, gherkin_error
+from waterclock.specs.syntax_errors import empty, gherkin_error, suggest_keyword
 
 
 def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[WaterclockError, ...]]:

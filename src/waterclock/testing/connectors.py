@@ -26,8 +26,8 @@ from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import (
     ArrivalCollector,
-    CompletenessCollector,
     Collected,
+    CompletenessCollector,
     EachCollector,
     LinkedCollector,
     PositionCollector,

@@ -19,6 +19,8 @@ from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
 from waterclock.files import object_files
 from waterclock.files.filesystem import (
+    arrow_source,
+    arrow_target,
     copy_file,
     entry_path,
     files_below,
@@ -33,9 +35,7 @@ from waterclock.files.filesystem import (
     put_if_absent,
     read_bytes,
     read_text,
-    arrow_source,
     remove_folder,
-    arrow_target,
 )
 from waterclock.files.object_stores import register_bucket
 from waterclock.storage.lake import require_put_if_absent

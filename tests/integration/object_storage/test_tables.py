@@ -16,7 +16,7 @@ from tests.s3_refusing import Refusing, refusing_server
 from tests.stores import fresh_bucket
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, make_folder, put_if_absent, remove_folder, arrow_target
+from waterclock.files.filesystem import arrow_target, entry_path, make_folder, put_if_absent, remove_folder
 from waterclock.files.object_stores import register_bucket
 from waterclock.storage.commit import creation
 from waterclock.storage.commit.creation import create_table

@@ -20,7 +20,7 @@ from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
 from waterclock.files import filesystem, object_files
-from waterclock.files.object_files import read_object, open_object, put_file_if_absent
+from waterclock.files.object_files import open_object, put_file_if_absent, read_object
 from waterclock.files.object_stores import Store, register_bucket
 
 DATA = bytes(range(256)) * 40_000

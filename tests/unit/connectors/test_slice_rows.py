@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors.slice_rows import to_portable_types, instant_text
+from waterclock.connectors.slice_rows import instant_text, to_portable_types
 
 _WHOLE = st.datetimes().map(lambda at: at.replace(microsecond=0))
 _TIMES = st.one_of(st.lists(st.none() | _WHOLE, max_size=4), st.lists(st.none() | st.datetimes(), max_size=4))

@@ -15,7 +15,7 @@ from tests.model.flows import at, snapshot
 from waterclock.batches.linked_projects import LinkFacts
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.linked_projects import Links, link_errors, find_link_problems
+from waterclock.engine.linked_projects import Links, find_link_problems, link_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Mode
 from waterclock.planner.plan import Batch, Status

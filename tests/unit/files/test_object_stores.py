@@ -13,7 +13,7 @@ from waterclock.connectors.windowing import file_key_of
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import path_below
 from waterclock.files.object_files import remove
-from waterclock.files.object_stores import Store, bucket_of, translate_obstore_error, store_of, translate_store_errors
+from waterclock.files.object_stores import Store, bucket_of, store_of, translate_obstore_error, translate_store_errors
 
 ASKED = "Generic S3 error: Error performing GET http://127.0.0.1:1/lake?list-type=2 in 1ms"
 ANSWER = f"{ASKED} - Server returned non-2xx status code: "
@@ -172,7 +172,7 @@ def test_a_bucket_is_the_first_part_of_a_url(url: str, bucket: str) -> None:
 def test_a_url_that_the_library_refuses_is_an_error_of_ours() -> None:
     store = store_of("abfss://c@evil.com/x")
     assert store is not None
-    for connect in ("objects", "patient_objects"):
+    for connect in ("objects", "objects_for_big_copies"):
         with pytest.raises(WaterclockError, match="E609") as refused:
             getattr(store, connect)
         assert "Debug source" not in str(refused.value)

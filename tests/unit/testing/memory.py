@@ -16,10 +16,10 @@ from tests.systems import setting_of, unit_of
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import (
     ChangedWindows,
+    ChangeScanRequest,
     Collected,
     Item,
     Listing,
-    ChangeScanRequest,
     Positions,
     Report,
     Setting,

@@ -8,7 +8,7 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 def runners(project: ProjectDir = HERE, env: Env = None, *, json: AsJson = False) -> None:
     """List the runners of the project: each one's user, its current batches, since when, and whether it is alive."""
     from waterclock.cli.views.json import print_answer
-    from waterclock.cli.views.runners import print_runners, runners_answer, read_runner_list
+    from waterclock.cli.views.runners import print_runners, read_runner_list, runners_answer
     from waterclock.cli.views.theme import console
     from waterclock.operations.opening import open_project
 

@@ -19,8 +19,8 @@ from waterclock.connectors.interface import Item, Report
 from waterclock.faults import fault
 from waterclock.files.filesystem import (
     entry_path,
-    is_same_content,
     file_exists,
+    is_same_content,
     make_folder,
     map_each,
     path_below,

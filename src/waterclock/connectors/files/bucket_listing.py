@@ -16,9 +16,9 @@ from functools import lru_cache
 from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 
-from waterclock.connectors.files.landed_names import WILDCARD, FoundFiles, FileNaming, is_date_folder, parse_file_name
+from waterclock.connectors.files.landed_names import WILDCARD, FileNaming, FoundFiles, is_date_folder, parse_file_name
 from waterclock.connectors.interface import Report
-from waterclock.files.filesystem import FileInfo, entry_path, files_below, put_if_absent, path_as_text
+from waterclock.files.filesystem import FileInfo, entry_path, files_below, path_as_text, put_if_absent
 
 _ARRIVED = "%Y%m%dT%H%M%S.%fZ"
 _ARRIVAL_MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.scanning import scan
-from waterclock.connectors.interface import ChangedWindows, Item, ChangeScanRequest
-from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, label_sql, instant_literal
+from waterclock.connectors.interface import ChangedWindows, ChangeScanRequest, Item
+from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_of, instant_literal, label_sql
 from waterclock.flow.declarations import Columns
 from waterclock.timelabel.window import Window
 

@@ -35,19 +35,19 @@ from waterclock.connectors.files.places import folder_of, register_buckets, reso
 from waterclock.connectors.files.reading_options import (
     ROOM,
     ReadOptions,
+    find_read_option_errors,
     parse_read_options,
     wrong_raw,
-    find_read_option_errors,
 )
 from waterclock.connectors.files.stamp_notes import stamp_note, stamp_warning
 from waterclock.connectors.files.writing import find_write_option_errors
 from waterclock.connectors.interface import (
     ChangedWindows,
+    ChangeScanRequest,
     Collected,
     ConnectionType,
     Item,
     Listing,
-    ChangeScanRequest,
     Report,
     Setting,
     WindowRequest,
@@ -163,7 +163,7 @@ CAPABILITIES = Capabilities(
     publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
     awaits=frozenset({Sign.MARKER, Sign.NEXT}),
     changes=ChangeReporting.BY_ITSELF,
-    tells_unread=True,
+    returns_unparsed_lines=True,
     tells=frozenset(TYPES),
     copies=True,
     wrong_options=_wrong_options,

@@ -38,9 +38,9 @@ from waterclock.connectors.slice_rows import add_timelabel, batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import (
+    file_exists,
     flush_folder,
     folders_in,
-    file_exists,
     make_delivery_folder,
     move_file,
     names_in,

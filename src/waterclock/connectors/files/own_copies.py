@@ -17,7 +17,7 @@ from typing import IO
 from waterclock.connectors.files.file_schemas import unreadable_file_error
 from waterclock.connectors.files.reading_options import COPIES, ReadOptions
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import make_folder, open_for_writing, path_below, put_copy_if_absent, path_as_text
+from waterclock.files.filesystem import make_folder, open_for_writing, path_as_text, path_below, put_copy_if_absent
 from waterclock.files.object_stores import is_remote
 from waterclock.permissions.ownership import foreign_writer, open_below
 

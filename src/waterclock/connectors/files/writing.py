@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.files.reading_options import wrong_sign
-from waterclock.connectors.slice_rows import base64_text, to_portable_types, to_json_text, stored_type
+from waterclock.connectors.slice_rows import base64_text, stored_type, to_json_text, to_portable_types
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import open_for_writing
 from waterclock.flow.capabilities import InvalidOption

@@ -33,8 +33,8 @@ from waterclock.files.filesystem import (
     map_each,
     open_for_reading,
     open_for_writing,
-    remove_folder,
     path_as_text,
+    remove_folder,
 )
 from waterclock.spark_sql import quote_name
 

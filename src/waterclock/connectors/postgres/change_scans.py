@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.postgres.dialect import quote_identifier, source_of
 from waterclock.connectors.postgres.extract import TIMES, microseconds_sql, window_condition
 from waterclock.connectors.postgres.types import PostgresColumn
-from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, ChangedMinute
+from waterclock.connectors.sql.changed_minutes import ChangedMinute, MinuteAggregation, MinuteChangeScan
 from waterclock.connectors.sql.changed_windows import change_time_error
 from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal
 from waterclock.flow.declarations import Unit

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.postgres.database import Connection, PostgresDatabase
     from waterclock.connectors.postgres.types import PostgresColumn
-    from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, ChangedMinute
+    from waterclock.connectors.sql.changed_minutes import ChangedMinute, MinuteAggregation, MinuteChangeScan
     from waterclock.connectors.sql.window_bounds import WindowFilter
 
 CAPABILITIES = database_capabilities(

@@ -28,9 +28,9 @@ from waterclock.connectors.postgres.log_changes import Op, position_text
 from waterclock.connectors.postgres.server_log import LogEnd, read_log_end, require_same_log
 from waterclock.connectors.postgres.slot_reading import (
     FollowedTable,
+    LogRange,
     LogRow,
     LogScanSummary,
-    LogRange,
     batches_of,
     carried_state,
     ends_of,
@@ -52,8 +52,8 @@ from waterclock.connectors.postgres.slots import (
     mark_of_publication,
     read_clock,
     removed_log_error,
-    require_unchanged_table,
     require_published,
+    require_unchanged_table,
     require_whole,
     state_of,
     untrusted_plugin_error,

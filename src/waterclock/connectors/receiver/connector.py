@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.connectors.interface import Collected, ConnectionType, Item, Listing, Report, Setting, PendingData
+from waterclock.connectors.interface import Collected, ConnectionType, Item, Listing, PendingData, Report, Setting
 from waterclock.connectors.receiver import spool
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError

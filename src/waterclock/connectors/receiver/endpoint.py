@@ -41,7 +41,7 @@ class Writer(Protocol):
         """Write request bodies to disk."""
         ...
 
-    def ends_in(self) -> float | None:
+    def seconds_to_window_end(self) -> float | None:
         """Return the seconds until `end_if_over` must be called; None without an open segment."""
         ...
 
@@ -155,7 +155,7 @@ class Stream:
 
     async def _wait_for_requests(self) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), self._writer.ends_in())
+            await asyncio.wait_for(self._woken.wait(), self._writer.seconds_to_window_end())
 
 
 def _fail_requests(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError) -> None:

@@ -18,12 +18,12 @@ from waterclock.connectors.receiver.events import lines_of
 from waterclock.connectors.receiver.frames import frames_of, has_later_frame
 from waterclock.connectors.receiver.spool import (
     Segment,
-    try_lock,
     lock_sealing,
     mark_sealed,
     minute_of,
     segments_in,
     sync_folder,
+    try_lock,
 )
 from waterclock.connectors.receiver.writing import remove_unfinished
 from waterclock.faults import fault

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from waterclock.connectors.receiver.frames import build_frame
-from waterclock.connectors.receiver.spool import Segment, find_seal_time, try_lock, minute_of, sync_folder
+from waterclock.connectors.receiver.spool import Segment, find_seal_time, minute_of, sync_folder, try_lock
 from waterclock.faults import fault
 from waterclock.permissions.ownership import create_private_file, make_private_folder
 
@@ -86,7 +86,7 @@ class SegmentWriter:
             raise SyncFailedError(error.errno, error.strerror, str(current.path)) from error
         current.size += len(data)
 
-    def ends_in(self) -> float | None:
+    def seconds_to_window_end(self) -> float | None:
         """Return the seconds until `end_if_over` must be called; None without an open segment."""
         return None if self._open is None else max(0.0, (self._open.end - self._now()).total_seconds())
 

@@ -31,8 +31,8 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import (
-    folders_in,
     file_exists,
+    folders_in,
     make_folder,
     open_for_reading,
     open_for_writing,

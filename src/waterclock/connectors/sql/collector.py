@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from waterclock.connectors.column_matching import CollectedColumn, map_column_types, match, missing_time_column_error
-from waterclock.connectors.interface import ChangedWindows, Collected, ChangeScanRequest, WindowRequest
+from waterclock.connectors.interface import ChangedWindows, ChangeScanRequest, Collected, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.window import Window
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waterclock.connectors.arrow_values import Times
-    from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan
     from waterclock.connectors.sql.changed_minutes import ChangedMinute as MinuteRow
+    from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan
     from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
     from waterclock.connectors.sql.sessions import ReadableDatabase

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers, read_if_few
-from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, ChangedMinute
+from waterclock.connectors.sql.changed_minutes import ChangedMinute, MinuteAggregation, MinuteChangeScan
 from waterclock.connectors.sql.changed_windows import change_time_error
 from waterclock.connectors.sql.collector import ChangedMinutesCollector, SqlReadRequest, is_true
 from waterclock.connectors.sql.columns import ExpressionColumn, count_missing_times, no_time_error

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from waterclock.connectors.sql.delivery_record import StatementResult, DeliveryRecord
+from waterclock.connectors.sql.delivery_record import DeliveryRecord, StatementResult
 from waterclock.connectors.sql.dialect import SqlDialect
 
 _Opened_co = TypeVar("_Opened_co", covariant=True)

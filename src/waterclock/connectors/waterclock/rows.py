@@ -12,7 +12,7 @@ from waterclock.batches.records import NO_VERSION, Pin
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.waterclock.outside_links import require_no_links
 from waterclock.connectors.waterclock.place import unreadable_project_error
-from waterclock.connectors.windowing import TIME, label_sql, instant_literal
+from waterclock.connectors.windowing import TIME, instant_literal, label_sql
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.spark_sql import quote_name

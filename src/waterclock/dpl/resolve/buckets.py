@@ -9,7 +9,7 @@ from waterclock.dpl.config.model import Config
 from waterclock.dpl.config.secret_setting import SecretSetting
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
-from waterclock.files.object_stores import OPTIONS, bucket_of, is_remote, unknown_option_error, options_of
+from waterclock.files.object_stores import OPTIONS, bucket_of, is_remote, options_of, unknown_option_error
 from waterclock.flow.declarations import Connection, Secret
 
 _URLS = ("path", "archive")

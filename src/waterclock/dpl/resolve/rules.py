@@ -138,7 +138,7 @@ def unread_of(
         what = "TABLE" if first.is_over_table else "BATCH"
         why = "it is checked for each line on its own"
         errors.append(span.refuse("E280", f"parsed() cannot have OVER {what}", why=why, fix=f"leave OVER {what} out"))
-    elif capabilities is not None and not capabilities.tells_unread:
+    elif capabilities is not None and not capabilities.returns_unparsed_lines:
         errors.append(
             span.refuse(
                 "E280",

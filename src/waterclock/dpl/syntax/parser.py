@@ -29,8 +29,8 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.dpl.syntax.tokens import (
     RawStatement,
-    missing_semicolon_error,
     check_adjacent_strings,
+    missing_semicolon_error,
     statements_despite_errors,
     statements_of,
     words_of,

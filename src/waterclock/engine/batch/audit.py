@@ -62,7 +62,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
     keys = unproven_keys(table, work.flow.tables[table.reads[0].table]) if table.kind is Kind.PUBLISH else ()
     judging = LabelMeasurement(work, table, claim.request.labels)
     for manifest in sorted(written.manifests, key=lambda each: each.label):
-        own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
+        own, filter_counts = written.measures[manifest.label], written.filter_counts.get(manifest.label)
         rows = frame_of_slices(spark, folder, [manifest]) if has_unmeasured_rules(table, own) else None
         before = [each for each in written.manifests if each.label <= manifest.label]
         of_table = [*sealed.asked.of(manifest.label).findings]
@@ -72,7 +72,9 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
         if judging.is_needed:
             compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)
             of_table += compared
-        verdict = evaluate_audit(spark, table, folder, manifest, own, rows, sifted=sifted, of_table=of_table)
+        verdict = evaluate_audit(
+            spark, table, folder, manifest, own, rows, filter_counts=filter_counts, of_table=of_table
+        )
         if verdict.refusals:
             raise refused_batch_error(table, f"{table.name}@{label_of(manifest.label)}", verdict)
         if manifest.label in sealed.notes.holds:

@@ -105,12 +105,12 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
     measures: Mapping[str, Any],
     rows: DataFrame | None,
     *,
-    sifted: FilterCounts | None = None,
+    filter_counts: FilterCounts | None = None,
     of_table: Iterable[tuple[Action, str]] = (),
 ) -> RuleVerdict:
     """Evaluate the audit of one sealed label: return its warnings, refusals and holds.
 
-    `measures` are the values of `row_measures`. `sifted` are the counts of the row filter, if the table has one: batch
+    `measures` are the values of `row_measures`. `filter_counts` are the counts of the row filter, if the table has one: batch
     rules then apply to the rows that passed. `of_table` are the findings of table rules and of rules that compare
     batches. `rows` is the sealed slice, read only if `has_unmeasured_rules` (one job). KEY costs one group-by on the
     slice; small slices need no Spark job.
@@ -123,7 +123,7 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
     if manifest.digest is None and any(map(_is_observable, list_batch_rules(table))):
         # a task that ran twice was observed twice, so batch rules are evaluated on the sealed rows
         rows, observed = frame_of_slices(spark, folder, [manifest]), {}
-    found = [*(list_findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
+    found = [*(list_findings(table, filter_counts) if filter_counts else _row_findings(table, measures, manifest.rows))]
     found += _batch_findings(table, observed, rows, SealedLabel(spark, folder, manifest))
     found += _null_findings(table, measures, manifest.rows)
     found += of_table
@@ -131,7 +131,7 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
         texts_by_action.get(action, warnings).append(text)
     warnings.extend(_quarantine_warnings(measures, manifest.rows))
     is_unique = not table.is_fold or table.is_snapshot
-    if table.columns.keys and is_unique and not refusals and not _is_filtered_by_key(table, sifted):
+    if table.columns.keys and is_unique and not refusals and not _is_filtered_by_key(table, filter_counts):
         action = key_ladder(table)[0].action
         texts_by_action.get(action, warnings).extend(key_findings(spark, folder, manifest, table.columns.keys))
     return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
@@ -237,8 +237,8 @@ def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iter
             yield action, f"{name} is null in {count} of {rows} rows"
 
 
-def _is_filtered_by_key(table: Table, sifted: FilterCounts | None) -> bool:
-    return sifted is not None and f"KEY ({', '.join(table.columns.keys)})" in sifted.broken
+def _is_filtered_by_key(table: Table, filter_counts: FilterCounts | None) -> bool:
+    return filter_counts is not None and f"KEY ({', '.join(table.columns.keys)})" in filter_counts.broken
 
 
 def _quarantine_warnings(measures: Mapping[str, Any], rows: int) -> Iterator[str]:

@@ -38,7 +38,7 @@ def group_results(
                 **set_aside,
                 **_filter_counts(attempt, sealed, manifest),
                 **sealed.asked.of(manifest.label).measures(),
-                **notes.parents_missing(manifest, sealed.written.sifted.get(manifest.label)),
+                **notes.parents_missing(manifest, sealed.written.filter_counts.get(manifest.label)),
                 **audited.measures.get(manifest.label, {}),
                 WARNINGS: list(audited.verdicts[manifest.label].warnings),
             },
@@ -68,5 +68,5 @@ def describe_release(attempt: GroupAttempt) -> Mapping[str, Any]:
 def _filter_counts(attempt: GroupAttempt, sealed: SealedGroup, manifest: Manifest) -> Mapping[str, Any]:
     if attempt.held is not None:
         return {**attempt.held.result.measures, "released": describe_release(attempt)}
-    found = sealed.written.sifted.get(manifest.label)
+    found = sealed.written.filter_counts.get(manifest.label)
     return {} if found is None else measures_of(found)

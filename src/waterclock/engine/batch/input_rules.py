@@ -52,7 +52,7 @@ class InputFindings:
     def measures(self) -> dict[str, Any]:
         """Return the measures to record with the batch: by input, rows read, rows removed, and rows by broken rule."""
         return (
-            {INPUTS_FOUND: {name: measures_of(each.sifted) for name, each in self.counts.items()}}
+            {INPUTS_FOUND: {name: measures_of(each.filter_counts) for name, each in self.counts.items()}}
             if self.counts
             else {}
         )
@@ -104,7 +104,7 @@ def _plain_table(read: object) -> str:
 
 
 def _filter_rows(of_input: InputFilter | None, frame: DataFrame) -> DataFrame:
-    return frame if of_input is None or not of_input.lets_through else frame.where(of_input.lets_through)
+    return frame if of_input is None or not of_input.pass_condition else frame.where(of_input.pass_condition)
 
 
 def evaluate_input_rules(
@@ -176,12 +176,12 @@ def _count_inputs(
     answers: Mapping[datetime, InputCounts] = {}
     if totals is None:
         answers = _count_input_rows(work, spark, InputFilter(of_input.input, RowFilter(()), 0), read, asked)
-        totals = {label: counts.sifted.rows for label, counts in answers.items()}
+        totals = {label: counts.filter_counts.rows for label, counts in answers.items()}
     found = {}
     for label in labels:
         gone = count_broken_rules(of_input.row_filter, masks[label], 0)
-        sifted = count_broken_rules(of_input.row_filter, masks[label], totals[label] - gone.aside - gone.dropped)
-        found[label] = InputCounts(sifted, answers[label].answers if answers else {})
+        filter_counts = count_broken_rules(of_input.row_filter, masks[label], totals[label] - gone.aside - gone.dropped)
+        found[label] = InputCounts(filter_counts, answers[label].answers if answers else {})
     return found
 
 
@@ -265,7 +265,7 @@ def _list_findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[
     for name, rules in input_rules_of(table).items():
         if name not in counts:
             continue
-        yield from find_actions(input_checks(rules), counts[name].sifted, of=f" of {name}")
+        yield from find_actions(input_checks(rules), counts[name].filter_counts, of=f" of {name}")
         answers = counts[name].answers
         for rule in rules:
             if rule.scope is Scope.BATCH and answers.get(rule.name) is not True:

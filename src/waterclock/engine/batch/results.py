@@ -47,9 +47,9 @@ class Notes:
     before_commit: Callable[[], None] = _do_nothing
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
-    def parents_missing(self, manifest: Manifest, sifted: FilterCounts | None) -> Mapping[str, Any]:
+    def parents_missing(self, manifest: Manifest, filter_counts: FilterCounts | None) -> Mapping[str, Any]:
         """Return a measure: the number of FLAT rows without a parent, by reference. No warning: rows may have none."""
-        found = self.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
+        found = self.without_parent(manifest.label, manifest.rows if filter_counts is None else filter_counts.rows)
         return {"without parent": dict(found)} if found else {}
 
 

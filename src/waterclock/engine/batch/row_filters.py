@@ -104,35 +104,35 @@ def orphan_marks(table: Table) -> dict[str, str]:
     return {each.name: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
-def list_findings(table: Table, sifted: FilterCounts) -> Iterator[tuple[Action, str]]:
+def list_findings(table: Table, filter_counts: FilterCounts) -> Iterator[tuple[Action, str]]:
     """Yield an action and a description for each check of a table that rows broke, except for dropped rows."""
-    return find_actions(checks_of(table), sifted)
+    return find_actions(checks_of(table), filter_counts)
 
 
-def find_actions(checks: Iterable[Check], sifted: FilterCounts, *, of: str = "") -> Iterator[tuple[Action, str]]:
+def find_actions(checks: Iterable[Check], filter_counts: FilterCounts, *, of: str = "") -> Iterator[tuple[Action, str]]:
     """Yield an action and a description for each check that rows broke, except for dropped rows.
 
     `of` describes the rows, if they are not the batch's own.
     """
     for check in checks:
-        broken = sifted.broken.get(check.name, 0)
-        action = find_outcome(check.ladder, broken, sifted.rows)
+        broken = filter_counts.broken.get(check.name, 0)
+        action = find_outcome(check.ladder, broken, filter_counts.rows)
         if action is None or action is Action.DROP:
             continue
         yield (
             action,
-            f"{check.name}: {broken} of {sifted.rows} rows{of} {check.broken_words}{_action_suffix(check, action)}",
+            f"{check.name}: {broken} of {filter_counts.rows} rows{of} {check.broken_words}{_action_suffix(check, action)}",
         )
 
 
-def measures_of(sifted: FilterCounts) -> dict[str, object]:
+def measures_of(filter_counts: FilterCounts) -> dict[str, object]:
     """Return the measures to record with a batch: rows read and removed, and rows that broke each rule."""
     return {
-        "in": sifted.rows,
-        QUARANTINED: sifted.aside,
-        "dropped": sifted.dropped,
-        "broken": {name: count for name, count in sifted.broken.items() if count},
-        "first": {name: count for name, count in sifted.first.items() if count},
+        "in": filter_counts.rows,
+        QUARANTINED: filter_counts.aside,
+        "dropped": filter_counts.dropped,
+        "broken": {name: count for name, count in filter_counts.broken.items() if count},
+        "first": {name: count for name, count in filter_counts.first.items() if count},
     }
 
 

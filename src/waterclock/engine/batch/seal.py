@@ -59,9 +59,9 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
     with attempt.step("seal"):
         written = _write_slices(attempt, claim, made, asked)
         asked.clear(attempt.folder)
-    manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.sifted else None)
+    manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.filter_counts else None)
     made.notes.before_commit()
-    return SealedGroup(WrittenSlices(manifests, written.measures, written.sifted), made.notes, asked)
+    return SealedGroup(WrittenSlices(manifests, written.measures, written.filter_counts), made.notes, asked)
 
 
 def _group_of_links(written: WrittenSlices) -> SealedGroup:
@@ -74,7 +74,7 @@ def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: 
     table = attempt.table
     manifests: list[Manifest] = []
     measures: dict[datetime, Mapping[str, Any]] = {}
-    sifted: dict[datetime, FilterCounts] = {}
+    filter_counts: dict[datetime, FilterCounts] = {}
     for part in made.parts:
         at_rest = len(part.labels) > 1 or part.through is not None
         of_rows = [*row_measures(table, at_rest=at_rest), *measure_columns(table, part.frame.schema)]
@@ -95,5 +95,5 @@ def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: 
         )
         manifests += written.manifests
         measures |= written.measures
-        sifted |= written.sifted
-    return WrittenSlices(tuple(manifests), measures, sifted)
+        filter_counts |= written.filter_counts
+    return WrittenSlices(tuple(manifests), measures, filter_counts)

@@ -102,7 +102,7 @@ def _prepare_move(
     current = [each for each in everything if each.result.label not in cut.kept.get(name, frozenset())]
     if not current and not is_recut:
         return None
-    claim = live.ledger.keeping.draw_claim()
+    claim = live.ledger.keeping.take_claim_number()
     start = _format_instant(work.ledger.reads.table(name).start)
     move = Move(
         name,

@@ -106,7 +106,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
 
 def _end_hold(work: RunContext, name: str, claim: int) -> None:
     with suppress(WaterclockError):  # the error of the rebuild is reported; the next rebuild ends the pause
-        work.ledger.keeping.give_rebuild_up(name, claim, who=work.settings.who)
+        work.ledger.keeping.abandon_rebuild(name, claim, who=work.settings.who)
 
 
 def _rebuild(

@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.refused_rebuilds import unsupported_change_error, uncuttable_rows_error, incomplete_tables_error
+from waterclock.ledger.refused_rebuilds import incomplete_tables_error, uncuttable_rows_error, unsupported_change_error
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import BatchResult, Slice, count_quarantined
 from waterclock.engine.batch.takeover import take_over
-from waterclock.engine.damage import damaged_file, slice_error, find_repair_verb
+from waterclock.engine.damage import damaged_file, find_repair_verb, slice_error
 from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext

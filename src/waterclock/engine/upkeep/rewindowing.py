@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from pyspark.sql.types import StructType
 
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
-from waterclock.connectors.windowing import label_sql, instant_literal
+from waterclock.connectors.windowing import instant_literal, label_sql
 from waterclock.engine.collect.changes import NOTED
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
@@ -163,7 +163,7 @@ def rewindow_table(live: RunContext, work: RunContext, table: Table, current: Se
     pieces = pieces_of(live, table, current)
     if not pieces:
         return
-    claim = work.ledger.keeping.draw_claim()
+    claim = work.ledger.keeping.take_claim_number()
     folder = live.folder(table)
     known = {each.result.label: read_manifest(folder, each.result.slice_path) for each in current}
     schema = add_ordering_columns(raw_schema_of(list(known.values())), table)

@@ -37,7 +37,7 @@ def build_commit_record(work: RunContext, table: Table, current: Sequence[Curren
         )
         for each in current
     )
-    number = work.ledger.keeping.draw_claim()
+    number = work.ledger.keeping.take_claim_number()
     return CommittedClaim(number, request_of(work, table, current), results, work.real_now())
 
 
@@ -73,7 +73,7 @@ def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, piec
     spark = work.sessions.own()
     try:
         register_functions(spark, work.root, work.flow, table.expressions, work.keys)
-        claim = work.ledger.keeping.draw_claim()
+        claim = work.ledger.keeping.take_claim_number()
         manifests = seal_linked_slices(
             spark, table, [read_manifest(source, each.result.slice_path) for each in pieces], claim, source, work.lake
         )

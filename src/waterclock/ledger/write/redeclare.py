@@ -18,7 +18,7 @@ from waterclock.ledger.store.slice_weights import SET_SUMS
 from waterclock.ledger.write.adopt import CommittedClaim, record_drop
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.completion import record
-from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, split_hold_reason, refuse_holds
+from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, refuse_holds, split_hold_reason
 from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet

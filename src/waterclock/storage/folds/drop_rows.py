@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # Limits of a row group of the copy: bytes of the file, values, and rows
-from waterclock.files.filesystem import make_folder, arrow_source, remove_file, stat_file, arrow_target
+from waterclock.files.filesystem import arrow_source, arrow_target, make_folder, remove_file, stat_file
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_VALUES = 8 * 1024 * 1024

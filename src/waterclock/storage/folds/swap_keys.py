@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.faults import fault
-from waterclock.files.filesystem import entry_path, arrow_source
+from waterclock.files.filesystem import arrow_source, entry_path
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import MergeStart, commit_state
 from waterclock.storage.commit.rebuild import try_whole_state

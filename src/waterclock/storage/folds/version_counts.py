@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.files.filesystem import entry_path, arrow_source
+from waterclock.files.filesystem import arrow_source, entry_path
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.versions import EFFECTIVE
 from waterclock.storage.log.live_files import is_plain, live_files, open_kept_version

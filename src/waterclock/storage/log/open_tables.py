@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, arrow_source
+from waterclock.files.filesystem import arrow_source, entry_path
 from waterclock.files.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import (

@@ -8,7 +8,7 @@ from datetime import datetime
 from urllib.parse import unquote
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, arrow_source, stat_file
+from waterclock.files.filesystem import arrow_source, entry_path, stat_file
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile, Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of_hive_path

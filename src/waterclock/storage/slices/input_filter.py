@@ -64,7 +64,7 @@ class InputFilter:
         return bool(self.row_filter.bits(SET_ASIDE))
 
     @property
-    def lets_through(self) -> str:
+    def pass_condition(self) -> str:
         """SQL that is TRUE for rows that the query may read; empty if it reads all."""
         return " AND ".join(f"({row_rule.holds})" for row_rule in self.row_filter.row_rules if row_rule.fate != STAYS)
 
@@ -73,7 +73,7 @@ class InputFilter:
 class InputCounts:
     """The counts of the rows that one batch reads: how many passed, and the results of aggregates over all of them."""
 
-    sifted: FilterCounts
+    filter_counts: FilterCounts
     answers: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -112,8 +112,8 @@ def _build_counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequen
         for fate in (SET_ASIDE, DROPPED)
     }
     broken = {row_rule.name: found[f"b{number}"] for number, row_rule in enumerate(row_rules)}
-    sifted = FilterCounts(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
-    return InputCounts(sifted, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
+    filter_counts = FilterCounts(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
+    return InputCounts(filter_counts, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
 
 
 def scratch_of(claim: int) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 from waterclock.files.filesystem import (
     FileInfo,
     entry_path,
+    file_exists,
     files_below,
     folders_in,
-    file_exists,
     names_below,
     remove_file,
     remove_folder,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, arrow_source
+from waterclock.files.filesystem import arrow_source, entry_path
 from waterclock.spark_sql import quote_name
 from waterclock.storage.rows import rows_of
 from waterclock.storage.slices.digest import row_hash

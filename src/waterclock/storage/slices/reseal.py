@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, is_folder, file_exists, move_file, arrow_source
+from waterclock.files.filesystem import arrow_source, entry_path, file_exists, is_folder, move_file
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from waterclock.files.filesystem import entry_path, arrow_source
+from waterclock.files.filesystem import arrow_source, entry_path
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import Schema
 
-from waterclock.files.filesystem import files_below, arrow_source, remove_file, stat_file
+from waterclock.files.filesystem import arrow_source, files_below, remove_file, stat_file
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.row_filter import is_hidden
 

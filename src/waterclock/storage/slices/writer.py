@@ -81,7 +81,7 @@ class QuarantinedRows:
 
     files: tuple[DataFile, ...] = ()
     digest: str = ""
-    sifted: FilterCounts | None = None
+    filter_counts: FilterCounts | None = None
     masks: Mapping[int, int] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ class WrittenSlices:
 
     manifests: tuple[Manifest, ...]
     measures: Mapping[datetime, Mapping[str, Any]]
-    sifted: Mapping[datetime, FilterCounts] = field(default_factory=dict)
+    filter_counts: Mapping[datetime, FilterCounts] = field(default_factory=dict)
 
 
 def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manifest
@@ -169,7 +169,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
         label: {key: value for key, value in row.items() if key not in _INTERNAL_MEASURES}
         for label, row in found.items()
     }
-    return WrittenSlices(manifests, own, {label: each.sifted for label, each in aside.items() if each.sifted})
+    return WrittenSlices(
+        manifests, own, {label: each.filter_counts for label, each in aside.items() if each.filter_counts}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,9 +320,12 @@ def _collect_quarantine(
     masks = masks_in(folder, aside) + Counter(gone.masks)
     if row_filter.bits(STAYS):
         masks += masks_in(folder, files)
-    sifted = count_broken_rules(row_filter, masks, sum(file.rows for file in files))
+    filter_counts = count_broken_rules(row_filter, masks, sum(file.rows for file in files))
     return QuarantinedRows(
-        aside, quarantine_digest(folder, aside), sifted, rules=tuple(row_rule.name for row_rule in row_filter.row_rules)
+        aside,
+        quarantine_digest(folder, aside),
+        filter_counts,
+        rules=tuple(row_rule.name for row_rule in row_filter.row_rules),
     )
 
 

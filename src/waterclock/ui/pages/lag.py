@@ -18,7 +18,7 @@ from waterclock.operations.formatting import count_words, number_words, page_tim
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.silence import Silence, silence_words, find_silent_collects
+from waterclock.operations.silence import Silence, find_silent_collects, silence_words
 from waterclock.operations.states import State
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
@@ -50,10 +50,10 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
     """
     names = [table.name for table in tables]
     due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES
-    groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].stand])
+    groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].deadline_state])
     return {
         "deadlines": [_describe_deadline(at, alike) for alike in groups[:_MOST]],
-        "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in DeadlineState},
+        "counts": {str(stand): sum(each.deadline_state is stand for each in due.found) for stand in DeadlineState},
         "more_deadlines": max(0, len(groups) - _MOST),
         "with_deadline": len(tables_with_deadlines(at.flow, names)),
         "silent": [_describe_silence(at, each) for each in find_silent_collects(at, names).found],
@@ -101,9 +101,9 @@ def _describe_deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Co
     root = first.root
     return {
         "table": first.table,
-        "stands": str(first.stand),
-        "look": str(_STATES[first.stand]),
-        "verb": _VERBS[first.stand],
+        "stands": str(first.deadline_state),
+        "look": str(_STATES[first.deadline_state]),
+        "verb": _VERBS[first.deadline_state],
         "label": label,
         "last": newest,
         "count": len(alike),

@@ -30,8 +30,8 @@ from waterclock.faults import inject_faults
 from waterclock.files import object_files
 from waterclock.files.filesystem import (
     entry_path,
-    files_below,
     file_exists,
+    files_below,
     open_for_reading,
     open_for_writing,
     put_file_if_absent,

@@ -22,9 +22,9 @@ from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequ
 from waterclock.connectors.postgres.log_changes import Op, position_of
 from waterclock.connectors.postgres.slot_reading import (
     FollowedTable,
+    LogRange,
     LogRow,
     LogScanSummary,
-    LogRange,
     batches_of,
     events_of,
     rows_in,

@@ -10,9 +10,9 @@ from waterclock.connectors.files.reading_options import (
     Outer,
     Position,
     cells_of,
+    find_read_option_errors,
     outer_of,
     positions_of,
-    find_read_option_errors,
 )
 from waterclock.connectors.files.sheet_rows import Cells
 from waterclock.connectors.registry import capabilities

@@ -20,7 +20,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from python_calamine import CalamineWorkbook
 
-from waterclock.connectors.files.writing import WriteOptions, write_file, find_write_option_errors
+from waterclock.connectors.files.writing import WriteOptions, find_write_option_errors, write_file
 from waterclock.errors import WaterclockError
 
 PLAIN = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, Op
-from waterclock.connectors.postgres.slot_reading import LogScanSummary, LogRange, ends_of, rows_in
+from waterclock.connectors.postgres.slot_reading import LogRange, LogScanSummary, ends_of, rows_in
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 SHORT = 64 << 20

@@ -37,7 +37,7 @@ class Disk:
             raise error
         self.groups.append(list(bodies))
 
-    def ends_in(self) -> float | None:
+    def seconds_to_window_end(self) -> float | None:
         return None
 
     def end_if_over(self) -> None:

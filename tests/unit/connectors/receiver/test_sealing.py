@@ -77,9 +77,9 @@ def test_an_idle_door_closes_its_windows(tmp_path: Path) -> None:
 def test_a_writer_holds_its_window_open_until_it_ends_it(tmp_path: Path) -> None:
     clock, collector = Clock(NOON + 61 * SECOND), collector_of(tmp_path)
     writer = writer_of(tmp_path, clock)
-    assert writer.ends_in() is None
+    assert writer.seconds_to_window_end() is None
     writer.append([body(1), body(2, 3)])
-    assert writer.ends_in() == 4 * 60 - 1
+    assert writer.seconds_to_window_end() == 4 * 60 - 1
     waiting = collector.find_pending(UNIT)
     assert (waiting.files, waiting.since, waiting.is_open) == (1, NOON + MINUTE, True)
     assert collector.seal(UNIT, NOON + 6 * MINUTE) == NOON + MINUTE, "its segment begins there"

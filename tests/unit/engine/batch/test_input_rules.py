@@ -45,7 +45,7 @@ def test_bits_of_what_is_read_come_behind_those_of_what_is_made() -> None:
         ("good", SET_ASIDE)
     ]
     assert [row_rule.fate for row_rule in input_filters["a.other"].row_filter.row_rules] == [STAYS]
-    assert (input_filters["a.read"].lets_through, input_filters["a.other"].lets_through) == ("(n > 0)", "")
+    assert (input_filters["a.read"].pass_condition, input_filters["a.other"].pass_condition) == ("(n > 0)", "")
     assert [each.name for each in every_rule(made)] == ["good", "small", "some", "most"]
     assert can_quarantine_rows(made)
     assert not can_quarantine_rows(asking(TOLD, rules=(rule("m > 0", "most", Action.DROP),)))
@@ -66,8 +66,8 @@ def test_only_what_is_read_by_its_plain_name_goes_through_the_door() -> None:
 def test_what_is_told_names_the_table_that_was_read() -> None:
     ladder = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
     limited = replace(GOOD, ladder=ladder)
-    sifted = FilterCounts(10, 2, 0, {"good": 2}, {"good": 2})
-    assert list(find_actions(input_checks([limited]), sifted, of=" of a.read")) == [
+    filter_counts = FilterCounts(10, 2, 0, {"good": 2}, {"good": 2})
+    assert list(find_actions(input_checks([limited]), filter_counts, of=" of a.read")) == [
         (Action.HOLD, "good: 2 of 10 rows of a.read violate (n > 0), beyond quarantine at most 1")
     ]
 

@@ -13,7 +13,7 @@ from waterclock.engine.batch.row_filters import (
 )
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.enums import Action, Mode, Scope
-from waterclock.flow.keys import KeyOrder, KeyOptions
+from waterclock.flow.keys import KeyOptions, KeyOrder
 from waterclock.flow.references import Reference
 from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
 from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, FilterCounts
@@ -76,19 +76,19 @@ def test_a_key_that_is_counted_goes_through_a_sieve() -> None:
 def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not() -> None:
     limited = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
     columns = Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=(RuleAction(Action.DROP),))
-    sifted = FilterCounts(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
-    assert list(list_findings(of(columns, ladder=limited, action=Action.QUARANTINE), sifted)) == [
+    filter_counts = FilterCounts(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
+    assert list(list_findings(of(columns, ladder=limited, action=Action.QUARANTINE), filter_counts)) == [
         (Action.HOLD, "positive: 3 of 10 rows violate (n > 0), beyond quarantine at most 1")
     ]
     steps = (RuleAction(Action.WARN, Decimal(3)), RuleAction(Action.HOLD, Decimal(5)))
-    assert list(list_findings(of(columns, ladder=steps, action=Action.WARN), sifted)) == [
+    assert list(list_findings(of(columns, ladder=steps, action=Action.WARN), filter_counts)) == [
         (Action.WARN, "positive: 3 of 10 rows violate (n > 0)")
     ]
     plain = of(columns, action=Action.QUARANTINE)
-    assert list(list_findings(plain, sifted)) == [
+    assert list(list_findings(plain, filter_counts)) == [
         (Action.QUARANTINE, "positive: 3 of 10 rows violate (n > 0), quarantined")
     ]
-    assert measures_of(sifted) == {
+    assert measures_of(filter_counts) == {
         "in": 10,
         "quarantined": 2,
         "dropped": 1,

@@ -294,7 +294,7 @@ def test_maintenance_keeps_what_was_collected_before_in_other_windows(work: RunC
     """Most labels of another cadence have no later revision: their slices would be taken for those of a LOOKBACK."""
     keeping, table = work.ledger.keeping, work.flow.tables[CLICKS]
     keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
-    claim = keeping.draw_claim()
+    claim = keeping.take_claim_number()
     version = rebuild.start_over(
         work.folder(table), Identity("shop", CLICKS, "rebuild", (), "", claim, ""), above=3, stamp=""
     )

@@ -21,7 +21,7 @@ def look(desk: Desk, *targets: str, since: int = 0, up_to: int = 0) -> AlertsNow
         alert = Alert(known.next_number, TROUBLE, at, told={name: Notification(at, at) for name in targets})
         return AlertsNow((alert,), tuple((name, {"title": f"{alert.number} to {name}"}) for name in targets))
 
-    return desk.ledger.alerts.record_look(decide, since=since, up_to=up_to)
+    return desk.ledger.alerts.record_alert_check(decide, since=since, up_to=up_to)
 
 
 def test_what_a_look_decides_is_kept_and_wakes_no_runner(at_desk: Desk) -> None:
@@ -121,4 +121,4 @@ def test_a_ledger_that_was_lost_forgets_no_alert_that_was_exported(at_desk: Desk
         load(found._database, [lines])
         assert found.alerts.known() == at_desk.ledger.alerts.known()
         assert found.alerts.outgoing_messages() == at_desk.ledger.alerts.outgoing_messages()
-        assert found.alerts.record_look(lambda *_: AlertsNow(), since=3, up_to=3) is not None
+        assert found.alerts.record_alert_check(lambda *_: AlertsNow(), since=3, up_to=3) is not None

@@ -18,7 +18,9 @@ def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew
     keeping = at_desk.ledger.keeping
     keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
     keeping.begin_moving("t")
-    moved = MovedTable("a.x", signature_of(new), "tables/a/x", None, keeping.draw_claim(), 1, None, is_recut=True)
+    moved = MovedTable(
+        "a.x", signature_of(new), "tables/a/x", None, keeping.take_claim_number(), 1, None, is_recut=True
+    )
     keeping.record_set("t", [moved], who="ann", flow="flow 2")
     # killed before it could apply its flow: whoever was at work before goes on with the one it has
     with pytest.raises(WaterclockError) as refused:
@@ -51,7 +53,7 @@ def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> No
     keeping.drop_windows("a.x", day(3), 1, who="ann", why="the licence ended")
     keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
     keeping.begin_moving("t")
-    claim, place = keeping.draw_claim(), "tables/a/x"
+    claim, place = keeping.take_claim_number(), "tables/a/x"
     moved = MovedTable("a.x", signature_of(new), place, None, claim, 2, None, is_recut=True, dropped_before=day(3))
     keeping.record_set("t", [moved], who="ann", flow="flow 2")
     at_desk.apply(new, fingerprint="flow 2")
