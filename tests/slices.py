@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.commit.pointers import commit_slices, kill
+from waterclock.storage.commit.pointers import commit_slices, kill_claim
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.slices.manifest import Manifest, read_manifest, seal
@@ -126,7 +126,7 @@ def race(folder: str, jobs: Sequence[tuple[str, int]], start: float) -> list[tup
     said = []
     for side, claim in jobs:
         if side == "kill":
-            kill(folder, claim)
+            kill_claim(folder, claim)
             continue
         manifest = read_manifest(folder, Lake("").slice_path(hour(claim), claim))
         try:

@@ -27,7 +27,7 @@ from waterclock.flow.linked_projects import upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.linked_projects import is_by_label, linked_span
 from waterclock.planner.plan import BoundRead, Group, ReadScope
-from waterclock.timelabel.fitting import fits
+from waterclock.timelabel.fitting import consists_of_windows
 from waterclock.timelabel.window import Window
 
 R = TypeVar("R")
@@ -147,7 +147,7 @@ def _can_be_linked(table: Table) -> bool:
 def _link(random: Random, name: str, table: Table, up: Flow) -> tuple[Table, Table]:
     periods = [cadence_of(period, zone=zone) for period, zone in flows._PERIODS]
     is_by_label = table.mode is Mode.APPEND
-    legal = [each for each in periods if not is_by_label or fits(each, flows._bare(table.cadence))]
+    legal = [each for each in periods if not is_by_label or consists_of_windows(each, flows._bare(table.cadence))]
     legal = [each for each in legal if each.period.minutes >= min(table.cadence.period.minutes, 30)]
     cadence = random.choice(legal)
     is_partitioned = is_by_label and random.random() < 0.7

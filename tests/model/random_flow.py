@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
 from waterclock.flow.enums import Batching, Kind, Mode, ReadKind
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
-from waterclock.timelabel.fitting import fits
+from waterclock.timelabel.fitting import consists_of_windows
 from waterclock.timelabel.period import TimeUnit
 
 # Where a life begins: just before midnights in Berlin and London, and before Berlin's clocks go forward at 01:00 UTC.
@@ -96,7 +96,11 @@ def _closing(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
     if any(table.closes for table in made.values()) or not parents:
         return made
     u = random.choice(parents)
-    wider = [each for each in (cadence(*each[:1], zone=each[1]) for each in _PERIODS) if fits(each, _bare(u.cadence))]
+    wider = [
+        each
+        for each in (cadence(*each[:1], zone=each[1]) for each in _PERIODS)
+        if consists_of_windows(each, _bare(u.cadence))
+    ]
     of = random.choice(wider or [_bare(u.cadence)])
     bare = transform("books", [], is_partitioned=True)
     bare = replace(bare, cadence=of, start=_start(random, of) if of.period.minutes <= 30 else None)
@@ -124,7 +128,7 @@ def _publish(random: Random, name: str, of: Table, palette: list[tuple[str, str]
 
 def _is_coarser(of_publish: Cadence, of: Table) -> bool:
     """Whether a publish has longer windows, and each of them is made of whole windows of the table, as `check` asks."""
-    return of_publish.period.minutes > of.cadence.period.minutes and fits(of_publish, _bare(of.cadence))
+    return of_publish.period.minutes > of.cadence.period.minutes and consists_of_windows(of_publish, _bare(of.cadence))
 
 
 def _collect(random: Random, name: str, period: str, zone: str) -> Table:
@@ -233,13 +237,13 @@ def _read(random: Random, reader: Table, u: Table, kinds: tuple[ReadKind, ...] =
         span for span in _SPANS if _is_whole(_bare(reader.cadence), _bare(u.cadence), span) and _hours(span) <= kept
     ]
     legal = [kind for kind in kinds if kind in {ReadKind.HISTORY, ReadKind.LATEST} or not u.is_partitioned]
-    if u.is_partitioned and fits(reader.cadence, u.cadence) and kept >= _hours_of(reader.cadence):
+    if u.is_partitioned and consists_of_windows(reader.cadence, u.cadence) and kept >= _hours_of(reader.cadence):
         legal += [kind for kind in kinds if kind in {ReadKind.PLAIN, ReadKind.PREVIOUS}]
     legal = [kind for kind in legal if kind not in {ReadKind.PAST, ReadKind.UNTIL}]
     if u.is_partitioned and spans and ReadKind.PAST in kinds:
         legal += [ReadKind.PAST, ReadKind.PAST]
     both = [span for span in spans if kept >= 2 * _hours(span) + _hours_of(reader.cadence) + 2]
-    if both and ReadKind.UNTIL in kinds and fits(reader.cadence, u.cadence):
+    if both and ReadKind.UNTIL in kinds and consists_of_windows(reader.cadence, u.cadence):
         legal += [ReadKind.UNTIL, ReadKind.UNTIL] if u.is_partitioned else []
     kind = random.choice(legal)
     if kind is ReadKind.UNTIL:

@@ -16,7 +16,7 @@ from waterclock.errors import WaterclockError
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.cron import compile_cron
 from waterclock.timelabel.duration import Duration, parse_duration
-from waterclock.timelabel.fitting import fits
+from waterclock.timelabel.fitting import consists_of_windows
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import hive_path, instant_of, label_of, label_of_hive_path, label_of_parts, parts_of
 from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, parse_period
@@ -333,7 +333,7 @@ def test_minutes_that_make_up_a_day_are_those_found_by_looking_at_each(zone: str
     daily = Cadence(Period(TimeUnit.DAY), zone=zone)
     for period in ("15 MINUTES", "30 MINUTES", "HOUR", "2 HOURS", "24 HOURS"):
         by_hand = all(is_minute_boundary(start, period) for start in days)
-        assert fits(daily, Cadence(parse_period(period))) == by_hand, period
+        assert consists_of_windows(daily, Cadence(parse_period(period))) == by_hand, period
 
 
 @pytest.mark.parametrize(
@@ -358,20 +358,20 @@ def test_calendar_windows_fit_where_every_boundary_is_found_in_the_other(
     reader: tuple[str, str], read: tuple[str, str]
 ) -> None:
     of_reader, of_read = (Cadence(parse_period(period), zone=zone) for period, zone in (reader, read))
-    assert fits(of_reader, of_read) == (boundaries(*reader) <= boundaries(*read))
+    assert consists_of_windows(of_reader, of_read) == (boundaries(*reader) <= boundaries(*read))
 
 
 @given(st.sampled_from(MINUTES), st.sampled_from(MINUTES))
 def test_minutes_fit_where_a_day_shows_it(reader: Period, read: Period) -> None:
     day = range(1441)
     by_hand = {m for m in day if m % reader.count == 0} <= {m for m in day if m % read.count == 0}
-    assert fits(Cadence(reader, zone="Asia/Kolkata"), Cadence(read)) == by_hand
+    assert consists_of_windows(Cadence(reader, zone="Asia/Kolkata"), Cadence(read)) == by_hand
 
 
 @given(st.sampled_from(CALENDAR), st.sampled_from(CALENDAR), st.sampled_from(ZONES), st.sampled_from(ZONES))
 def test_what_fits_by_rule_is_never_cut(reader: Period, read: Period, zone: str, other: str) -> None:
     of_reader, of_read = Cadence(reader, zone=zone), Cadence(read, zone=other)
-    if fits(of_reader, of_read):
+    if consists_of_windows(of_reader, of_read):
         start = datetime(2009, 1, 1, tzinfo=UTC)
         ends = [window.start for window in of_reader.windows(start, datetime(2013, 1, 1, tzinfo=UTC))]
         assert all(of_read.is_boundary(t) for t in ends)

@@ -24,7 +24,7 @@ _MICROS = 1_000_000
 
 
 def local_column_to_instants(local: pa.Array, zone: str) -> pa.Array:
-    """Convert an Arrow column of local times of a zone to instants, like `local_micros_to_instants`; NULL stays NULL."""
+    """Convert an Arrow column of local times to instants, like `local_micros_to_instants`; NULL stays NULL."""
     import pyarrow as pa
 
     is_known = local.is_valid()

@@ -23,7 +23,7 @@ _FOLDER, _FILE = 0o700, 0o600
 _ACL = "system.posix_acl_access"
 
 
-def own_users() -> frozenset[int]:
+def trusted_file_owners() -> frozenset[int]:
     """Return the users whose files this process trusts: its own, root and, under sudo, the user that called it."""
     user = os.geteuid()
     caller = os.environ.get("SUDO_UID", "") if user == 0 else ""
@@ -36,7 +36,7 @@ def foreign_writer(status: os.stat_result, place: int | str) -> str | None:
     `place` is its descriptor or path. The owner's private group counts as the owner: it has the owner's name, no other
     member, and is no other user's primary group. Debian and Fedora give new users such a group and the umask 002.
     """
-    if status.st_uid not in own_users():
+    if status.st_uid not in trusted_file_owners():
         return f"it belongs to {_user_name(status.st_uid)}"
     if status.st_mode & stat.S_IWOTH:
         return "every user of this machine can write to it"

@@ -11,7 +11,7 @@ from waterclock.batches.linked_projects import LinkFacts
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Mode
 from waterclock.planner.plan import Cause, Status
-from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
+from waterclock.timelabel.fitting import consists_of_windows, nearest_fitting_cadence
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -137,7 +137,7 @@ def find_served_spans(table: Table, link: LinkFacts) -> IntervalSet:
 
 def explain_window_mismatch(table: Table, link: LinkFacts) -> tuple[str, str] | None:
     """Return why a linked table's windows do not fit those of the other project, and a cadence that does. Else None."""
-    if link.cadence is None or not is_by_label(table) or fits(table.cadence, link.cadence):
+    if link.cadence is None or not is_by_label(table) or consists_of_windows(table.cadence, link.cadence):
         return None
     nearest = nearest_fitting_cadence(table.cadence, link.cadence)
     why = f"{table.name} has windows {table.cadence}, {link.upstream} {link.cadence}: a slice cannot be split"

@@ -12,7 +12,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.planner.plan import Plan, Status
 
 # Statuses of due labels that are not done. All are reported for each table, even with 0, so that no series disappears
-TOLD = (
+REPORTED_STATUSES = (
     Status.READY,
     Status.WAITING,
     Status.PAUSED,
@@ -38,7 +38,9 @@ class Metric:
 def metrics_of(flow: Flow, snapshot: LedgerSnapshot, plan: Plan, now: datetime) -> Iterator[Metric]:
     """Yield the metrics of all tables at `now`. Their number depends on the number of tables, not on their history."""
     facts = {name: snapshot.of(name) for name in flow.tables}
-    due: Counter[tuple[str, ...]] = Counter({(name, str(status)): 0 for name in flow.tables for status in TOLD})
+    due: Counter[tuple[str, ...]] = Counter(
+        {(name, str(status)): 0 for name in flow.tables for status in REPORTED_STATUSES}
+    )
     due.update((batch.table, str(batch.status)) for batch in plan.batches if (batch.table, str(batch.status)) in due)
     yield Metric("waterclock_due_labels", "Labels that are due and not done, by status", ("table", "status"), due)
     yield Metric(

@@ -17,7 +17,7 @@ from deltalake.transaction import CommitProperties
 from waterclock.files.filesystem import FileInfo, entry_path, map_each, stat_file
 from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import quote_name
-from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
+from waterclock.storage.commit.write_commit import Change, build_remove_actions, try_commit
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.commit_history import read_new_commits
 from waterclock.storage.log.identity import Identity
@@ -143,7 +143,7 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
             gone = _find_older_files(table, before)
             if not gone:
                 return None
-            version = try_commit(table, Change(removes=removes_of(gone)), identity)
+            version = try_commit(table, Change(removes=build_remove_actions(gone)), identity)
         if version is not None:
             return version
     return None

@@ -8,7 +8,7 @@ old files still exist.
 
 A separate file records the last processed version, so that the cost of an update is proportional to the changes. After
 writing, a writer checks whether the table has changed meanwhile, so the later of two writers leaves the correct state.
-`stale` compares everything, and also finds files that a crash left outdated.
+`find_stale_symlink_manifests` compares everything, and also finds files that a crash left outdated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_LABEL = ""  # represents the label of a table without partitions
 _MAX_ATTEMPTS = 20
 
 
-def follow(folder: str) -> int:
+def write_newest_manifests(folder: str) -> int:
     """Update the manifest to the table's newest version. Return how many of its files were written or removed.
 
     Cost: a small file for each label that changed since the last update; all of them the first time. Raises E434 if a
@@ -65,7 +65,7 @@ def follow(folder: str) -> int:
     return written
 
 
-def stale(folder: str) -> list[str]:
+def find_stale_symlink_manifests(folder: str) -> list[str]:
     """Return the labels whose manifest differs from the table's files. Cost: a small file per label.
 
     An unpartitioned table has one manifest, returned as "".
@@ -78,12 +78,12 @@ def stale(folder: str) -> list[str]:
 
 def restore_links(folder: str) -> int:
     """Rewrite the stale files of the manifest, and return their number."""
-    stale_labels = stale(folder)
+    stale_labels = find_stale_symlink_manifests(folder)
     if stale_labels:
         with open_table(folder) as table:
             wanted = _build_manifests(table, stale_labels)
         _write_manifests(folder, wanted)
-    follow(folder)
+    write_newest_manifests(folder)
     return len(stale_labels)
 
 

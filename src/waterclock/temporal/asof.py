@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
 from waterclock.temporal import time_buckets, time_slices
-from waterclock.temporal.columns import stop
+from waterclock.temporal.columns import raise_at_row
 from waterclock.temporal.plans import TemporalPlan
 from waterclock.temporal.query_refusals import OVERLAPPING
 from waterclock.temporal.time_buckets import BUCKET_HASH, Buckets, hash_as_they_compare
@@ -87,7 +87,7 @@ def _join_by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> Dat
         sql.max(sql.col("version.exp")).over(before).alias("ended"),
     )
     is_sound = sql.coalesce(sql.col("ended") <= sql.col("at"), sql.lit(col=True))
-    stopped = stop(OVERLAPPING, *map(sql.col, keys)).cast("boolean")
+    stopped = raise_at_row(OVERLAPPING, *map(sql.col, keys)).cast("boolean")
     is_row = sql.when(sql.col("is_row"), sql.lit(col=True)).otherwise(~is_sound & stopped)
     seen = sql.when(sql.col("at") < sql.col("seen.exp"), sql.col("seen"))
     found = timeline.where(is_row).withColumn("seen", seen)

@@ -19,7 +19,7 @@ def exact_column(name: str) -> Column:
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
-def stop(refusal: str, *said: Column) -> Column:
+def raise_at_row(refusal: str, *said: Column) -> Column:
     """Return a column that makes the query fail with the message of `refusal` and the values of `said` in the row."""
     values = (sql.coalesce(value.cast("string"), sql.lit("NULL")) for value in said)
     return sql.raise_error(sql.concat(sql.lit(f"{stop_text(refusal)} ["), sql.concat_ws(", ", *values), sql.lit("]")))

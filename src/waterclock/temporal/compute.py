@@ -14,10 +14,10 @@ from waterclock.errors import WaterclockError
 from waterclock.temporal.bounds import can_begin_sql
 from waterclock.temporal.columns import (
     exact_column,
+    raise_at_row,
     require_columns,
     require_comparable,
     require_keys,
-    stop,
     to_names,
 )
 from waterclock.temporal.counts import Counts, count_where
@@ -146,7 +146,7 @@ def _filter_placed_rows(raw: DataFrame, shape: Shape, counts: Counts | None) -> 
     no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
     if counts is None:
         said = [*map(sql.col, shape.internal_key_columns), sql.col("said_at")]
-        unplaced, untimed = (stop(refusal, *said).cast("boolean") for refusal in (UNPLACED, UNTIMED))
+        unplaced, untimed = (raise_at_row(refusal, *said).cast("boolean") for refusal in (UNPLACED, UNTIMED))
         stopped = sql.when(no_key | ~is_timed, unplaced).otherwise(untimed)
         return raw.where(sql.when(no_key | no_time, stopped).otherwise(sql.lit(col=True))).drop("said_at")
     counts.begin(_WHERE)

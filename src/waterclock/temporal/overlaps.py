@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
 from waterclock.temporal.asof import HINTS
-from waterclock.temporal.columns import stop
+from waterclock.temporal.columns import raise_at_row
 from waterclock.temporal.plans import TemporalPlan
 from waterclock.temporal.query_refusals import OVERLAPPING
 from waterclock.temporal.record_columns import earliest_instant, open_end
@@ -66,7 +66,7 @@ def complete_timelines(parent: DataFrame, keys: list[str], attributes: list[str]
 
 
 def _sound(ended: Column, keys: list[str]) -> Column:
-    stopped = stop(OVERLAPPING, *map(sql.col, keys)).cast("timestamp")
+    stopped = raise_at_row(OVERLAPPING, *map(sql.col, keys)).cast("timestamp")
     return sql.when(ended > sql.col("eff"), stopped).otherwise(ended)
 
 

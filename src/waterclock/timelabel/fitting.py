@@ -10,7 +10,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.period import MINUTE_COUNTS, Period, TimeUnit, first_ordinal, index_of
 from waterclock.timelabel.zone import first_instant, nominal_zone
-from waterclock.timelabel.zone_history import offset_changes, telling_starts
+from waterclock.timelabel.zone_history import offset_changes, sample_window_starts
 
 # When a window of a calendar unit begins, a window of each of these units begins, too
 _MADE_OF = {
@@ -25,7 +25,7 @@ _LEGAL = tuple(Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE)
 )
 
 
-def fits(reader: Cadence, read: Cadence) -> bool:
+def consists_of_windows(reader: Cadence, read: Cadence) -> bool:
     """Return whether every window of `reader` consists of whole windows of `read`, in the years 1971 to 2100.
 
     Windows that no label can name (in a zone whose offset has seconds) are ignored. The result is computed from the
@@ -41,7 +41,7 @@ def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
     `read`.
     """
     for zone in (reader.zone, read.zone):
-        fitting = [period for period in _LEGAL if fits(Cadence(period, zone=zone), read)]
+        fitting = [period for period in _LEGAL if consists_of_windows(Cadence(period, zone=zone), read)]
         if fitting:
             length = reader.period.minutes
             best = min(fitting, key=lambda period: (abs(log(period.minutes / length)), -period.minutes))
@@ -59,7 +59,7 @@ def _fits(reader: Period, reader_zone: str, read: Period, read_zone: str) -> boo
     if read.unit is TimeUnit.MINUTE:
         if reader.unit is TimeUnit.MINUTE:
             return reader.count % read.count == 0
-        starts = telling_starts(reader_zone, reader.unit)
+        starts = sample_window_starts(reader_zone, reader.unit)
         return all((start - EPOCH).total_seconds() % (read.count * 60) == 0 for start in starts)
     if reader.unit is TimeUnit.MINUTE:
         if reader.count != Period(TimeUnit.DAY).minutes:
@@ -70,7 +70,9 @@ def _fits(reader: Period, reader_zone: str, read: Period, read_zone: str) -> boo
     if reader_zone == read_zone:
         return True
     splits = tuple(at for at, _ in offset_changes(read_zone))
-    return all(_is_start(start, read.unit, read_zone) for start in telling_starts(reader_zone, reader.unit, splits))
+    return all(
+        _is_start(start, read.unit, read_zone) for start in sample_window_starts(reader_zone, reader.unit, splits)
+    )
 
 
 def _is_start(t: datetime, unit: TimeUnit, zone: str) -> bool:

@@ -55,7 +55,7 @@ def skipped_dates(zone: str) -> tuple[int, ...]:
 
 
 @cache
-def telling_starts(zone: str, unit: TimeUnit, splits: tuple[datetime, ...] = ()) -> tuple[datetime, ...]:
+def sample_window_starts(zone: str, unit: TimeUnit, splits: tuple[datetime, ...] = ()) -> tuple[datetime, ...]:
     """Return a sample of window starts that represents 1971 to 2100: some around each offset change, and one between.
 
     Between two changes every calendar window starts at the same time of day in UTC, so a few starts are enough. Starts

@@ -34,7 +34,7 @@ SCHEMA = Schema.from_arrow(pa.schema([("timelabel", pa.string()), ("id", pa.int6
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     root = str(tmp_path) if request.param == "here" else fresh_bucket()
     yield f"{root}/tables/a/b"
-    open_tables.forget(f"{root}/tables/a/b")
+    open_tables.forget_open_table(f"{root}/tables/a/b")
 
 
 def commit(folder: str, claim: int) -> str:
@@ -94,7 +94,7 @@ def test_an_empty_commit_is_a_damaged_log(tmp_path: Path, version: int) -> None:
     create_table(folder, SCHEMA, is_partitioned=False, project="p")
     for claim in (1, 2):
         commit(folder, claim)
-    open_tables.forget(folder)
+    open_tables.forget_open_table(folder)
     empty = entry_path(folder, "_delta_log", f"{version:020d}.json")
     empty.write_bytes(b"")
     with pytest.raises(WaterclockError, match="E643") as error, open_table(folder):

@@ -17,7 +17,7 @@ from tests.slices import PROJECT, SCHEMA, actions, commit, hour, identity, ids, 
 from waterclock.faults import inject_faults
 from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
-from waterclock.storage.commit.pointers import commit_slices, kill
+from waterclock.storage.commit.pointers import commit_slices, kill_claim
 from waterclock.storage.log.delta_log import foreign_commits, outcome
 from waterclock.storage.log.identity import ClaimKilledError
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
@@ -120,7 +120,7 @@ def test_m2_spark_sees_a_kill_by_delta_rs_and_writes_nothing(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool
 ) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
-    kill(folder, 1)
+    kill_claim(folder, 1)
     manifest = sealed(folder, hour(0), 1, rows_of(1))
     with pytest.raises(ClaimKilledError):
         commit_by_spark(spark, folder, identity(1, hour(0)), [manifest], mode="append")
@@ -132,7 +132,7 @@ def test_m2_delta_rs_sees_data_by_spark_and_spark_sees_data_by_delta_rs(spark: S
     manifest = sealed(folder, hour(0), 1, rows_of(1))
     assert commit_by_spark(spark, folder, identity(1, hour(0)), [manifest], mode="append") == 1
     assert commit_slices(folder, identity(1, hour(0)), [manifest], mode="append") == 1
-    kill(folder, 1)
+    kill_claim(folder, 1)
     second = sealed(folder, hour(1), 2, rows_of(2))
     assert commit_slices(folder, identity(2, hour(1)), [second], mode="append") == 2
     assert commit_by_spark(spark, folder, identity(2, hour(1)), [second], mode="append") == 2
@@ -142,7 +142,7 @@ def test_m2_delta_rs_sees_data_by_spark_and_spark_sees_data_by_delta_rs(spark: S
 @pytest.mark.soak
 def test_m2_the_id_outlives_a_checkpoint_by_either(spark: SparkSession, tmp_path: Path) -> None:
     folder = new_table(tmp_path, is_partitioned=True)
-    kill(folder, 99)
+    kill_claim(folder, 99)
     for claim in range(1, 13):
         commit(folder, claim, {hour(claim): rows_of(claim)})
     assert Path(folder, "_delta_log", "_last_checkpoint").exists()

@@ -22,7 +22,7 @@ from waterclock.connectors.waterclock.outside_links import require_folder_within
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.flow.enums import Mode
-from waterclock.storage.log.open_tables import forget
+from waterclock.storage.log.open_tables import forget_open_table
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Mallory(OtherProject):
                 schema["fields"].append({"name": "more", "type": "string", "nullable": True, "metadata": metadata})
                 action["metaData"]["schemaString"] = json.dumps(schema)
         log.write_text("\n".join(map(json.dumps, actions)))
-        forget(str(log.parents[1]))
+        forget_open_table(str(log.parents[1]))
 
     def write_state(self, path: str, *, metadata: dict[str, str] | None = None, is_plain: bool = True) -> Path:
         """Write the MERGE table with one file at `path`, as its log names it. Return the table's folder."""

@@ -13,7 +13,7 @@ from tests.ledgers import flow, table
 from tests.slices import PROJECT, SCHEMA, TABLE, commit, hour, new_table, rows_of, schema_json
 from waterclock.engine.damage import damage_error, damaged_file, find_log_errors, require_log, require_versions
 from waterclock.errors import WaterclockError
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.commit.rebuild import move_log, recreate
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log
@@ -36,7 +36,7 @@ def test_batches_of_claims_that_the_ledger_does_not_know_say_that_it_is_an_older
     folder = new_table(tmp_path)
     commit(folder, 7, {hour(1): rows_of(1)})
     version = commit(folder, 8, {hour(2): rows_of(2)})
-    kill(folder, 9)
+    kill_claim(folder, 9)
     record: Any = SimpleNamespace(name=TABLE, head_version=version - 1)
     require_log(work_with(tmp_path, record, known={7, 8}), TABLE)  # committed, and not recorded yet
     require_log(work_with(tmp_path, SimpleNamespace(name=TABLE, head_version=version), known={7, 8}), TABLE)
@@ -60,7 +60,7 @@ def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(
             require_log(work, TABLE)
         assert refused.value.what == "the log of web.clicks was recreated, but its rows are missing"
         require_versions(work, TABLE)
-        kill(folder, 7)
+        kill_claim(folder, 7)
 
 
 def test_a_file_that_nobody_could_look_at_is_not_damaged() -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tests.model.flows import at, collect, flow, transform
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, TableFacts
-from waterclock.planner.metrics import TOLD, metrics_of
+from waterclock.planner.metrics import REPORTED_STATUSES, metrics_of
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.intervals import IntervalSet
@@ -27,7 +27,7 @@ def covered(first: str, last: str) -> IntervalSet:
 def test_each_table_tells_of_each_status_so_that_no_series_vanishes() -> None:
     found = told()
     assert set(found["waterclock_due_labels"]) == {
-        (name, str(status)) for name in ("raw.a", "raw.b") for status in TOLD
+        (name, str(status)) for name in ("raw.a", "raw.b") for status in REPORTED_STATUSES
     }
     assert found["waterclock_ledger_sequence"] == {(): 7.0}
 

@@ -52,40 +52,40 @@ def read_by_all(paths: Sequence[str]) -> list[list[int]]:
 def test_a_replaced_slice_is_read_by_nobody_who_goes_by_the_manifest(tmp_path: Path, is_partitioned: bool) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
     commit(folder, 1, {hour(0): rows_of(1, 2), hour(1): rows_of(3)}, files=2)
-    symlinks.follow(folder)
+    symlinks.write_newest_manifests(folder)
     commit(folder, 2, {hour(0): rows_of(9)})
     # between the commit and its manifest: the label as it was before, whose files still lie there
     assert read_by_all(listed(folder)) == [[1, 2, 3]] * 3
-    assert symlinks.follow(folder) == 1
+    assert symlinks.write_newest_manifests(folder) == 1
     assert read_by_all(listed(folder)) == [[3, 9]] * 3
     everything = f"{folder}/_stage/**/*.parquet"  # what a reader of the stage would count
     assert len(asked("SELECT * FROM read_parquet(?)", everything)) == 4
-    assert symlinks.follow(folder) == 0
+    assert symlinks.write_newest_manifests(folder) == 0
 
 
 @both_types
 def test_a_label_that_is_emptied_or_dropped_leaves_the_manifest(tmp_path: Path, is_partitioned: bool) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
     commit(folder, 1, {hour(0): rows_of(1), hour(1): rows_of(2), hour(2): rows_of(3)})
-    symlinks.follow(folder)
+    symlinks.write_newest_manifests(folder)
     commit(folder, 2, {hour(1): []})
     drop_windows(folder, label_of(hour(1)), identity(0))
-    symlinks.follow(folder)
+    symlinks.write_newest_manifests(folder)
     assert read_by_all(listed(folder)) == [[3]] * 3
     drop_windows(folder, label_of(hour(3)), identity(0))
-    symlinks.follow(folder)
+    symlinks.write_newest_manifests(folder)
     assert listed(folder) == []
 
 
 def test_what_is_followed_anew_lists_nothing_of_labels_that_are_gone_or_of_another_layout(tmp_path: Path) -> None:
     folder = new_table(tmp_path, is_partitioned=True)
     commit(folder, 1, {hour(0): rows_of(1), hour(1): rows_of(2)})
-    symlinks.follow(folder)
+    symlinks.write_newest_manifests(folder)
     place = Path(folder, symlinks.FOLDER)
     (place / "manifest").write_text("file:///as/it/was/before/it/was/partitioned.parquet\n")
     commit(folder, 2, {hour(0): []})
     (place / "_version").unlink()
-    symlinks.follow(folder)
+    symlinks.write_newest_manifests(folder)
     assert read_by_all(listed(folder)) == [[2]] * 3
 
 
@@ -105,8 +105,8 @@ def test_after_any_history_and_any_crash_the_manifest_is_what_the_table_holds(tm
             for path in Path(folder, symlinks.FOLDER).rglob("manifest"):
                 path.write_text("file:///nowhere.parquet\n")
             symlinks.restore_links(folder)
-        symlinks.follow(folder)
-        assert symlinks.stale(folder) == []
+        symlinks.write_newest_manifests(folder)
+        assert symlinks.find_stale_symlink_manifests(folder) == []
         assert sorted(plain(listed(folder))) == sorted(plain(DeltaTable(folder).file_uris()))
     symlinks.restore_links(folder)
     assert read_by_all(listed(folder))[0] == ids(folder)
@@ -121,18 +121,18 @@ def test_of_two_writers_the_later_one_leaves_what_is_true(tmp_path: Path, monkey
     def overtaken(*arguments: Any) -> None:
         if not raced:
             raced.append(commit(folder, 2, {hour(0): rows_of(2)}))
-            symlinks.follow(folder)
+            symlinks.write_newest_manifests(folder)
         put(*arguments)
 
     monkeypatch.setattr(symlinks, "_write_manifests", overtaken)
-    symlinks.follow(folder)
+    symlinks.write_newest_manifests(folder)
     assert read_by_all(listed(folder)) == [[2]] * 3
 
 
 def test_a_manifest_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1)})
-    symlinks.follow(folder)
+    symlinks.write_newest_manifests(folder)
     before = listed(folder)
     commit(folder, 2, {hour(1): rows_of(2)})
 
@@ -141,7 +141,7 @@ def test_a_manifest_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="no space"):
-        symlinks.follow(folder)
+        symlinks.write_newest_manifests(folder)
     assert listed(folder) == before
     assert not list(Path(folder, symlinks.FOLDER).glob(".*"))
 
@@ -151,5 +151,5 @@ def test_a_table_with_deletion_vectors_has_no_manifest(tmp_path: Path, monkeypat
     commit(folder, 1, {hour(0): rows_of(1)})
     monkeypatch.setattr("waterclock.storage.log.open_tables.OpenTable.marked_paths", property(lambda _: {"a"}))
     with pytest.raises(WaterclockError, match="E434"):
-        symlinks.follow(folder)
+        symlinks.write_newest_manifests(folder)
     assert not symlinks.is_kept(folder)

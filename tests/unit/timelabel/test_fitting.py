@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
+from waterclock.timelabel.fitting import consists_of_windows, nearest_fitting_cadence
 from waterclock.timelabel.period import parse_period
 
 
@@ -43,7 +43,7 @@ def cadence(text: str) -> Cadence:
     ],
 )
 def test_windows_made_of_whole_windows_fit(reader: str, read: str) -> None:
-    assert fits(cadence(reader), cadence(read))
+    assert consists_of_windows(cadence(reader), cadence(read))
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_windows_made_of_whole_windows_fit(reader: str, read: str) -> None:
     ],
 )
 def test_windows_that_would_be_cut_do_not_fit(reader: str, read: str) -> None:
-    assert not fits(cadence(reader), cadence(read))
+    assert not consists_of_windows(cadence(reader), cadence(read))
 
 
 def test_the_delay_does_not_bear_on_fitting() -> None:
-    assert fits(
+    assert consists_of_windows(
         Cadence(parse_period("HOUR"), timedelta(hours=7)), Cadence(parse_period("5 MINUTES"), timedelta(minutes=3))
     )
 
@@ -96,7 +96,7 @@ def test_the_delay_does_not_bear_on_fitting() -> None:
 def test_the_nearest_fitting_length_is_named(reader: str, read: str, nearest: str) -> None:
     found = nearest_fitting_cadence(cadence(reader), cadence(read))
     assert str(found.period) == nearest
-    assert fits(found, cadence(read))
+    assert consists_of_windows(found, cadence(read))
 
 
 def test_where_no_length_fits_in_the_readers_zone_that_of_the_read_table_is_named() -> None:

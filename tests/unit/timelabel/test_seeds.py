@@ -8,7 +8,7 @@ import pytest
 
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.cron import compile_cron
-from waterclock.timelabel.fitting import fits
+from waterclock.timelabel.fitting import consists_of_windows
 from waterclock.timelabel.label import (
     LabelParts,
     hive_path,
@@ -117,7 +117,7 @@ def test_the_window_has_one_length_for_all_batches_of_a_loadunit() -> None:
 
 @pytest.mark.parametrize("source", ["5 MINUTES", "15 MINUTES", "30 MINUTES", "HOUR"])
 def test_phones_postgres_and_salesforce_feed_hourly_analytics_and_publishing(source: str) -> None:
-    assert fits(Cadence(parse_period("HOUR")), Cadence(parse_period(source)))
+    assert consists_of_windows(Cadence(parse_period("HOUR")), Cadence(parse_period(source)))
 
 
 def test_one_version_of_a_table_gives_the_versions_of_all_others_without_bookkeeping() -> None:

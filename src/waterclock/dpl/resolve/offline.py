@@ -8,7 +8,7 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedMeasure
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.cadence import Cadence
-from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
+from waterclock.timelabel.fitting import consists_of_windows, nearest_fitting_cadence
 
 
 def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
@@ -17,7 +17,7 @@ def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
         if draft.declared.offline is None or draft.cadence is None:
             continue
         wanted = Cadence(draft.declared.offline.period, zone=draft.cadence.zone)
-        if fits(wanted, draft.cadence):
+        if consists_of_windows(wanted, draft.cadence):
             continue
         nearest = nearest_fitting_cadence(wanted, draft.cadence).period
         span = next(

@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Read
 from waterclock.flow.enums import Kind, Mode, ReadKind, TableType
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, elapsed_text
-from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
+from waterclock.timelabel.fitting import consists_of_windows, nearest_fitting_cadence
 from waterclock.timelabel.period import Period, TimeUnit
 
 _SAMPLE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ def _check_read(draft: UnresolvedTable, read: Read, other: UnresolvedTable, span
     own, cadence = draft.cadence, other.cadence
     if own is None or cadence is None or read.kind not in _SLICES:
         return None
-    if not fits(own, cadence):
+    if not consists_of_windows(own, cadence):
         return _cadence_error(draft, own, read, cadence, span)
     if read.span is not None:
         return _check_span(own, read, read.span, other, cadence, span)

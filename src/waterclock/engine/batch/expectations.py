@@ -110,8 +110,8 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
 ) -> RuleVerdict:
     """Evaluate the audit of one sealed label: return its warnings, refusals and holds.
 
-    `measures` are the values of `row_measures`. `filter_counts` are the counts of the row filter, if the table has one: batch
-    rules then apply to the rows that passed. `of_table` are the findings of table rules and of rules that compare
+    `measures` are the values of `row_measures`. `filter_counts` are the counts of the row filter, if the table has one:
+    batch rules then apply to the rows that passed. `of_table` are the findings of table rules and of rules that compare
     batches. `rows` is the sealed slice, read only if `has_unmeasured_rules` (one job). KEY costs one group-by on the
     slice; small slices need no Spark job.
     """

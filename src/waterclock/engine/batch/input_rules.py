@@ -26,10 +26,10 @@ from waterclock.storage.slices.input_filter import (
     READ_BY,
     InputCounts,
     InputFilter,
-    SetAside,
-    counted_in_input,
+    QuarantinedInputs,
+    count_input_rows,
+    input_scratch_folder,
     quarantine_input_rows,
-    scratch_of,
 )
 from waterclock.storage.slices.row_filter import RowFilter, RowRule, count_broken_rules
 from waterclock.timelabel.label import label_of
@@ -63,7 +63,7 @@ class InputRuleResult:
     """The results of input rules by label, and the quarantined input rows (None if no rule can quarantine rows)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
-    aside: SetAside | None = None
+    aside: QuarantinedInputs | None = None
 
     def of(self, label: datetime) -> InputFindings:
         """Return the result for one batch."""
@@ -124,7 +124,7 @@ def evaluate_input_rules(
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
     input_filters = input_filters_of(table)
     counts_by_label: dict[datetime, dict[str, InputCounts]] = {label: {} for label in pins}
-    scratch = scratch_of(claim)
+    scratch = input_scratch_folder(claim)
     for name, of_input in input_filters.items():
         read = {label: [each for each in own if _plain_table(each.read) == name] for label, own in pins.items()}
         read = {label: own for label, own in read.items() if own}
@@ -142,7 +142,7 @@ def evaluate_input_rules(
             label: InputFindings(counts, tuple(_list_findings(table, counts)))
             for label, counts in counts_by_label.items()
         },
-        SetAside(scratch, tuple(of_input.input for of_input in aside), rules_of_bits) if aside else None,
+        QuarantinedInputs(scratch, tuple(of_input.input for of_input in aside), rules_of_bits) if aside else None,
     )
     where = {label: f"{table.name}@{label_of(label)}" for label in pins}
     for label in pins:
@@ -207,7 +207,7 @@ def _count_input_rows(
     first, is_alike = next(iter(read)), all(len(own) == 1 for own in read.values())
     is_alike = is_alike and read_same_rows([own[0] for own in read.values()])
     of = {first: read[first]} if is_alike else read
-    found = counted_in_input(_read_labelled_inputs(work, spark, of), of_input, list(of), asked)
+    found = count_input_rows(_read_labelled_inputs(work, spark, of), of_input, list(of), asked)
     return dict.fromkeys(read, found[first]) if is_alike else found
 
 

@@ -27,7 +27,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.flow.published import list_sent_keys
 from waterclock.planner.plan import Batch, Group
-from waterclock.storage.slices.hard_links import link_slice
+from waterclock.storage.slices.hard_links import seal_linked_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.writer import WrittenSlices
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -79,7 +79,7 @@ def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, clai
         return None
     sealed_folder = work.lake.folder(table.reads[0].table)
     manifests = tuple(
-        link_slice(
+        seal_linked_slice(
             read_manifest(sealed_folder, piece.slice_path),
             sealed_folder,
             folder=work.folder(table),

@@ -23,7 +23,7 @@ from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Batch, Group, Sta
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
-from waterclock.storage.slices.hard_links import link_slice
+from waterclock.storage.slices.hard_links import seal_linked_slice
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.writer import WrittenSlices
 from waterclock.timelabel.label import label_of
@@ -108,7 +108,7 @@ def _read_request(audit: Audit) -> dict[str, Any]:
 def seal_held_slice(work: RunContext, table: Table, held: HeldBatch, claim: Claim) -> WrittenSlices:
     """Seal a held slice under a new claim, by links to its files."""
     folder, manifest = work.folder(table), held.manifest
-    linked = link_slice(
+    linked = seal_linked_slice(
         manifest,
         folder,
         folder=folder,

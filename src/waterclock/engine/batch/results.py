@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from waterclock.engine.run_context import RunContext
     from waterclock.storage.slices.manifest import Manifest
-    from waterclock.storage.slices.row_filter import FilterCounts, FilteredRows
+    from waterclock.storage.slices.row_filter import FilterCounts, RowFilterSettings
 
 
 def _do_nothing() -> None:
@@ -63,7 +63,7 @@ class GroupPart:
     labels: tuple[datetime, ...]
     frame: DataFrame
     of_nothing: bool = False
-    through: FilteredRows | None = None
+    through: RowFilterSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from waterclock.storage.slices.row_filter import (
     STAYS,
     UNREAD,
     FilterCounts,
-    FilteredRows,
     RowFilter,
+    RowFilterSettings,
     RowRule,
     is_hidden,
 )
@@ -53,19 +53,19 @@ def row_filter_of(table: Table) -> RowFilter | None:
     return RowFilter(row_rules, by_key.columns, is_unique, order)
 
 
-def written_filter_of(table: Table, shaped: ConformedRows, past: DataFrame | None = None) -> FilteredRows | None:
+def written_filter_of(table: Table, shaped: ConformedRows, past: DataFrame | None = None) -> RowFilterSettings | None:
     """Return the filter for rows in their table's columns, or None without one. `past`: rows of earlier labels."""
     row_filter = row_filter_of(table)
     return (
         None
         if row_filter is None or shaped.raw is None
-        else FilteredRows(row_filter, shaped.raw, shaped.came, past=past)
+        else RowFilterSettings(row_filter, shaped.raw, shaped.came, past=past)
     )
 
 
 def union_shapes(
-    through: FilteredRows | None, shapes: Sequence[ConformedRows]
-) -> tuple[DataFrame, FilteredRows | None]:
+    through: RowFilterSettings | None, shapes: Sequence[ConformedRows]
+) -> tuple[DataFrame, RowFilterSettings | None]:
     """Return rows of several schemas as one frame, with their row filter. A column has its type in the last schema."""
     if through is None:
         return reduce(_union_by_name, [shaped.frame for shaped in shapes]), None
@@ -76,7 +76,7 @@ def union_shapes(
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         frames.append(shaped.frame.selectExpr(*map(quote_name, shown), row))
     schema = merged_schema([shaped.came for shaped in shapes])
-    return reduce(_union_by_name, frames), FilteredRows(through.row_filter, {}, schema, ROW_TEXT)
+    return reduce(_union_by_name, frames), RowFilterSettings(through.row_filter, {}, schema, ROW_TEXT)
 
 
 def merged_schema(schemas: Iterable[str]) -> str:
@@ -121,7 +121,10 @@ def find_actions(checks: Iterable[Check], filter_counts: FilterCounts, *, of: st
             continue
         yield (
             action,
-            f"{check.name}: {broken} of {filter_counts.rows} rows{of} {check.broken_words}{_action_suffix(check, action)}",
+            (
+                f"{check.name}: {broken} of {filter_counts.rows} rows{of} {check.broken_words}"
+                f"{_action_suffix(check, action)}"
+            ),
         )
 
 

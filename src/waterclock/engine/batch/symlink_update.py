@@ -13,7 +13,7 @@ def update_symlink_manifest(work: RunContext, table: Table) -> None:
     if table.manifest is None:
         return
     try:
-        symlinks.follow(work.folder(table))
+        symlinks.write_newest_manifests(work.folder(table))
     except Exception as raised:  # noqa: BLE001 - the rows are committed; the manifest is updated later
         cause = to_error(raised, where=table.name).what
         work.listener.on_message(

@@ -18,7 +18,7 @@ from waterclock.faults import fault
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.ledger.refusals import ClaimClosed
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.log.delta_log import outcome, table_exists
 from waterclock.storage.slices.manifest import Manifest, quarantine_measure, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
@@ -62,7 +62,7 @@ def _close_undeclared(work: RunContext, claim: Claim) -> bool:
     folder = work.lake.folder(record.name)
     try:
         if table_exists(folder):
-            kill(folder, claim.number)
+            kill_claim(folder, claim.number)
             if outcome(folder, claim.number, after_version=claim.request.target_version).kind == "data":
                 return False
         work.ledger.claims.close_lost(claim, why=f"{record.name} is no longer declared")
@@ -131,7 +131,7 @@ def _kill_or_find_commit(work: RunContext, table: Table, claim: Claim) -> tuple[
         return None
     # in an older log, a kill would be committed under a version number that the ledger has for another commit
     require_versions(work, table.name)
-    kill(folder, claim.number)
+    kill_claim(folder, claim.number)
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
     if found.kind != "data":
         return None

@@ -10,7 +10,7 @@ from waterclock.flow.folds import RECORD
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.open_tables import is_bare, open_table
-from waterclock.storage.slices.inventory import newest_sealed
+from waterclock.storage.slices.inventory import find_newest_sealed_slice
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL
@@ -36,7 +36,7 @@ def stored_row_columns(lake: Lake, table: str) -> dict[str, str]:
 
     They are those of its newest slice, including the columns that order, date and delete rows, and those of the table.
     """
-    newest = newest_sealed(lake.folder(table))
+    newest = find_newest_sealed_slice(lake.folder(table))
     if newest is None:
         return {}
     try:

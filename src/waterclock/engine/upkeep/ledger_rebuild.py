@@ -24,7 +24,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import existing_ledger_error, ledger_elsewhere
 from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.write.adopt import CommittedClaim
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.ledger_exports import read_export
 from waterclock.storage.log.commit_history import Commit, read_new_commits
 from waterclock.storage.log.delta_log import table_exists
@@ -225,7 +225,7 @@ def _kill_unknown_claims(work: RunContext, record: TableRecord, rebuilt: LedgerR
             if table is not None:
                 kill_delivery(work, table, number)
         elif table_exists(folder):
-            kill(folder, number, project=work.flow.project)
+            kill_claim(folder, number, project=work.flow.project)
         rebuilt.killed += 1
     work.ledger.keeping.raise_claims(max(strangers, default=0))
 

@@ -292,7 +292,7 @@ def _stale_manifests(table: Table, folder: str) -> int:
     if table.manifest is None:
         return int(symlinks.is_kept(folder))
     try:
-        return len(symlinks.stale(folder))
+        return len(symlinks.find_stale_symlink_manifests(folder))
     except WaterclockError:
         return 1  # the error is reported when the step is tried
 

@@ -39,7 +39,7 @@ from waterclock.storage.commit.whole_set import (
 )
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.slices.hard_links import link_slice
+from waterclock.storage.slices.hard_links import seal_linked_slice
 from waterclock.storage.slices.inventory import list_slice_folders
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import label_of
@@ -159,7 +159,7 @@ def _set_locations(live: RunContext, reads: Iterable[Input]) -> tuple[Input, ...
 
 
 def _link_manifest(live: RunContext, table: Table, manifest: Manifest, made: str, claim: int) -> Manifest:
-    return link_slice(
+    return seal_linked_slice(
         manifest,
         made,
         folder=live.folder(table),

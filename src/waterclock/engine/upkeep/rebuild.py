@@ -39,7 +39,7 @@ from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import CommittedClaim
-from waterclock.storage.commit.rebuild import commit_whole_state, remake
+from waterclock.storage.commit.rebuild import commit_whole_state, rebuild_table_content
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
@@ -138,7 +138,7 @@ def _rebuild(
         version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
     else:
         shown = manifests[-1:] if table.mode is Mode.REPLACE else manifests
-        version = remake(spark, folder, identity, shown, is_partitioned=table.is_partitioned)
+        version = rebuild_table_content(spark, folder, identity, shown, is_partitioned=table.is_partitioned)
     if found is not None:
         found = replace(found, results=tuple(replace(result, version=version) for result in found.results))
     who = work.settings.who

@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import unsupported_change_error
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.commit.rebuild import move_log, raise_versions, recreate
 from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.folds.versions import table_schema_of
@@ -125,7 +125,7 @@ def kill_earlier_claim(work: RunContext, table: Table, claim: int | None) -> Non
     Do nothing for a table without a usable log: nothing can be committed to it before `renew_log`.
     """
     if claim is not None and has_usable_log(work, table):
-        kill(work.folder(table), claim, project=work.flow.project)
+        kill_claim(work.folder(table), claim, project=work.flow.project)
 
 
 def renew_log(
@@ -147,7 +147,7 @@ def renew_log(
         schema = _schema_of(work, spark, table, manifests)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
     if former is not None:
-        kill(folder, former, project=project)
+        kill_claim(folder, former, project=project)
     take_over(work, find_abandoned_claims(work))
 
 

@@ -24,7 +24,7 @@ from waterclock.flow.enums import Kind
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import unsupported_change_error
 from waterclock.ledger.write.resetting import EmptyingCommit
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.commit.rebuild import start_over
 from waterclock.storage.log.identity import RESET, Identity
 
@@ -92,7 +92,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
         stamp = f"{work.real_now():%Y%m%dT%H%M%S%f}"
         version = start_over(work.folder(table), identity, above=version, stamp=stamp)
         if before is not None:  # its runner may only be paused
-            kill(work.folder(table), before, project=work.flow.project)
+            kill_claim(work.folder(table), before, project=work.flow.project)
     fault("reset.emptied")
     is_other = bool({what for what, _, _ in found.changed} & _OTHER_ROWS)
     keeping.end_reset(

@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Table
 from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.digest import digests
-from waterclock.storage.slices.hard_links import link_slice
+from waterclock.storage.slices.hard_links import seal_linked_slice
 from waterclock.storage.slices.manifest import Manifest, with_columns_of
 from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices, table_schema
@@ -44,7 +44,7 @@ def seal_linked_slices(
             measured_for=measured_for(table.fold),
         )
         linked.append(
-            link_slice(
+            seal_linked_slice(
                 known,
                 folder,
                 folder=lake.folder(table.name),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.creation import partition_error
-from waterclock.storage.commit.write_commit import Action, Change, add_of, removes_of
+from waterclock.storage.commit.write_commit import Action, Change, build_add_action, build_remove_actions
 from waterclock.storage.log.live_files import LiveFile, may_hold
 from waterclock.storage.slices.manifest import DataFile, Manifest
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -34,7 +34,7 @@ class NeedsSpark(WaterclockError):
         self.reason = reason
 
 
-def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Change:
+def build_slice_change(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Change:
     """Return the file changes by which slices replace their labels' older slices, or all files (mode 'replace').
 
     Cost: proportional to the number of files added and removed.
@@ -49,11 +49,15 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
     return (_build_partition_change if table.partition_columns else _build_path_change)(table, manifests)
 
 
-def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
+def build_state_change(table: OpenTable, files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
     """Return the change that adds `files` and removes the live files `instead_of`, or all if that is None."""
     now = int(time.time() * 1000)
     removed = list(table.files.values()) if instead_of is None else instead_of
-    return Change([add_of(file, None, now) for file in files], removes_of(removed), is_overwrite=instead_of is None)
+    return Change(
+        [build_add_action(file, None, now) for file in files],
+        build_remove_actions(removed),
+        is_overwrite=instead_of is None,
+    )
 
 
 def may_rewrite(table: OpenTable) -> bool:
@@ -78,7 +82,7 @@ def _build_replacement(table: OpenTable, manifests: Sequence[Manifest]) -> Chang
         raise NeedsSpark("a part of the slice is live already", where=table.folder)
     _require_no_deletion_vectors(table, old)
     adds = [add for manifest in manifests for add in _build_add_actions(manifest, partitioned=False)]
-    return Change(adds, removes_of(list(old.values())), is_overwrite=True)
+    return Change(adds, build_remove_actions(list(old.values())), is_overwrite=True)
 
 
 def _build_partition_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
@@ -92,7 +96,7 @@ def _build_partition_change(table: OpenTable, manifests: Sequence[Manifest]) -> 
         if old.keys() & new:
             raise NeedsSpark(f"a part of the slice of {label} is live already", where=table.folder)
         _require_no_deletion_vectors(table, old)
-        change.removes += removes_of(list(old.values()))
+        change.removes += build_remove_actions(list(old.values()))
         change.adds += _build_add_actions(manifest, partitioned=True)
     return change
 
@@ -110,7 +114,7 @@ def _build_path_change(table: OpenTable, manifests: Sequence[Manifest]) -> Chang
         new = {file.path for file in manifest.files}
         removed = [old[path] for path in old if path not in new]
         _require_no_deletion_vectors(table, {file.path for file in removed})
-        change.removes += removes_of(removed)
+        change.removes += build_remove_actions(removed)
         change.adds += [
             add
             for file, add in zip(manifest.files, _build_add_actions(manifest, partitioned=False), strict=True)
@@ -122,7 +126,7 @@ def _build_path_change(table: OpenTable, manifests: Sequence[Manifest]) -> Chang
 def _build_add_actions(manifest: Manifest, *, partitioned: bool) -> list[Action]:
     label = label_of(manifest.label) if partitioned else None
     at = int(manifest.sealed_at.timestamp() * 1000)
-    return [add_of(file, label, at) for file in manifest.files]
+    return [build_add_action(file, label, at) for file in manifest.files]
 
 
 def require_known_layout(table: OpenTable) -> None:

@@ -20,7 +20,7 @@ from deltalake.transaction import CommitProperties
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, remove_folder
-from waterclock.storage.commit.change import change_for, change_of_state, may_rewrite
+from waterclock.storage.commit.change import build_slice_change, build_state_change, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_other_project
 from waterclock.storage.commit.foreign import refuse_foreign_since
 from waterclock.storage.commit.write_commit import Change, try_commit
@@ -69,7 +69,7 @@ def commit_slices(
             wide = _widen_by_all(table.schema, new)
             for manifest in manifests:
                 check_files(manifest, wide)
-            change = change_for(table, manifests, mode)
+            change = build_slice_change(table, manifests, mode)
             if wide != table.schema:
                 _add_columns(table, wide, identity)
                 continue
@@ -151,7 +151,7 @@ def _try_commit_state(
             return committed
         if table.version != base:
             return None
-        change = change_of_state(table, files, instead_of)
+        change = build_state_change(table, files, instead_of)
         fault("looked")
         return _try_commit(table, change, identity)
 
@@ -163,7 +163,7 @@ def _try_commit(table: OpenTable, change: Change, identity: Identity) -> int | N
     return try_commit(table, change, identity)
 
 
-def kill(folder: str, claim: int, *, project: str | None = None) -> None:
+def kill_claim(folder: str, claim: int, *, project: str | None = None) -> None:
     """Kill a claim: commit its id without data, so that its data can never be committed.
 
     No effect if the data was committed first. `project` is the table's owner, if the caller knows it. Cost: that of a

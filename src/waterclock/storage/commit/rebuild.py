@@ -16,10 +16,16 @@ from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
 from waterclock.storage.commit.creation import BARE, create_table, refuse_other_project
 from waterclock.storage.commit.pointers import add_new_columns, commit_slices, commit_state, find_claim_version
-from waterclock.storage.commit.write_commit import Change, add_of, metadata_of, removes_of, try_commit
+from waterclock.storage.commit.write_commit import (
+    Change,
+    build_add_action,
+    build_remove_actions,
+    metadata_of,
+    try_commit,
+)
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished, table_exists
 from waterclock.storage.log.identity import RECREATED, Identity, app_id
-from waterclock.storage.log.open_tables import forget, open_table
+from waterclock.storage.log.open_tables import forget_open_table, open_table
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.storage.spark_settings import require_log_store
@@ -40,7 +46,7 @@ def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitione
     return live == _file_paths(manifests) and columns == ([TIMELABEL] if is_partitioned else [])
 
 
-def remake(
+def rebuild_table_content(
     spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, is_partitioned: bool
 ) -> int:
     """Make these slices a table's only content. Return the new version, or the newest one if nothing has to change.
@@ -98,7 +104,7 @@ def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, ab
     So a record of an older version never refers to a new version with the same number. Cost: 10 ms for each version
     there was.
     """
-    forget(folder)
+    forget_open_table(folder)
     create_table(folder, schema, is_partitioned=is_partitioned, project=project)
     raise_versions(folder, project=project, above=above)
 
@@ -144,7 +150,7 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
                 require_known_layout(table)
                 if table.marked_paths:
                     return None
-                gone = removes_of(list(table.files.values()))
+                gone = build_remove_actions(list(table.files.values()))
                 change = Change(removes=gone, is_overwrite=True, metadata=[metadata_of(table, BARE, [])])
                 version = try_commit(table, change, identity)
             if version is not None:
@@ -157,7 +163,7 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
 
 def move_log(folder: str, name: str) -> str:
     """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder is then no Delta table."""
-    forget(folder)
+    forget_open_table(folder)
     moved = entry_path(folder, f"_delta_log.{name}")
     move_folder(entry_path(folder, "_delta_log"), moved)
     return str(moved)
@@ -198,11 +204,11 @@ def _commit_files(folder: str, identity: Identity, manifests: Sequence[Manifest]
             # live files stay: added again they would be hidden from Spark (M5)
             removed = [file for path, file in table.files.items() if path not in wanted]
             new = [
-                add_of(file, None, int(manifest.sealed_at.timestamp() * 1000))
+                build_add_action(file, None, int(manifest.sealed_at.timestamp() * 1000))
                 for path, (file, manifest) in wanted.items()
                 if path not in table.files
             ]
-            version = try_commit(table, Change(new, removes_of(removed)), identity)
+            version = try_commit(table, Change(new, build_remove_actions(removed)), identity)
         if version is not None:
             return version
     return None

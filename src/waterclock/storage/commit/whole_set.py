@@ -16,12 +16,12 @@ from waterclock.storage.commit.pointers import commit_race_error, find_claim_ver
 from waterclock.storage.commit.write_commit import (
     Action,
     Change,
-    add_of,
+    build_add_action,
+    build_remove_actions,
     metadata_of,
     needed_protocol,
     path_in_log,
     protocol_of,
-    removes_of,
     try_commit,
 )
 from waterclock.storage.log.delta_log import table_exists
@@ -82,7 +82,7 @@ def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manife
     for number, file in enumerate(live):
         if file.path in linked_files:
             new, sealed = linked_files[file.path]
-            adds.append(add_of(new, file.label, sealed))
+            adds.append(build_add_action(new, file.label, sealed))
             continue
         name = f"part-{number:05d}.parquet"
         make_folder(entry_path(folder, place))
@@ -90,7 +90,7 @@ def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manife
         labels[f"{place}/{name}"] = file.label
     now = int(time.time() * 1000)
     if labels:
-        adds += [add_of(file, labels[file.path], now) for file in read_files(entry_path(folder), place)]
+        adds += [build_add_action(file, labels[file.path], now) for file in read_files(entry_path(folder), place)]
     return Content(tuple(adds), schema, columns, protocol)
 
 
@@ -147,7 +147,7 @@ def _build_content_change(table: OpenTable, content: Content) -> Change:
     return Change(
         # live files stay: added again they would be hidden from Spark (M5)
         [action for action in content.adds if action["add"]["path"] not in live],
-        removes_of([file for path, file in live.items() if path not in wanted]),
+        build_remove_actions([file for path, file in live.items() if path not in wanted]),
         is_overwrite=True,
         metadata=_build_metadata_actions(table, content),
     )

@@ -49,7 +49,7 @@ class Change:
     metadata: list[Action] = field(default_factory=list)
 
 
-def add_of(file: DataFile, label: str | None, at: int) -> Action:
+def build_add_action(file: DataFile, label: str | None, at: int) -> Action:
     """Return the action that adds a file written at `at` (milliseconds since 1970) to the partition `label`, if any."""
     return {
         "add": {
@@ -63,7 +63,7 @@ def add_of(file: DataFile, label: str | None, at: int) -> Action:
     }
 
 
-def removes_of(files: Sequence[LiveFile]) -> list[Action]:
+def build_remove_actions(files: Sequence[LiveFile]) -> list[Action]:
     """Return the actions that remove live files of the version that was read, with their recorded size (rule M6)."""
     now = _now_millis()
     return [

@@ -18,7 +18,13 @@ from waterclock.flow.column_types import type_of
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.order_bounds import clear_foreign_bounds, deletes_sql, may_beat, order_struct, place_sql
+from waterclock.storage.slices.order_bounds import (
+    clear_foreign_bounds,
+    deletes_sql,
+    may_delete_later_row,
+    order_struct,
+    place_sql,
+)
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices
 from waterclock.storage.types import fields_of, sql_type, widen_schema
 from waterclock.timelabel.label import TIMELABEL
@@ -162,7 +168,7 @@ def slices_with_later_deletes(
     found = []
     for path in earlier:
         has_deletes, high = _find_delete_high(folder, path, merge)
-        if has_deletes and any(may_beat(high, low, types) for low in lows):
+        if has_deletes and any(may_delete_later_row(high, low, types) for low in lows):
             found.append(read_manifest(folder, path))
     return tuple(found)
 
@@ -177,7 +183,8 @@ def later_slices_with_deletes(
     return tuple(
         later
         for later in (clear_foreign_bounds(each, merge) for each in after)
-        if later.has_deletes and (not types or may_beat(later.delete_high, manifest.order_low, types, is_later=True))
+        if later.has_deletes
+        and (not types or may_delete_later_row(later.delete_high, manifest.order_low, types, is_later=True))
     )
 
 

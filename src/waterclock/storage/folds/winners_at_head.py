@@ -34,7 +34,7 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, same_key_sql
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_bounds import clear_foreign_bounds, may_beat, place_sql
+from waterclock.storage.slices.order_bounds import clear_foreign_bounds, may_delete_later_row, place_sql
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -96,7 +96,7 @@ def _may_sort_after(restatement: Restatement, later: Manifest) -> bool:
     if not order_by or not restatement.new.rows:
         return False
     types = [fields_of(restatement.schema)[name]["type"] for name in order_by]
-    return high is None or low is None or may_beat(high, low, types)
+    return high is None or low is None or may_delete_later_row(high, low, types)
 
 
 def winners_at_head(spark: SparkSession, restatement: Restatement, *, is_unique: bool) -> Winners:

@@ -284,7 +284,7 @@ def is_readable(folder: str, version: int) -> bool:
     return open_kept_version(folder, version) is not None
 
 
-def forget(folder: str) -> None:
+def forget_open_table(folder: str) -> None:
     """Remove a folder's table from the cache: its log was lost, and a new one may take its place."""
     with _lock:
         for key in [key for key in _kept if key[0] == folder]:

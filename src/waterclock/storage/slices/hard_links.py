@@ -13,7 +13,7 @@ from waterclock.storage.slices.manifest import DataFile, Manifest, already_seale
 from waterclock.storage.slices.row_filter import QUARANTINE
 
 
-def link_slice(  # noqa: PLR0913 - each argument is a part of the new manifest
+def seal_linked_slice(  # noqa: PLR0913 - each argument is a part of the new manifest
     sealed: Manifest,
     sealed_folder: str,
     *,

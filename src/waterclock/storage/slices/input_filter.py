@@ -34,7 +34,7 @@ from waterclock.storage.slices.row_filter import (
     FilterCounts,
     RowFilter,
 )
-from waterclock.storage.slices.rule_marks import ROW_TEXT, fate_text, first_text, marks_text, masks_in, row_json
+from waterclock.storage.slices.rule_marks import ROW_TEXT, count_rule_masks, fate_text, first_text, marks_text, row_json
 from waterclock.storage.slices.statistics import read_files
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -77,7 +77,7 @@ class InputCounts:
     answers: Mapping[str, Any] = field(default_factory=dict)
 
 
-def counted_in_input(
+def count_input_rows(
     rows: DataFrame, of_input: InputFilter, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
 ) -> dict[datetime, InputCounts]:
     """Count broken rules and rows by the label of the reading batch, and compute the aggregates `asked` over its rows.
@@ -116,7 +116,7 @@ def _build_counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequen
     return InputCounts(filter_counts, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
 
 
-def scratch_of(claim: int) -> str:
+def input_scratch_folder(claim: int) -> str:
     """Return the folder for a claim's quarantined input rows, relative to the table's. `maintain` removes it."""
     return f"{STAGE}/{INPUTS_ASIDE}/c={claim}"
 
@@ -148,13 +148,13 @@ def quarantine_input_rows(
         own = f"{place}/{_FOLDER_COLUMN}={label_of(label)}"
         masks: Counter[int] = Counter()
         for fate in (STAYS, SET_ASIDE, DROPPED):
-            masks += masks_in(folder, read_files(entry_path(folder), f"{own}/{FATE}={fate}"))
+            masks += count_rule_masks(folder, read_files(entry_path(folder), f"{own}/{FATE}={fate}"))
         found[label] = Counter({mask >> of_input.first_bit: rows for mask, rows in masks.items()})
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class QuarantinedInputs:
     """The quarantined input rows of a claim's batches: their folder, the tables they are from, and each bit's rule."""
 
     scratch: str

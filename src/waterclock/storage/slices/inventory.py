@@ -49,7 +49,7 @@ def list_slice_folders(folder: str) -> Iterator[SliceFolder]:
         yield _build_slice_folder(leaf, is_sealed=files[leaf])
 
 
-def newest_sealed(folder: str) -> SliceFolder | None:
+def find_newest_sealed_slice(folder: str) -> SliceFolder | None:
     """Return the newest label's sealed slice, of the last claim if there are several. It may not be committed.
 
     Cost: a listing per folder.

@@ -93,7 +93,9 @@ def place_sql(order_by: Sequence[str], side: str = "") -> str:
     return "struct(" + ", ".join(f"{side}{quote_name(name)}" for name in (*order_by, TIMELABEL)) + ")"
 
 
-def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:
+def may_delete_later_row(
+    delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False
+) -> bool:
     """Return whether a delete ordered at most `delete_high` may sort after a row of another label, and so remove it.
 
     `order_low` is the lowest order of that label's rows. At equal order the later label wins: that of the rows, or that

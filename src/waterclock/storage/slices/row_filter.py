@@ -73,7 +73,7 @@ class RowFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class FilteredRows:
+class RowFilterSettings:
     """The row filter to apply, and the columns of a row as received, in the format of `storage.slices.conform`.
 
     `row`: the hidden column that already contains the received row as JSON, if rows have different columns. `past`: the

@@ -30,8 +30,8 @@ from waterclock.storage.slices.row_filter import (
     STAYS,
     UNREAD,
     UNREAD_AS,
-    FilteredRows,
     RowFilter,
+    RowFilterSettings,
     is_hidden,
 )
 from waterclock.storage.types import sql_type
@@ -47,7 +47,7 @@ _HASH_LEAF = f"{ASIDE}.{HASH}"
 _LOW_BITS = 0xFFFFFFFF
 
 
-def add_rule_marks(frame: DataFrame, through: FilteredRows) -> DataFrame:
+def add_rule_marks(frame: DataFrame, through: RowFilterSettings) -> DataFrame:
     """Add to each row its fate (`FATE`), and to rows that break rules the details (`ASIDE`).
 
     A quarantined row keeps its original columns as JSON. Cost: one expression per rule, and one exchange for a rule on
@@ -129,7 +129,7 @@ def fate_text(row_filter: RowFilter) -> str:
     return f"CASE WHEN {BROKEN} & {out}L = 0 THEN {STAYS} ELSE {gone} END"
 
 
-def _add_earlier_keys(marked: DataFrame, through: FilteredRows, names: Sequence[str]) -> DataFrame:
+def _add_earlier_keys(marked: DataFrame, through: RowFilterSettings, names: Sequence[str]) -> DataFrame:
     """Add the keys of earlier labels as rows without other values, so that one exchange groups them with new rows."""
     if through.past is None:
         return marked
@@ -169,7 +169,7 @@ def _key_mark_sql(row_filter: RowFilter, tie: str, *, has_label: bool, has_past:
     return f"CASE WHEN {null_key} THEN {bit}L {marks} ELSE 0L END"
 
 
-def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
+def count_rule_masks(folder: str, files: Sequence[DataFile]) -> Counter[int]:
     """Count the rows of files by the set of rules that they broke (a bit mask). Cost: a column per file, no Spark."""
     found: Counter[int] = Counter()
     for file in files:

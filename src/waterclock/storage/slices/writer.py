@@ -35,7 +35,7 @@ from waterclock.storage.slices.digest import (
     row_hash_text,
     rows_of,
 )
-from waterclock.storage.slices.input_filter import SetAside
+from waterclock.storage.slices.input_filter import QuarantinedInputs
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
@@ -46,11 +46,11 @@ from waterclock.storage.slices.row_filter import (
     SET_ASIDE,
     STAYS,
     FilterCounts,
-    FilteredRows,
+    RowFilterSettings,
     count_broken_rules,
     is_hidden,
 )
-from waterclock.storage.slices.rule_marks import add_rule_marks, masks_in, quarantine_digest
+from waterclock.storage.slices.rule_marks import add_rule_marks, count_rule_masks, quarantine_digest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -108,8 +108,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     source: Mapping[datetime, Mapping[str, Any]] | None = None,
     name: str = "",
     of_nothing: bool = False,
-    through: FilteredRows | None = None,
-    inputs_aside: SetAside | None = None,
+    through: RowFilterSettings | None = None,
+    inputs_aside: QuarantinedInputs | None = None,
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
@@ -183,7 +183,7 @@ class _SliceDraft:
     claim: int
     schema: str
     code: str
-    through: FilteredRows | None = None
+    through: RowFilterSettings | None = None
     measured_for: str = ""
 
     def manifest(
@@ -257,7 +257,12 @@ def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column])
 
 
 def _write_filtered(
-    frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], through: FilteredRows, *, is_measured: bool
+    frame: DataFrame,
+    draft: _SliceDraft,
+    paths: Mapping[datetime, str],
+    through: RowFilterSettings,
+    *,
+    is_measured: bool,
 ) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, QuarantinedRows]]:
     """Write all labels in one job, with rows separated by their fate. Return the digests and the removed rows.
 
@@ -287,7 +292,7 @@ def _write_filtered(
     for label, path in paths.items():
         source_path = f"{scratch_path}/{_FOLDER_COLUMN}={label_of(label)}" if is_group else scratch_path
         gone = read_files(entry_path(draft.folder), f"{source_path}/{FATE}={DROPPED}")
-        aside[label] = QuarantinedRows(masks=masks_in(draft.folder, gone))
+        aside[label] = QuarantinedRows(masks=count_rule_masks(draft.folder, gone))
         leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
@@ -317,9 +322,9 @@ def _collect_quarantine(
         raise AssertionError("rows that were not filtered")
     row_filter, folder = draft.through.row_filter, draft.folder
     aside = read_files(entry_path(folder), f"{path}/{QUARANTINE}")
-    masks = masks_in(folder, aside) + Counter(gone.masks)
+    masks = count_rule_masks(folder, aside) + Counter(gone.masks)
     if row_filter.bits(STAYS):
-        masks += masks_in(folder, files)
+        masks += count_rule_masks(folder, files)
     filter_counts = count_broken_rules(row_filter, masks, sum(file.rows for file in files))
     return QuarantinedRows(
         aside,
@@ -330,7 +335,7 @@ def _collect_quarantine(
 
 
 def _add_quarantined_inputs(
-    folder: str, label: datetime, path: str, own: QuarantinedRows, inputs_aside: SetAside
+    folder: str, label: datetime, path: str, own: QuarantinedRows, inputs_aside: QuarantinedInputs
 ) -> QuarantinedRows:
     """Add the quarantined input rows of a batch to its own quarantined rows."""
     files = (*own.files, *inputs_aside.move_files(folder, label, path))

@@ -52,7 +52,7 @@ def test_linked_tables_are_cut_anew_and_still_see_what_is_restated_there(tmp_pat
     ran(upstream, here)
     here.declare(DAILY)
     remade(here)
-    assert symlinks.stale(str(here.root / here.storage / "tables" / "marts" / "sums")) == []
+    assert symlinks.find_stale_symlink_manifests(str(here.root / here.storage / "tables" / "marts" / "sums")) == []
     assert here.done("here.orders") == labels(1, 2)
     assert here.rows("SELECT timelabel, id FROM here.orders ORDER BY id") == [
         (labels(1)[0], 1), (labels(2)[0], 2), (labels(1)[0], 9),

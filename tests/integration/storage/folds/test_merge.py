@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.folds import commit_merged, write_state
 from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.merge import merge_slice
@@ -267,7 +267,7 @@ def test_a_merge_after_its_kill_changes_nothing(spark: SparkSession, tmp_path: P
 
     def strike(point: str) -> None:
         if point == "merge":
-            kill(planes.folder, identity.claim)
+            kill_claim(planes.folder, identity.claim)
 
     with inject_faults(strike), pytest.raises(ClaimKilledError):
         merge_slice(spark, planes.folder, manifest, BY_ORDER, identity)

@@ -20,7 +20,7 @@ from waterclock.flow.enums import Batching, Kind, Mode, TableType
 from waterclock.flow.folds import Temporal
 from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.folds import place_versions, swap_keys, write_state
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.place_versions import place_slices
@@ -360,7 +360,7 @@ def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp
 
     def strike(point: str) -> None:
         if point == "merge":
-            kill(accounts.folder, identity.claim)
+            kill_claim(accounts.folder, identity.claim)
 
     with inject_faults(strike), pytest.raises(ClaimKilledError):
         place_slices(spark, accounts.lake, accounts.table, [manifest], identity, steps)
@@ -453,7 +453,7 @@ def test_where_another_commit_came_between_it_is_put_in_again(spark: SparkSessio
     def strike(point: str) -> None:
         if point == "rewritten":
             for other in others:
-                kill(accounts.folder, other)
+                kill_claim(accounts.folder, other)
 
     with inject_faults(strike):
         accounts.place(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])

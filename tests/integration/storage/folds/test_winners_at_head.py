@@ -20,7 +20,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.folds import commit_merged, write_state
 from waterclock.storage.folds import merge as merging
 from waterclock.storage.folds.merge import merge_slice, restate_slices
@@ -366,7 +366,7 @@ def test_a_restatement_is_done_once_and_never_after_its_kill(spark: SparkSession
 
     def strike(point: str) -> None:
         if point == "merge":
-            kill(planes.folder, 77)
+            kill_claim(planes.folder, 77)
 
     with inject_faults(strike), pytest.raises(ClaimKilledError):
         planes.commit(other)

@@ -18,8 +18,8 @@ from waterclock.storage.slices.row_filter import (
     MASK,
     SET_ASIDE,
     STAYS,
-    FilteredRows,
     RowFilter,
+    RowFilterSettings,
     RowRule,
 )
 from waterclock.storage.slices.rule_marks import add_rule_marks
@@ -44,11 +44,11 @@ def row_filter(fate: int, order: tuple[str, ...], *, looks_back: bool) -> RowFil
     )
 
 
-def through(of: RowFilter, past: DataFrame | None = None) -> FilteredRows:
-    return FilteredRows(of, {name: name for name in ("number", "id", "at", "amount")}, "", past=past)
+def through(of: RowFilter, past: DataFrame | None = None) -> RowFilterSettings:
+    return RowFilterSettings(of, {name: name for name in ("number", "id", "at", "amount")}, "", past=past)
 
 
-def marked(frame: DataFrame, of: FilteredRows) -> dict[int, tuple[int, int]]:
+def marked(frame: DataFrame, of: RowFilterSettings) -> dict[int, tuple[int, int]]:
     """Return by number what became of each row, and what it broke."""
     found = add_rule_marks(frame, of).select("number", FATE, f"{ASIDE}.{MASK}", f"{ASIDE}.row").collect()
     # what is dropped has no values left: its number is found in nothing, so it is counted below zero

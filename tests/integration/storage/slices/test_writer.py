@@ -24,7 +24,7 @@ from waterclock.storage.slices import writer
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, no_rows, table_schema
-from waterclock.storage.slices.row_filter import SET_ASIDE, FilteredRows, RowFilter, RowRule
+from waterclock.storage.slices.row_filter import SET_ASIDE, RowFilter, RowFilterSettings, RowRule
 from waterclock.storage.slices.rule_marks import add_rule_marks
 from waterclock.storage.slices.writer import WrittenSlices, write_slices
 from waterclock.storage.spark_settings import SESSION_CONFS
@@ -103,9 +103,9 @@ def test_one_label_costs_one_spark_job(spark: SparkSession, lake: Lake) -> None:
     assert len(jobs) == 1
 
 
-def through_rules(frame: DataFrame, *rules: str) -> FilteredRows:
+def through_rules(frame: DataFrame, *rules: str) -> RowFilterSettings:
     row_rules = tuple(RowRule(f"r{at}", rule, SET_ASIDE) for at, rule in enumerate(rules))
-    return FilteredRows(RowFilter(row_rules), {name: name for name in frame.columns}, frame.schema.json())
+    return RowFilterSettings(RowFilter(row_rules), {name: name for name in frame.columns}, frame.schema.json())
 
 
 def last_description(spark: SparkSession) -> str:

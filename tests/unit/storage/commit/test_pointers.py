@@ -36,7 +36,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.commit.pointers import commit_nothing, commit_older, commit_slices, kill
+from waterclock.storage.commit.pointers import commit_nothing, commit_older, commit_slices, kill_claim
 from waterclock.storage.log.delta_log import foreign_commits, outcome
 from waterclock.storage.log.identity import ClaimKilledError
 
@@ -102,7 +102,7 @@ def test_an_older_replace_state_is_pointed_at_and_the_head_stays(tmp_path: Path)
     assert ids(folder) == [1, 2]
     assert [field.name for field in DeltaTable(folder).schema().fields] == ["timelabel", "id", "name", "seats"]
     assert commit_older(folder, identity(2, hour(1)), older) == made == version(folder)
-    kill(folder, 3)
+    kill_claim(folder, 3)
     with pytest.raises(ClaimKilledError):
         commit_older(folder, identity(3, hour(1)), older)
 
@@ -120,7 +120,7 @@ def test_a_claim_is_committed_once(tmp_path: Path, is_partitioned: bool) -> None
 @both_types
 def test_data_after_the_kill_is_refused(tmp_path: Path, is_partitioned: bool) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
-    kill(folder, 1)
+    kill_claim(folder, 1)
     manifest = sealed(folder, hour(0), 1, rows_of(1))
     with pytest.raises(ClaimKilledError) as refused:
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
@@ -131,8 +131,8 @@ def test_data_after_the_kill_is_refused(tmp_path: Path, is_partitioned: bool) ->
 def test_a_kill_after_the_data_changes_nothing(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1)})
-    kill(folder, 1)
-    kill(folder, 1)
+    kill_claim(folder, 1)
+    kill_claim(folder, 1)
     assert (version(folder), ids(folder)) == (1, [1])
     assert outcome(folder, 1, after_version=0).kind == "data"
 
@@ -170,7 +170,7 @@ def test_m1_compaction_of_a_partition_leaves_its_label_replaceable(tmp_path: Pat
 def test_m2_the_claims_id_carries_its_time(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1)})
-    kill(folder, 2)
+    kill_claim(folder, 2)
     for number in (1, 2):
         txn = next(action["txn"] for action in actions(folder, number) if "txn" in action)
         assert txn["version"] == 1
@@ -363,7 +363,7 @@ def test_a_table_made_anew_in_its_folder_is_seen_as_another(tmp_path: Path) -> N
     commit(folder, 1, {hour(0): rows_of(1)})
     shutil.rmtree(folder)
     with pytest.raises(WaterclockError, match="E623"):
-        kill(folder, 2)
+        kill_claim(folder, 2)
     new_table(tmp_path)
     assert commit(folder, 3, {hour(0): rows_of(2)}) == 1
     assert ids(folder) == [2]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.slices import PROJECT, SCHEMA, hour, identity, ids, new_table, rows_in, rows_of, schema_json, sealed
 from waterclock.storage.commit.pointers import commit_slices
-from waterclock.storage.commit.rebuild import move_log, recreate, remake
+from waterclock.storage.commit.rebuild import move_log, rebuild_table_content, recreate
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished
 from waterclock.storage.slices.read import table_schema
 
@@ -23,7 +23,7 @@ def test_a_table_that_kept_versions_gets_the_columns_that_only_its_slices_have(t
     folder = new_table(tmp_path, schema=shown)
     raw = pa.schema([*SCHEMA, ("_waterclock_missing", pa.list_(pa.string()))])
     manifest = sealed(folder, hour(0), 1, rows_of(1, 2), schema=raw)
-    remake(NO_SPARK, folder, identity(2, hour(0)), [manifest], is_partitioned=False)
+    rebuild_table_content(NO_SPARK, folder, identity(2, hour(0)), [manifest], is_partitioned=False)
     assert [(row["id"], row["name"]) for row in rows_in(folder)] == [(1, "n1"), (2, "n2")]
     assert [field.name for field in table_schema(folder).fields] == ["timelabel", "id", "rec_eff_time", "name"]
 
@@ -40,7 +40,7 @@ def test_a_new_log_waits_for_its_rows_until_they_are_back(
     recreate(folder, schema_json(SCHEMA), is_partitioned=is_partitioned, project=PROJECT, above=KNOWN)
     assert is_unfinished(folder, KNOWN)
     manifests = [manifest] if shown else []
-    version = remake(
+    version = rebuild_table_content(
         NO_SPARK, folder, identity(2, *(each.label for each in manifests)), manifests, is_partitioned=is_partitioned
     )
     assert version == KNOWN + 1

@@ -11,7 +11,7 @@ import pytest
 from tests.slices import PROJECT, SCHEMA, TABLE, hour, identity, ids, new_table, rows_of, schema_json, sealed
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.commit.pointers import commit_slices, kill
+from waterclock.storage.commit.pointers import commit_slices, kill_claim
 from waterclock.storage.commit.rebuild import start_over
 from waterclock.storage.log.delta_log import commit_file, head, outcome
 from waterclock.storage.log.identity import RESET, ClaimKilledError, Identity
@@ -61,7 +61,7 @@ def test_its_first_batch_gives_it_columns_and_partitions_as_they_are_declared_th
 
 def test_what_was_killed_before_stays_killed(tmp_path: Path) -> None:
     folder = filled(tmp_path)
-    kill(folder, 2)
+    kill_claim(folder, 2)
     emptied(folder, above=2)
     create_table(folder, schema_json(SCHEMA), is_partitioned=False, project=PROJECT)
     with pytest.raises(ClaimKilledError):
@@ -73,7 +73,7 @@ def test_a_reset_that_is_repeated_takes_nothing_more(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     assert [emptied(folder), emptied(folder, above=2)] == [2, 2]
     assert start_over(folder, replace(BY, claim=10), above=2, stamp="now") == 3
-    kill(folder, 11)
+    kill_claim(folder, 11)
     with pytest.raises(ClaimKilledError):
         start_over(folder, replace(BY, claim=11), above=3, stamp="now")
 

@@ -15,7 +15,7 @@ from tests.model import flows
 from tests.slices import hour, identity, new_table, rows_of, sealed
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
-from waterclock.storage.commit.pointers import commit_nothing, commit_slices, kill
+from waterclock.storage.commit.pointers import commit_nothing, commit_slices, kill_claim
 from waterclock.storage.log.content_as_of import NO_VERSION, DataCommit, resolve
 from waterclock.storage.log.identity import Identity
 from waterclock.timelabel.duration import parse_duration
@@ -144,7 +144,7 @@ def test_the_records_of_a_log_are_its_data_commits(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     first = sealed(folder, hour(0), 1, rows_of(1))
     commit_slices(folder, _told(1, hour(0), first.slice_path), [first], mode="append")
-    kill(folder, 2)
+    kill_claim(folder, 2)
     older = sealed(folder, hour(1), 3, rows_of(2))
     commit_nothing(folder, _told(3, hour(1), older.slice_path, stands_from=hour(0).isoformat()))
     found = records_in_log(folder, project="shop")

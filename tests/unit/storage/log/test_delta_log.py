@@ -11,14 +11,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.slices import PROJECT, SCHEMA, commit, hour, new_table, rows_of
 from waterclock.errors import WaterclockError
-from waterclock.storage.commit.pointers import kill
+from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.log.delta_log import find_claim, foreign_commits, head, outcome, table_exists
 
 
 def test_the_outcome_is_found_forward_of_the_claims_target_version(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1)})
-    kill(folder, 12)
+    kill_claim(folder, 12)
     commit(folder, 2, {hour(1): rows_of(2)})
     ends = [outcome(folder, claim, after_version=0) for claim in (1, 12, 2, 3)]
     assert [(end.kind, end.version) for end in ends] == [
@@ -74,7 +74,7 @@ def test_the_head_is_the_newest_version(tmp_path: Path) -> None:
 def test_a_commit_that_is_not_ours_is_found(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1, 2, 3)}, files=3)
-    kill(folder, 2)
+    kill_claim(folder, 2)
     DeltaTable(folder).optimize.compact()
     write_deltalake(folder, pa.table({"timelabel": ["x"], "id": [9], "name": ["z"]}, schema=SCHEMA), mode="append")
     DeltaTable(folder).delete("id = 9")

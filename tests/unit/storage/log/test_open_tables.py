@@ -17,7 +17,7 @@ from tests.counting import calls_of
 from tests.slices import SCHEMA, commit, hour, identity, ids, new_table, rows_of, sealed
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.change import NeedsSpark
-from waterclock.storage.commit.pointers import commit_slices, kill
+from waterclock.storage.commit.pointers import commit_slices, kill_claim
 from waterclock.storage.log.open_tables import OpenTable, open_table
 
 WIDER = SCHEMA.append(pa.field("age", pa.int32()))
@@ -45,7 +45,7 @@ def history(folder: str, dice: random.Random) -> Iterator[str]:
         if what == "joined":
             DeltaTable(folder).optimize.compact()
         elif what == "kill":
-            kill(folder, claim)
+            kill_claim(folder, claim)
         elif what == "properties":
             DeltaTable(folder).alter.set_table_properties({"delta.logRetentionDuration": f"interval {claim} days"})
         else:
@@ -130,7 +130,7 @@ def test_a_commit_looks_at_no_more_files_the_more_there_are(tmp_path: Path) -> N
     def cost(files: int) -> int:
         folder = new_table(tmp_path / str(files), is_partitioned=True)
         commit(folder, 1, {hour(number): rows_of(number) for number in range(files)})
-        kill(folder, 2)  # what is there is known from here on
+        kill_claim(folder, 2)  # what is there is known from here on
         manifest = sealed(folder, hour(0), 3, rows_of(9))
         return calls_of(lambda: commit_slices(folder, identity(3, hour(0)), [manifest], mode="append"))[1]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.slices import hour, rows_of, sealed
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.storage.slices.order_bounds import is_measured_for, may_beat, measured_for
+from waterclock.storage.slices.order_bounds import is_measured_for, may_delete_later_row, measured_for
 
 
 def text(*values: Any) -> str:
@@ -44,17 +44,17 @@ def text(*values: Any) -> str:
 def test_deletes_beat_only_rows_ordered_below_them(
     types: list[Any], delete_high: str, order_low: str, expected: bool
 ) -> None:
-    assert may_beat(delete_high, order_low, types) is expected
+    assert may_delete_later_row(delete_high, order_low, types) is expected
 
 
 def test_nothing_beats_a_slice_without_rows_and_no_deletes_beat_nothing() -> None:
-    assert not may_beat(None, text(1), ["long"])
-    assert not may_beat(text(1), None, ["long"])
+    assert not may_delete_later_row(None, text(1), ["long"])
+    assert not may_delete_later_row(text(1), None, ["long"])
 
 
 @pytest.mark.parametrize(("high", "expected"), [(4, False), (5, True), (6, True)])
 def test_at_its_own_order_a_later_labels_delete_beats_too(high: int, expected: bool) -> None:
-    assert may_beat(text(high), text(5), ["long"], is_later=True) is expected
+    assert may_delete_later_row(text(high), text(5), ["long"], is_later=True) is expected
 
 
 def test_a_slice_is_measured_for_one_order_and_one_delete(tmp_path: Path) -> None:
