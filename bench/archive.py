@@ -20,7 +20,7 @@ from pathlib import Path
 from measure import grid, ratio
 
 from waterclock.connectors.files import landing as land
-from waterclock.connectors.files.landed_names import parse_unit_path
+from waterclock.connectors.files.file_name_matching import parse_unit_path
 
 NAMES = parse_unit_path("shop.orders")
 FIRST = datetime(2013, 1, 1, tzinfo=UTC)

@@ -72,7 +72,7 @@ def _fill(folder: Path) -> None:
     """Record in the ledger that the batches of all tables are done for ten days."""
     from waterclock.batches.records import BatchResult, ClaimRequest
     from waterclock.ledger.ledger import Ledger
-    from waterclock.operations.opening import open_project
+    from waterclock.operations.project_opening import open_project
     from waterclock.planner.planning import Planner
     from waterclock.planner.request import PlanRequest
 

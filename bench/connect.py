@@ -46,7 +46,7 @@ from connect_rows import (
 from measure import Cost, cost_of, cpu_seconds, grid, interleaved, middle, ratio
 from product import Project, warm_spark
 
-from waterclock.engine.opening import apply_flow
+from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from connect_rows import DAY, DDL, START, api, content_of, copy_in, fill_sqlite,
 from measure import grid
 from product import Project, warm_spark
 
-from waterclock.engine.opening import apply_flow
+from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
 
 if TYPE_CHECKING:

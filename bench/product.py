@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from measure import Cost, now
 
 import waterclock.engine.batch.retry  # noqa: F401 - otherwise the first batch would include the import
-from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.progress import GroupReport, Listener
+from waterclock.engine.run_listener import GroupReport, Listener
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.session import Sessions, open_session
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.planner.plan import Group
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from big_slice import make_source
 from measure import Cost, cost_of, grid, interleaved, middle, ratio
 from product import Project, warm_spark
 
-from waterclock.engine.opening import apply_flow
+from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
 
 if TYPE_CHECKING:

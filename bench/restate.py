@@ -27,7 +27,7 @@ from product import Project, warm_spark
 
 from waterclock.flow.declarations import Place, Table
 from waterclock.flow.enums import Kind, Mode, TableType
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.merge import merge_slice, restate_slices

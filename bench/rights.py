@@ -22,7 +22,7 @@ from product import Project, warm_spark
 from quality import HEADER, collect
 
 from waterclock.engine.query.query import query
-from waterclock.permissions.people import Person, SignIn
+from waterclock.permissions.users_and_roles import Person, SignIn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

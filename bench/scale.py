@@ -26,7 +26,7 @@ from scale_history import HOUR
 from tests.postgres import server
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

@@ -24,9 +24,9 @@ from product import warm_spark
 
 from waterclock.flow.declarations import Place, Table
 from waterclock.flow.enums import Kind, Mode, TableType
-from waterclock.flow.folds import Temporal
+from waterclock.flow.merge_settings import Temporal
 from waterclock.storage.commit.creation import create_table
-from waterclock.storage.folds.place_versions import place_slices
+from waterclock.storage.folds.temporal_commit import place_slices
 from waterclock.storage.folds.versions import table_schema_of, versions_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import DataCommit, resolve

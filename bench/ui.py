@@ -33,8 +33,8 @@ from scale_history import HOUR
 from tests import stocks
 from tests.chromium import browsing
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import open_project
-from waterclock.ui.live import LiveProject
+from waterclock.operations.project_opening import open_project
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.serving import serve_pages
 
 if TYPE_CHECKING:

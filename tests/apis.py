@@ -24,7 +24,7 @@ from waterclock.connectors.rest.client import Api
 from waterclock.connectors.rest.collection import RestSource
 from waterclock.connectors.rest.connector import CONNECTOR as REST
 from waterclock.connectors.rest.connector import RestCollector
-from waterclock.connectors.rest.declared import resource_of
+from waterclock.connectors.rest.option_definitions import resource_of
 from waterclock.flow.declarations import Unit, Value
 
 TOKEN = "t0ken/of+the'tests"

@@ -89,7 +89,7 @@ def troubles(folder: Path) -> dict[tuple[str, str], str]:
 
 def run_here(folder: Path, spark: SparkSession, days: int) -> Digests:
     """Run env prod on the Spark of this process, and return the digests."""
-    from waterclock.engine.opening import apply_flow, open_workplace
+    from waterclock.engine.run_opening import apply_flow, open_workplace
     from waterclock.engine.runner import Runner
     from waterclock.engine.spark.session import Sessions
     from waterclock.timelabel.zone import parse_instant

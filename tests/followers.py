@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.postgres import Server, server
 from waterclock.connectors.change_collector import ChangeRequest
+from waterclock.connectors.postgres.change_collection import TableFollower, confirm
 from waterclock.connectors.postgres.database import PostgresDatabase
-from waterclock.connectors.postgres.following import TableFollower, confirm
 from waterclock.connectors.postgres.slots import Slot, create_slot
 from waterclock.connectors.postgres.table_facts import facts_of
 from waterclock.flow.changes import MISSING, OP

@@ -16,7 +16,7 @@ from tests import postgres
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input, Recorded
 from waterclock.flow.declarations import Flow, Place, Read, Table
 from waterclock.flow.enums import Kind, Mode, TableType
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store import database, schema
 from waterclock.ledger.store.instants import to_micros

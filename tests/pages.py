@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.query_queue import QueryQueue
 
 TOKEN = "t0ken-of-the-tests-of-pages"

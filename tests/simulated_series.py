@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from waterclock.flow.usual import trend, usual
+from waterclock.flow.seasonal_baseline import trend, usual
 
 ZONE = "America/New_York"
 RULES = ZoneInfo(ZONE)

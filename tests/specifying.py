@@ -13,10 +13,10 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Kind
 from waterclock.specs.document import Feature
 from waterclock.specs.parsing import read_feature
-from waterclock.specs.reading import script_of
 from waterclock.specs.schemas import Extras, Schema
 from waterclock.specs.script import Script
 from waterclock.specs.spec_runner import sort_distinct_errors
+from waterclock.specs.step_resolution import script_of
 from waterclock.specs.typed_rows import TypedScript, convert_rows
 
 FLOW = """

@@ -16,7 +16,7 @@ from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

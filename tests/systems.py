@@ -28,8 +28,8 @@ from waterclock.connectors.postgres import collection as postgres_collection
 from waterclock.connectors.postgres.connector import CONNECTOR as POSTGRES
 from waterclock.connectors.receiver.connector import CONNECTOR as RECEIVER
 from waterclock.connectors.receiver.events import events_of
-from waterclock.connectors.receiver.sealing import seal
-from waterclock.connectors.receiver.writing import SegmentWriter
+from waterclock.connectors.receiver.segment_sealing import seal
+from waterclock.connectors.receiver.segment_writing import SegmentWriter
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.awaits import Awaits

@@ -17,10 +17,10 @@ from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.ledger_opening import ledger_url
-from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.progress import Listener
 from waterclock.engine.query.query import query
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import Listener
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner

@@ -19,7 +19,7 @@ from rich.terminal_theme import MONOKAI
 from waterclock.cli.views.status import print_status
 from waterclock.cli.views.status_input import collect_status_input
 from waterclock.cli.views.theme import theme
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 
 HERE = Path(__file__).resolve().parent
 WIDTH = 80

@@ -20,7 +20,7 @@ from tests import sales, slices, stocks
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.storage.lake import Lake
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.serving import RunningServer, serve_pages
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from waterclock.engine.query.notebook import resolve
     from waterclock.masking.columns import mask_text
     from waterclock.notebook.commands import check, plan, query, run, status
-    from waterclock.notebook.systems import read, write
+    from waterclock.notebook.read_and_write import read, write
     from waterclock.specs.notebook import spec
     from waterclock.timelabel.window import Window
 
@@ -98,9 +98,9 @@ _HOMES = {
     "check": _COMMANDS,
     "plan": _COMMANDS,
     "query": _COMMANDS,
-    "read": "waterclock.notebook.systems",
+    "read": "waterclock.notebook.read_and_write",
     "run": _COMMANDS,
     "spec": "waterclock.specs.notebook",
     "status": _COMMANDS,
-    "write": "waterclock.notebook.systems",
+    "write": "waterclock.notebook.read_and_write",
 }

@@ -11,8 +11,8 @@ from tests.docs.console import ROOT
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.granted_select import granted_select
-from waterclock.flow.viewers import grants_of
-from waterclock.permissions.people import SignIn
+from waterclock.flow.table_visibility import grants_of
+from waterclock.permissions.users_and_roles import SignIn
 
 PAGE = (ROOT / "docs" / "howto" / "grant-columns-and-rows.md").read_text(encoding="utf-8")
 COLUMNS = ("id", "at", "land", "email", "amount", "timelabel")

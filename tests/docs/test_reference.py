@@ -19,7 +19,7 @@ from waterclock.dpl.resolve.alerts import _RULE_KEYS, _SECTION_KEYS, _TARGET_KEY
 from waterclock.dpl.resolve.openlineage import _KEYS as OPENLINEAGE_KEYS
 from waterclock.error_codes.catalog import CODES
 from waterclock.ledger.read.status import STATUS_TABLES
-from waterclock.permissions.people import Right
+from waterclock.permissions.users_and_roles import Right
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

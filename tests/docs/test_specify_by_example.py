@@ -18,7 +18,7 @@ from tests.flights import put_flights
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.specs.parsing import read_feature
-from waterclock.specs.reading import script_of
+from waterclock.specs.step_resolution import script_of
 from waterclock.specs.steps import VOCABULARY
 
 PAGE = (ROOT / "docs" / "howto" / "specify-by-example.md").read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ import pytest
 import waterclock as wc
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import FOLLOW
-from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import AnsweredQuery, query
 from waterclock.engine.query.ticks import MissingLabels, RequestedTick
+from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Batch

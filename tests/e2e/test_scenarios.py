@@ -315,7 +315,7 @@ def test_scenario_n_two_runs_at_once_do_each_batch_once(ledger: str, tmp_path: P
     ten_days(tiny)
     tiny.declare(COLLECT + REVENUE + "PUBLISH sales.revenue TO out.revenue;")
     with tiny.opened() as work:
-        from waterclock.engine.opening import apply_flow
+        from waterclock.engine.run_opening import apply_flow
 
         apply_flow(work, day(11))
     other = Tiny(tiny.root, spark, toml=None)

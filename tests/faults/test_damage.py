@@ -25,7 +25,7 @@ from tests.faults.damage import (
     truncate,
 )
 from tests.tiny import Tiny, day, described
-from waterclock.engine import opening
+from waterclock.engine import run_opening
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
 from waterclock.errors import WaterclockError
@@ -66,7 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Made:
 
 @pytest.fixture
 def tiny(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
-    monkeypatch.setattr(opening, "Sessions", lambda **_: Sessions.of(made.tiny.spark))
+    monkeypatch.setattr(run_opening, "Sessions", lambda **_: Sessions.of(made.tiny.spark))
     return made.tiny.copied(tmp_path / "project")
 
 

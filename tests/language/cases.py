@@ -14,7 +14,7 @@ from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.enums import Batching, Mode, Sign
-from waterclock.flow.lookbacks import ChangeReporting
+from waterclock.flow.lookback_changes import ChangeReporting
 
 HERE = Path(__file__).parent
 FORMATS = Option(choices=("csv", "json", "parquet", "raw"))

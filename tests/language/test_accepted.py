@@ -17,7 +17,7 @@ from waterclock.flow.conditions import Term
 from waterclock.flow.declarations import Column, Flat, Read, Table
 from waterclock.flow.enums import ReadKind, Scope
 from waterclock.flow.flats import flats_of
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 from waterclock.flow.rule_actions import format_actions
 
 FOLDER = HERE / "accepted"

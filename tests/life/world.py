@@ -32,9 +32,9 @@ from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
 from waterclock.cli.actions.close import close_window
 from waterclock.cli.actions.skip import skip_batches
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import RequestedTick
+from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep import maintain
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger

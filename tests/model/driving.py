@@ -20,7 +20,7 @@ from waterclock.engine.earlier_starts import find_shortened_reads
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Batching, Kind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
 from waterclock.planner.prerequisites import Prerequisites

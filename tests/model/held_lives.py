@@ -19,7 +19,7 @@ from waterclock.batches.records import QUARANTINED, BatchResult, Claim, ClaimReq
 from waterclock.flow.declarations import Flow, Read
 from waterclock.flow.enums import Kind, OnRestate, ReadKind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.planner.plan import NEEDS_SOMEBODY, TO_BE_RELEASED, Batch, Group, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

@@ -24,7 +24,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.graph import late_tables
 from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, LateRows
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.planner.closings import ClosingFacts, manual_closing_tick
 from waterclock.planner.late_rows import (
     find_closed_windows,

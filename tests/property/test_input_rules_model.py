@@ -19,7 +19,7 @@ import pytest
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.cli.actions.release import release_batches
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of

@@ -26,8 +26,8 @@ from waterclock.connectors.interface import Setting
 from waterclock.connectors.sqlite.connector import CONNECTOR
 from waterclock.engine.collect.change_scans import NEVER, ChangeScan, scan_past_windows
 from waterclock.flow.declarations import Table, Unit
-from waterclock.flow.lookbacks import Changed
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.flow.lookback_changes import Changed
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.timelabel.duration import Duration
 
 DAYS, BACK, SLACK, RUNNERS = 7, 3, 100, 3

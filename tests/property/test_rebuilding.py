@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.schema import ledger as the_ledger
 from waterclock.ledger.store.schema import tables
-from waterclock.ledger.write.whole_set import MovedTable
+from waterclock.ledger.write.rebuilt_tables import MovedTable
 
 NAMES = ("raw.a", "mart.b", "mart.c")
 LEASE = 10.0

@@ -17,7 +17,7 @@ from tests.ledgers import require_sums
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.schema import metadata
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 BENCH = Path(__file__).parents[2] / "bench"
 START = datetime(2013, 1, 1, tzinfo=UTC)

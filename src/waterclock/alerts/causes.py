@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from waterclock.alerts.deadline_causes import find_deadline_causes
 from waterclock.alerts.decisions import AlertInput
-from waterclock.alerts.late import find_deadline_causes
 from waterclock.batches.alerts import LONGEST, Batches, BatchWarnings, RootCause, TroubleKind, cause_key
-from waterclock.batches.kept_logs import LogSafety
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
+from waterclock.batches.log_retention import LogSafety
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import skip_words

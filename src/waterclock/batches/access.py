@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.permissions.people import Right, expand_rights
+from waterclock.permissions.users_and_roles import Right, expand_rights
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ from waterclock.cli.commands.ui import ui
 from waterclock.cli.commands.warm import warm
 from waterclock.cli.commands.withdraw import withdraw
 from waterclock.cli.exit_codes import OF_ALL_COMMANDS, ExitCode
-from waterclock.cli.foreign import answer_to_command, answer_to_option
+from waterclock.cli.other_tools import answer_to_command, answer_to_option
 from waterclock.errors import WaterclockError
 from waterclock.printable import escape_logs
 

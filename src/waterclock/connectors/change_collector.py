@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from waterclock.batches.kept_logs import RetainedLog
+from waterclock.batches.log_retention import RetainedLog
 from waterclock.connectors.interface import Collected, Collector
 from waterclock.flow.declarations import Columns, Unit
 

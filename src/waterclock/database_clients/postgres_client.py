@@ -14,7 +14,7 @@ from functools import cache
 from os import dup
 from typing import TYPE_CHECKING, Any
 
-from waterclock.database_clients.cutoffs import limit_connection_time
+from waterclock.database_clients.time_limits import limit_connection_time
 
 if TYPE_CHECKING:
     import psycopg

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from waterclock.database_clients.cutoffs import limit_connection_time
 from waterclock.database_clients.local_sockets import is_protected
 from waterclock.database_clients.postgres_client import client_type
+from waterclock.database_clients.time_limits import limit_connection_time
 
 if TYPE_CHECKING:
     import psycopg

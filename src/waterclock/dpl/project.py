@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.cache import CachedProject, digest_of, key_of, read_cached_project, write_cached_project
 from waterclock.dpl.config.file_name import FILE
+from waterclock.dpl.project_cache import CachedProject, digest_of, key_of, read_cached_project, write_cached_project
 from waterclock.dpl.project_files import not_utf8_error, read_project_file, read_sources
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.files.object_stores import bucket_of, is_remote, options_of, unknown_option_error
@@ -20,7 +20,7 @@ from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret
 from waterclock.flow.openlineage import LineageSink
-from waterclock.permissions.people import AccessRules
+from waterclock.permissions.users_and_roles import AccessRules
 from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.spark_sql import option_text
 
@@ -221,7 +221,7 @@ def _read_without_cache(
         from waterclock.dpl.resolve.openlineage import resolve_openlineage
 
         openlineage = resolve_openlineage(config, root, errors)
-    from waterclock.dpl.resolve.people import resolve_access_rules
+    from waterclock.dpl.resolve.users_and_roles import resolve_access_rules
 
     access = resolve_access_rules(config, errors)
     if errors or flow is None:

@@ -9,7 +9,7 @@ from typing import Self
 
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.ledger.refusals import ClaimClosed
+from waterclock.ledger.ledger_errors import ClaimClosed
 from waterclock.timelabel.label import label_of
 
 

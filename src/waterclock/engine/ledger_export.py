@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import unusable_export
+from waterclock.ledger.ledger_errors import unusable_export
 from waterclock.ledger.store.export import ExportHead
 from waterclock.storage.ledger_exports import export_name, export_names, first_line, remove_export, write_export
 

@@ -81,7 +81,7 @@ def require_valid_ledger_url(project: Project) -> None:
 
 def refuse_lost_ledger(project: Project) -> None:
     """Raise E421 if a storage with the project's tables has no ledger: an empty one would make all batches again."""
-    from waterclock.ledger.refusals import lost_ledger_error
+    from waterclock.ledger.ledger_errors import lost_ledger_error
     from waterclock.ledger.store.locations import place_of, redact_url_text
 
     lake = Lake(project.storage)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
-from waterclock.ledger import refusals
+from waterclock.engine.run_listener import GroupReport
+from waterclock.ledger import ledger_errors
 
 UNDER_NEWER_FLOW = "E406"
 """The error code of a claim that is refused because its runner loaded another flow than the applied one."""
@@ -34,5 +34,7 @@ def refused_for_newer_flow(work: RunContext, report: GroupReport) -> GroupReport
     if not has_newer_flow(work, is_reported=False):
         return report
     applied = work.ledger.declared.applied_flow()
-    refused = refusals.unapplied_flow_error(work.flow.fingerprint, None if applied is None else applied.fingerprint)
+    refused = ledger_errors.unapplied_flow_error(
+        work.flow.fingerprint, None if applied is None else applied.fingerprint
+    )
     return GroupReport(report.group, None, seconds=report.seconds, error=refused)

@@ -13,10 +13,10 @@ from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import Claim
 from waterclock.batches.schemas import SchemaVersion
 from waterclock.dpl.project import Project
-from waterclock.engine.code_lineages import CodeLineages
+from waterclock.engine.code_lineage_cache import CodeLineages
 from waterclock.engine.connections import Connections
 from waterclock.engine.linked_projects import Links, links_of
-from waterclock.engine.progress import Listener
+from waterclock.engine.run_listener import Listener
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.shared_rows import SharedRows
 from waterclock.engine.spark.keys import KeysOfProject

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.engine.collect.source_clocks import UnfinishedSource
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_listener import GroupReport
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Plan, Status
 

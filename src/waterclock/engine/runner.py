@@ -11,21 +11,21 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
+from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.damage import find_log_errors
+from waterclock.engine.due_offline_measurements import measure_due
 from waterclock.engine.heartbeat import Heartbeat
-from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.linked_projects import find_link_problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
-from waterclock.engine.offline_measures import measure_due
-from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.spark.errors import add_batch_place, lost_spark, to_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.flow.shared_views import readers_of_shared
-from waterclock.ledger.refusals import REOPENED_SINCE
+from waterclock.ledger.ledger_errors import REOPENED_SINCE
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Batch, Group, Plan, Status
 from waterclock.planner.planning import Planner

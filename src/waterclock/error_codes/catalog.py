@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from waterclock.error_codes.access import ACCESS
 from waterclock.error_codes.alerts import ALERTS
+from waterclock.error_codes.deadlines_and_lag import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.error_codes.language import LANGUAGE
 from waterclock.error_codes.lineage import LINEAGE
 from waterclock.error_codes.project_warnings import WARNINGS
@@ -18,10 +19,9 @@ from waterclock.error_codes.queries import QUERIES
 from waterclock.error_codes.schemas import SCHEMAS_AT_WORK
 from waterclock.error_codes.secret_values import SECRETS
 from waterclock.error_codes.specs import SPECS
-from waterclock.error_codes.state import STATE_AT_WORK
 from waterclock.error_codes.storage_and_ledger import CONNECTORS, LEDGER, OUTSIDE, STORAGE
 from waterclock.error_codes.trust import TRUST
-from waterclock.error_codes.watching import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
+from waterclock.error_codes.watermarks_and_state import STATE_AT_WORK
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from waterclock.error_codes.closings import CLOSINGS
 from waterclock.error_codes.connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
+from waterclock.error_codes.deadlines_and_lag import WATCHING
 from waterclock.error_codes.publishing import PUBLISHING
 from waterclock.error_codes.quality import QUALITY
 from waterclock.error_codes.queries import TEXTS
 from waterclock.error_codes.schemas import RENAMES, SCHEMAS, SCHEMAS_KEPT
-from waterclock.error_codes.state import STATE
-from waterclock.error_codes.watching import WATCHING
+from waterclock.error_codes.watermarks_and_state import STATE
 from waterclock.errors import Code
 
 LANGUAGE: Mapping[str, Code] = {

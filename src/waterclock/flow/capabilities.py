@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.flow.declarations import Unit
 from waterclock.flow.enums import Batching, Mode, Sign
-from waterclock.flow.lookbacks import ChangeReporting
+from waterclock.flow.lookback_changes import ChangeReporting
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Protocol
 from waterclock.flow.checked_references import checked_references
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
 from waterclock.flow.enums import Action, ReadKind, Scope
-from waterclock.flow.keys import KeyOptions
+from waterclock.flow.key_options import KeyOptions
 from waterclock.flow.origins import IN_ROWS, TYPES
 from waterclock.flow.rule_actions import FAILS, RuleActions, find_row_action
 

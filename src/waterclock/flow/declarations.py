@@ -15,20 +15,20 @@ from waterclock.flow.awaits import Awaits
 from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
-from waterclock.flow.endings import Ending
 from waterclock.flow.enums import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
-from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
 from waterclock.flow.grants import Grant
-from waterclock.flow.keys import KeyOptions
+from waterclock.flow.key_options import KeyOptions
 from waterclock.flow.late_rows import LateRows
-from waterclock.flow.lookbacks import Changed
+from waterclock.flow.lookback_changes import Changed
 from waterclock.flow.measures import Measure, MeasureComparison, Offline
+from waterclock.flow.merge_settings import Keyed, Merge, Order, Temporal
 from waterclock.flow.published import PublishedExpression
 from waterclock.flow.references import Reference
+from waterclock.flow.retired_columns import Ending
 from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
 from waterclock.flow.schema_changes import OnSchemaChange
-from waterclock.flow.steps import StatefulStep
+from waterclock.flow.stateful_steps import StatefulStep
 from waterclock.flow.watermarks import Watermark
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration

@@ -9,7 +9,7 @@ from html import escape
 
 from waterclock.flow.declarations import Column, Flow, Table
 from waterclock.flow.enums import Kind
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 from waterclock.flow.references import Reference
 from waterclock.timelabel.label import TIMELABEL
 

@@ -8,7 +8,7 @@ from html import escape
 
 from waterclock.flow.declarations import Flat, FlatJoin, Flow
 from waterclock.flow.diagram import HEAD, QUIET, Field, fields_of, font, heading, quiet_row, render_name
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 
 _PARENT = "#f4efe2"
 _INDENT = "    "  # no-break spaces: Graphviz drops others

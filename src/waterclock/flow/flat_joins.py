@@ -10,7 +10,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checks import TableWithRules, may_repeat_keys
 from waterclock.flow.declarations import Column, Flat, FlatJoin, Read
 from waterclock.flow.enums import Mode, TableType
-from waterclock.flow.folds import Temporal
+from waterclock.flow.merge_settings import Temporal
 from waterclock.flow.references import Reference
 
 _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT", "DEC": "DECIMAL",

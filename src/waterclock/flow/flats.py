@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from waterclock.flow.declarations import Flat, FlatJoin, Query
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from waterclock.flow.declarations import Place
-    from waterclock.permissions.people import Person
+    from waterclock.permissions.users_and_roles import Person
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from waterclock.ledger.section import DatabaseMethod, Section
 from waterclock.ledger.write import (
     closings,
     decisions,
+    linked_restatements,
     pauses,
-    upstream,
 )
 
 
@@ -27,7 +27,7 @@ class Decisions(Section):
     withdraw = DatabaseMethod(decisions.withdraw)
     end_following = DatabaseMethod(decisions.end_following)
     record_rule_note = DatabaseMethod(decisions.record_rule_note)
-    mark_restated = DatabaseMethod(upstream.mark_restated)
+    mark_restated = DatabaseMethod(linked_restatements.mark_restated)
     pause_tables = DatabaseMethod(pauses.pause_tables)
     pause_all = DatabaseMethod(pauses.pause_all)
     resume_tables = DatabaseMethod(pauses.resume_tables)

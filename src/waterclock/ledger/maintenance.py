@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from waterclock.ledger.read import whole_set as current_set
+from waterclock.ledger.read import current_revisions as current_set
 from waterclock.ledger.section import DatabaseMethod, Section
 from waterclock.ledger.store import export
-from waterclock.ledger.write import adopt as adopting
-from waterclock.ledger.write import moving, pauses, renaming, resetting, whole_set
-from waterclock.ledger.write import rebuilding as holding
-from waterclock.ledger.write import redeclare as redeclaring
+from waterclock.ledger.write import committed_claims as adopting
+from waterclock.ledger.write import ledger_move_lock, pauses, rebuilt_tables, renaming, resetting
+from waterclock.ledger.write import rebuild_all_lock as holding
+from waterclock.ledger.write import table_rebuilds as redeclaring
 
 
 class MaintenanceSection(Section):
@@ -35,10 +35,10 @@ class MaintenanceSection(Section):
     is_resettable = DatabaseMethod(resetting.is_resettable)
     begin_reset = DatabaseMethod(resetting.begin_reset)
     end_reset = DatabaseMethod(resetting.end_reset)
-    refuse_moved = DatabaseMethod(moving.refuse_moved)
-    close_for = DatabaseMethod(moving.close_for)
-    require_closed_for = DatabaseMethod(moving.require_closed_for)
-    unlock_ledger = DatabaseMethod(moving.unlock_ledger)
+    refuse_moved = DatabaseMethod(ledger_move_lock.refuse_moved)
+    close_for = DatabaseMethod(ledger_move_lock.close_for)
+    require_closed_for = DatabaseMethod(ledger_move_lock.require_closed_for)
+    unlock_ledger = DatabaseMethod(ledger_move_lock.unlock_ledger)
     drop_boundary = DatabaseMethod(adopting.find_drop_boundary)
     forget_versions = DatabaseMethod(adopting.forget_versions)
     current_rebuilding = DatabaseMethod(holding.find_rebuilding)
@@ -52,10 +52,10 @@ class MaintenanceSection(Section):
     skipped_windows = DatabaseMethod(current_set.list_skipped_windows)
     recuts_of = DatabaseMethod(current_set.recuts_of)
     list_emptying_claims = DatabaseMethod(current_set.list_emptying_claims)
-    record_set = DatabaseMethod(whole_set.record_set)
+    record_set = DatabaseMethod(rebuilt_tables.record_set)
     take_folder = DatabaseMethod(renaming.take_folder)
-    seed = DatabaseMethod(whole_set.seed)
-    seed_dropped_windows = DatabaseMethod(whole_set.seed_dropped_windows)
+    seed = DatabaseMethod(rebuilt_tables.seed)
+    seed_dropped_windows = DatabaseMethod(rebuilt_tables.seed_dropped_windows)
 
     def load(self, exports: Iterable[Iterable[str]]) -> int:
         """Fill an empty ledger from the lines of exports, newest first. Return the number of batches in the ledger.

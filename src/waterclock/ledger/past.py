@@ -8,13 +8,13 @@ from waterclock.ledger.read import (
     notes,
     provenance,
     status,
-    watching,
+    table_progress,
 )
-from waterclock.ledger.read import kept_at_sources as past_kept
 from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import pauses as past_pauses
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read import schemas as past_schemas
+from waterclock.ledger.read import source_events as past_kept
 from waterclock.ledger.section import DatabaseMethod, Section
 from waterclock.ledger.write import (
     runs,
@@ -32,12 +32,12 @@ class PastSection(Section):
     settled_labels = DatabaseMethod(status.read_settled_labels)
     row_warnings = DatabaseMethod(status.read_row_warnings)
     durations = DatabaseMethod(durations.durations)
-    list_open_claims = DatabaseMethod(watching.list_open_claims)
-    began = DatabaseMethod(watching.read_first_claim_times)
-    began_by = DatabaseMethod(watching.began_by)
-    list_newest_labels = DatabaseMethod(watching.list_newest_labels)
-    newest_rows = DatabaseMethod(watching.newest_rows)
-    empty_at_last = DatabaseMethod(watching.empty_at_last)
+    list_open_claims = DatabaseMethod(table_progress.list_open_claims)
+    began = DatabaseMethod(table_progress.read_first_claim_times)
+    began_by = DatabaseMethod(table_progress.began_by)
+    list_newest_labels = DatabaseMethod(table_progress.list_newest_labels)
+    newest_rows = DatabaseMethod(table_progress.newest_rows)
+    empty_at_last = DatabaseMethod(table_progress.empty_at_last)
     rule_notes = DatabaseMethod(notes.rule_notes)
     audit = DatabaseMethod(status.audit)
     codes = DatabaseMethod(past_codes.codes)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from waterclock.ledger.read import (
-    changes_since,
     clock,
     current,
+    held_and_quarantined,
     linked_projects,
-    quality,
     source_notes,
+    table_history,
 )
 from waterclock.ledger.read import closings as past_closings
 from waterclock.ledger.read import inputs as inputs_read
@@ -39,7 +39,7 @@ class Reads(Section):
     versions = DatabaseMethod(current.versions_of)
     committed_slices = DatabaseMethod(current.list_committed_slices)
     changed_slices = DatabaseMethod(current.changed_slices)
-    history = DatabaseMethod(changes_since.history)
+    history = DatabaseMethod(table_history.history)
     content = DatabaseMethod(current.content)
     contents = DatabaseMethod(current.contents)
     pins = DatabaseMethod(current.pins)
@@ -48,11 +48,11 @@ class Reads(Section):
     read_closed_since = DatabaseMethod(past_closings.read_closed_since)
     source_notes = DatabaseMethod(source_notes.list_source_notes)
     closings = DatabaseMethod(closings_in)
-    held_labels = DatabaseMethod(quality.list_held_labels)
-    held_claim = DatabaseMethod(quality.find_held_claim)
-    list_earlier_holds = DatabaseMethod(quality.list_earlier_holds)
-    list_quarantined_labels = DatabaseMethod(quality.list_quarantined_labels)
-    list_quarantine_slices = DatabaseMethod(quality.list_quarantine_slices)
+    held_labels = DatabaseMethod(held_and_quarantined.list_held_labels)
+    held_claim = DatabaseMethod(held_and_quarantined.find_held_claim)
+    list_earlier_holds = DatabaseMethod(held_and_quarantined.list_earlier_holds)
+    list_quarantined_labels = DatabaseMethod(held_and_quarantined.list_quarantined_labels)
+    list_quarantine_slices = DatabaseMethod(held_and_quarantined.list_quarantine_slices)
     schemas = DatabaseMethod(past_schemas.schemas_of)
     measures_before = DatabaseMethod(past_measures.read_earlier_measures)
     read_elsewhere = DatabaseMethod(linked_projects.read_elsewhere)

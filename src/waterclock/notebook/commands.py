@@ -19,7 +19,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
 from waterclock.notebook.results import WIDTH, CommandResult, QueryResult
-from waterclock.operations.opening import open_project, open_read_only, select_tables
+from waterclock.operations.project_opening import open_project, open_read_only, select_tables
 from waterclock.operations.query_results import answer_query
 from waterclock.timelabel.instant import utc_of
 

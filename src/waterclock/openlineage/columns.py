@@ -20,7 +20,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.lineage import column_lineage_of
-from waterclock.operations.opening import columns_stored
+from waterclock.operations.project_opening import columns_stored
 from waterclock.timelabel.label import TIMELABEL
 
 _SUBTYPES = {FILTER: "FILTER", JOIN: "JOIN", GROUP: "GROUP_BY", SORT: "SORT", WINDOW: "WINDOW"}

@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import read_closing
 from waterclock.operations.held_results import find_held_result, stage_of
-from waterclock.operations.opening import OpenedProject, known_label_bounds
+from waterclock.operations.project_opening import OpenedProject, known_label_bounds
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels

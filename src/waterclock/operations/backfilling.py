@@ -10,7 +10,7 @@ from itertools import islice
 
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.operations.restating import refuse_dropped, refuse_more_than
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.request import PlanRequest

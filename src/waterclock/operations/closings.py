@@ -14,7 +14,7 @@ from waterclock.planner.closings import closed_words, failed_check_words, part_w
 from waterclock.planner.plan import Batch, Plan
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waterclock.batches.compatible import KEY, NOT_NULL, broken_promises, type_of_version
+from waterclock.batches.schema_compatibility import KEY, NOT_NULL, broken_promises, type_of_version
 from waterclock.batches.schemas import SchemaVersion, Side, newest_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table

@@ -14,7 +14,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, file_exists, files_below
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import zone_of
+from waterclock.operations.project_opening import zone_of
 from waterclock.storage.folds.older_states import find_cached_state
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.content_as_of import ContentLocation
@@ -22,7 +22,7 @@ from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, open_kept_version
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.manifest import read_manifest
-from waterclock.storage.symlinks import absolute, require_plain
+from waterclock.storage.symlink_manifests import absolute, require_plain
 from waterclock.timelabel.label import hive_path, label_of, label_of_hive_path
 from waterclock.timelabel.zone import parse_instant
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.batches.watching import MadeLabel, RunningClaim
+from waterclock.batches.progress_records import MadeLabel, RunningClaim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import find_earliest_advance, mark_of
 from waterclock.operations.freshness import fresh_to
@@ -26,7 +26,7 @@ from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from waterclock.ledger.past import PastSection
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 _NOTHING = timedelta(0)
 

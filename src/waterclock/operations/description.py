@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.declarations import Rule, Source, Table
 from waterclock.flow.rule_actions import format_actions
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.timelabel.label import TIMELABEL
 
 

@@ -12,7 +12,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.states import State, display_state_of, worst
+from waterclock.operations.display_states import State, display_state_of, worst
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 
 _LATE_AT_ONCE = NEEDS_SOMEBODY | {Status.BLOCKED}

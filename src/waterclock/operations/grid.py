@@ -9,7 +9,7 @@ from datetime import datetime
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.states import State, state_of, worst
+from waterclock.operations.display_states import State, state_of, worst
 from waterclock.planner.label_states import SpanStates
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit

@@ -8,7 +8,7 @@ from datetime import datetime
 from waterclock.batches.ledger_snapshot import RELEASE, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import OpenedProject, one_table, select_tables
+from waterclock.operations.project_opening import OpenedProject, one_table, select_tables
 from waterclock.operations.restating import Found
 from waterclock.planner.plan import Plan, Status
 from waterclock.selection import Labels

@@ -7,7 +7,7 @@ from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 
 
 def find_held_result(at: OpenedProject, table: Table, cell: BatchState | None) -> BatchResult | None:

@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.batches.watching import MadeLabel
+from waterclock.batches.progress_records import MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Mode, ReadKind
 from waterclock.flow.watermarks import mark_of
@@ -18,7 +18,7 @@ from waterclock.operations.watermarks import WatermarkPosition, has_watermark, p
 from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 MOST = 100
 """How many newest labels of each table are read."""

@@ -12,7 +12,7 @@ from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.linked_projects import upstream_of
 from waterclock.flow.shared_views import readers_of_shared
-from waterclock.operations.opening import columns_collected
+from waterclock.operations.project_opening import columns_collected
 from waterclock.selection import select
 
 if TYPE_CHECKING:

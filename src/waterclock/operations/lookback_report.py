@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 _MOST = 10
 # how many newest labels to search: recomputed labels have no look-back record, and of the up to 31 labels of a claim

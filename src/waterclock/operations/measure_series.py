@@ -24,7 +24,7 @@ from waterclock.flow.measures import (
     counts_rows,
     read_measured_values,
 )
-from waterclock.flow.usual import LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, Usual, usual
+from waterclock.flow.seasonal_baseline import LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, Usual, usual
 
 _OF_COLUMN = ("nulls", "distinct", "min", "max")
 _NUMBERS = re.compile(r"(?:tinyint|smallint|int|bigint|float|double|decimal\(.*\))")

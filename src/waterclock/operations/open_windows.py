@@ -12,7 +12,7 @@ from waterclock.operations.formatting import count_words, instant_words
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 _INSTANT = timedelta(microseconds=1)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, Pause
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.refusals import no_pause
+from waterclock.ledger.ledger_errors import no_pause
 from waterclock.planner.plan import Plan
 from waterclock.selection import select
 

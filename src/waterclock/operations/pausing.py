@@ -7,8 +7,8 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import Pause
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import select_paused_tables
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.required_reasons import need_reason_of_pause
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 from waterclock.planner.request import PlanRequest

@@ -19,7 +19,7 @@ from waterclock.dpl.query.personal_columns import (
 from waterclock.flow.declarations import Column, Table
 from waterclock.flow.enums import Kind
 from waterclock.flow.personal_data import NO_PII, PII, declared_tag
-from waterclock.operations.opening import columns_collected, columns_stored
+from waterclock.operations.project_opening import columns_collected, columns_stored
 from waterclock.personal_data.names import kind_by_name
 from waterclock.personal_data.patterns import CHECKED_KINDS
 from waterclock.selection import select
@@ -124,8 +124,8 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
 
 
 def _sample_tables(project: Project, names: Iterable[str], rows: int) -> Mapping[str, SampledValues | None]:
-    from waterclock.engine.opening import open_workplace
     from waterclock.engine.query.value_samples import sample_values
+    from waterclock.engine.run_opening import open_workplace
 
     with open_workplace(project, is_question=True) as work:
         return {name: sample_values(work, name, rows) for name in names}

@@ -9,7 +9,7 @@ from waterclock.batches.audit_records import StoredStates
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
 from waterclock.operations.grid import Grid, bounds, make_grid, newest_span
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.planner.label_states import SpanStates, count_states
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence

@@ -23,8 +23,8 @@ from waterclock.flow.open_windows import open_windows_table
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import find_prerequisite_batches, missing_labels
 from waterclock.operations.held_batches import find_held_labels, releasable_labels
-from waterclock.operations.opening import OpenedProject, no_ledger_error, one_table
 from waterclock.operations.pausing import TablesToPause, due_of, pause, resume, to_pause, to_resume
+from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.operations.required_reasons import need_reason, need_reason_of_release
 from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, refuse_more_than
@@ -36,7 +36,7 @@ from waterclock.operations.retrying import (
 )
 from waterclock.operations.skipping import skip
 from waterclock.operations.withdrawing import find_withdrawable
-from waterclock.permissions.people import Person, Right, require_right
+from waterclock.permissions.users_and_roles import Person, Right, require_right
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of

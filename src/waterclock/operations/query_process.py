@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.opening import sessions_of_queries
+from waterclock.engine.run_opening import sessions_of_queries
 from waterclock.engine.spark.cancelling import cancel_jobs, mark_jobs
 from waterclock.errors import WaterclockError
 from waterclock.operations.query_results import ZonedQueryResult, answer_query
@@ -29,7 +29,7 @@ from waterclock.operations.query_results import ZonedQueryResult, answer_query
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.engine.spark.session import Sessions
-    from waterclock.permissions.people import Person
+    from waterclock.permissions.users_and_roles import Person
 
 BEGUN = "begun"
 """Message: Spark has started and the query is running."""

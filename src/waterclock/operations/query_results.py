@@ -9,19 +9,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import AnsweredQuery, preview, query
 from waterclock.engine.query.ticks import MissingLabels, RequestedTick, ResolvedTick
+from waterclock.engine.run_opening import open_workplace
 from waterclock.operations.formatting import count_words, instant_words, label_range
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import open_project, zone_of
+from waterclock.operations.project_opening import open_project, zone_of
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import parse_instant
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.engine.spark.session import Sessions
-    from waterclock.permissions.people import Person
+    from waterclock.permissions.users_and_roles import Person
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.operations.restating import Found, done_labels
 from waterclock.timelabel.label import label_of
 

@@ -10,10 +10,10 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import LINKED, Batching, Kind, Mode
 from waterclock.flow.graph import late_tables
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.formatting import count_words
-from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -127,7 +127,7 @@ def _find_done_labels(
 def refuse_more_than(most: int | None, count: int) -> None:
     """Raise E525 if `count` exceeds `most`, the limit for a request of a page. None means no limit."""
     if most is not None and count > most:
-        raise refusals.too_many_batches_error(most)
+        raise ledger_errors.too_many_batches_error(most)
 
 
 def _selected_span(

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.kept_logs import LogSafety, RetainedLog, is_followed, limit_of, parse_retained_log
+from waterclock.batches.log_retention import LogSafety, RetainedLog, is_followed, limit_of, parse_retained_log
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.json import instant_text
 
 if TYPE_CHECKING:
     from waterclock.ledger.past import PastSection
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 
 @dataclass(frozen=True, slots=True)

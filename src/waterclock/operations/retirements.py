@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.compatible import past_retirement_error
+from waterclock.batches.schema_compatibility import past_retirement_error
 from waterclock.dpl.query.column_readers import readers_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Table
-from waterclock.flow.endings import Ending
+from waterclock.flow.retired_columns import Ending
 from waterclock.operations.read_only_ledger import read_ledger
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
-from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.planner.plan import STOPS, Plan, Status
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select

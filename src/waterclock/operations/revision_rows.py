@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.audit_records import Attempt, Audit, Revision
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import Check, Requirement, checks_of, every_rule
 from waterclock.flow.declarations import Table
 from waterclock.flow.rule_actions import format_actions
-from waterclock.operations.opening import OpenedProject, no_ledger_error, one_table
-from waterclock.operations.states import State
-from waterclock.permissions.people import Person, Right, require_right
+from waterclock.operations.display_states import State
+from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table
+from waterclock.permissions.users_and_roles import Person, Right, require_right
 
 
 @dataclass(frozen=True, slots=True)

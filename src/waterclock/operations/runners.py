@@ -6,7 +6,7 @@ from datetime import datetime
 
 from waterclock.batches.audit_records import RunnerSeen
 from waterclock.engine.runner_name import has_ended
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 
 
 def is_alive(runner: RunnerSeen, now: datetime) -> bool:

@@ -15,17 +15,17 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.watching import LabelRows
+from waterclock.batches.progress_records import LabelRows
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind
-from waterclock.flow.usual import LEAST_SEASONS, SATURDAY, slot_clock
+from waterclock.flow.seasonal_baseline import LEAST_SEASONS, SATURDAY, slot_clock
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import TimeUnit
 
 if TYPE_CHECKING:
     from waterclock.ledger.past import PastSection
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 MOST = 1500
 """The number of a table's newest labels in its history: two weeks of quarters of an hour, two months of hours."""

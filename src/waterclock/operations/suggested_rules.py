@@ -12,7 +12,7 @@ from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.operations.formatting import count_words, number_words
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 
 _FEWEST = 5  # the minimum of batches for a suggestion
 _FEWEST_FOR_BOUNDS = 20

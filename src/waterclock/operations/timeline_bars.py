@@ -12,10 +12,10 @@ from datetime import datetime
 from itertools import pairwise
 
 from waterclock.flow.declarations import Table
+from waterclock.operations.display_states import State
 from waterclock.operations.grid import GridCell, bounds, cell_of, sort_by_schema
-from waterclock.operations.opening import OpenedProject
 from waterclock.operations.project_grid import states_in_spans
-from waterclock.operations.states import State
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.planner.label_states import SpanStates
 from waterclock.planner.plan import Batch, Status
 from waterclock.timelabel.cadence import Cadence

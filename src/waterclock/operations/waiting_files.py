@@ -11,7 +11,7 @@ from waterclock.flow.declarations import Secret
 from waterclock.operations.formatting import bytes_words, count_words
 
 if TYPE_CHECKING:
-    from waterclock.operations.opening import OpenedProject
+    from waterclock.operations.project_opening import OpenedProject
 
 
 def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, PendingData]:

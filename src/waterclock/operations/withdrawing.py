@@ -6,9 +6,9 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import TableFacts
 from waterclock.errors import WaterclockError
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.operations.formatting import count_words
-from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.timelabel.label import label_of
 
 Found = dict[str, frozenset[datetime]]
@@ -39,7 +39,7 @@ def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> W
     more = f" and {count_words(len(there) - _MOST_NAMED, 'other')}" if len(there) > _MOST_NAMED else ""
     fix = f"requested: {', '.join(there[:_MOST_NAMED])}{more}" if there else None
     where = f"{selection} {labels}" if labels else selection
-    return refusals.nothing_to_withdraw(where, why=why, fix=fix)
+    return ledger_errors.nothing_to_withdraw(where, why=why, fix=fix)
 
 
 def find_withdrawable_labels(facts: TableFacts) -> frozenset[datetime]:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.permissions.people import AccessRules, Right, expand_rights
+from waterclock.permissions.users_and_roles import AccessRules, Right, expand_rights
 
 PREFIX = "wct_"
 """The start of each token, by which scanners of code and logs recognize one."""

@@ -23,7 +23,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.graph import late_tables
-from waterclock.planner.reads import bind
+from waterclock.planner.input_binding import bind
 from waterclock.planner.settlement import Settlement
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet

@@ -12,8 +12,8 @@ from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import ReadKind
 from waterclock.planner.closings import newest_closed
 from waterclock.planner.dependency_graph import FlowGraph, Node
+from waterclock.planner.input_binding import bind_read, until_end
 from waterclock.planner.linked_projects import newest_served
-from waterclock.planner.reads import bind_read, until_end
 from waterclock.planner.settlement import Settlement, find_first_label
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration

@@ -11,7 +11,7 @@ from waterclock.batches.records import Input
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import OnRestate
 from waterclock.planner.dependency_graph import FlowGraph, Node
-from waterclock.planner.reads import bind
+from waterclock.planner.input_binding import bind
 from waterclock.planner.settlement import is_dropped
 
 Batch = tuple[str, datetime]

@@ -18,7 +18,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, ClosedSince
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.late_rows import LateRows
-from waterclock.planner.reads import bind, until_end, until_start
+from waterclock.planner.input_binding import bind, until_end, until_start
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 

@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import ReadKind
 from waterclock.planner.dependency_graph import FlowGraph
 from waterclock.planner.due_batches import TableWork
-from waterclock.planner.reads import bind_read
+from waterclock.planner.input_binding import bind_read
 
 
 def oldest_needed(

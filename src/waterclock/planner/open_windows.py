@@ -18,8 +18,8 @@ from waterclock.batches.ledger_snapshot import BACKFILL
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import ReadKind
 from waterclock.planner.closings import ClosingFacts
+from waterclock.planner.input_binding import bind
 from waterclock.planner.plan import BoundRead, OpenWindow, ReadScope
-from waterclock.planner.reads import bind
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window

@@ -23,13 +23,13 @@ from waterclock.flow.enums import ReadKind
 from waterclock.planner.closings import closed_words, open_words
 from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start
+from waterclock.planner.input_binding import bind
 from waterclock.planner.linked_projects import find_linked_wait_cause, is_expired
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
-from waterclock.planner.partial import Partial, is_partial_allowed, partial_of
+from waterclock.planner.partial_inputs import Partial, is_partial_allowed, partial_of
 from waterclock.planner.plan import GIVE_UP, STOPS, TO_BE_RELEASED, Batch, BoundRead, Cause, OpenWindow, Status
 from waterclock.planner.plan_facts import Facts
 from waterclock.planner.readiness_bounds import find_reachable_spans
-from waterclock.planner.reads import bind
 from waterclock.planner.settlement import find_awaited_inputs, is_dropped
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of

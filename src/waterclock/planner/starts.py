@@ -11,7 +11,7 @@ from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import Kind, ReadKind
 from waterclock.flow.late_rows import LateRows
 from waterclock.planner.dependency_graph import FlowGraph, graph_of, is_circular
-from waterclock.planner.reads import until_start
+from waterclock.planner.input_binding import until_start
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 

@@ -82,11 +82,11 @@ class Secrets:
         """Return the value of a secret. Raises E225 if it is not found, E920 or E921 for errors of keyring or Vault."""
         value = self._find_local_value(name)
         if value is None and self.places.keyring is not None:
-            from waterclock.secrets.stores import read_from_keyring
+            from waterclock.secrets.keyring_and_vault import read_from_keyring
 
             value = read_from_keyring(self.places.keyring, name)
         if value is None and self.places.vault is not None:
-            from waterclock.secrets.stores import read_from_vault
+            from waterclock.secrets.keyring_and_vault import read_from_vault
 
             value = read_from_vault(self.places.vault, name, self._require_local_value)
         if value is None:
@@ -103,7 +103,7 @@ class Secrets:
         if self.places.keyring is not None:
             looked.append(f"{name} of the service {self.places.keyring} in the keyring")
         if self.places.vault is not None:
-            from waterclock.secrets.stores import describe_vault_entry
+            from waterclock.secrets.keyring_and_vault import describe_vault_entry
 
             looked.append(describe_vault_entry(self.places.vault, name))
         return WaterclockError(

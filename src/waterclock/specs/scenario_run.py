@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.project import Project
-from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.progress import GroupReport, Listener
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import GroupReport, Listener
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
@@ -28,9 +28,9 @@ from waterclock.secrets.reader import Secrets
 from waterclock.selection import Labels
 from waterclock.specs.comparing import Comparison, Values, compare
 from waterclock.specs.derived_flow import ScenarioFlow, derive
+from waterclock.specs.given_rows import GivenRows, SpecConnections, build_source
 from waterclock.specs.outcome import ScenarioVerdict, StepOutcome
 from waterclock.specs.script import Action, ExpectedStep, GivenStep, ScriptRun, upstream
-from waterclock.specs.source import GivenRows, SpecConnections, build_source
 from waterclock.specs.steps import StepAction
 from waterclock.specs.typed_rows import StepRows, TypedScript, keys_of
 from waterclock.timelabel.label import TIMELABEL, label_of

@@ -86,7 +86,7 @@ class SpecSchemas:
     def _build_made_schema(self, table: Table, extras: Extras) -> Schema:
         from pyspark.errors import PySparkException
 
-        from waterclock.storage.slices.conform import conform
+        from waterclock.storage.slices.column_casts import conform
 
         window = table.cadence.window_of(_ANY_TIME)
         try:

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from waterclock.dpl.project import Project
-from waterclock.engine.opening import open_workplace
+from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.specs.code import code_of
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
-from waterclock.specs.reading import script_of
 from waterclock.specs.scenario_run import LEDGER, open_scenario
 from waterclock.specs.schemas import SpecSchemas
 from waterclock.specs.script import Script
+from waterclock.specs.step_resolution import script_of
 from waterclock.specs.typed_rows import TypedScript, convert_rows
 
 # examples are small: more than one task would only add overhead

@@ -11,7 +11,7 @@ from waterclock.connectors.arrow_values import is_plain
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 from waterclock.specs.comparing import Values, find_duplicate_rows
 from waterclock.specs.document import ExampleTable, TableCell
 from waterclock.specs.script import Action, ExpectedStep, GivenStep, Script

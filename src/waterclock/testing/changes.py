@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from waterclock.batches.kept_logs import LogSafety
+from waterclock.batches.log_retention import LogSafety
 from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead, LogRetentionReporter
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError

@@ -25,17 +25,18 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.operations.accesses import query_access
+from waterclock.operations.access_records import query_access
 from waterclock.operations.json import json_text
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.runners import list_active_runners
-from waterclock.permissions.people import Person, Right, SignIn
-from waterclock.ui.addresses import PageRoute, pages
+from waterclock.permissions.users_and_roles import Person, Right, SignIn
 from waterclock.ui.guard import Guard, GuardedApplication, access_of, address_of, agent_of
 from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.openapi import describe_api
+from waterclock.ui.page_frame import now_words, runners_words, shell
 from waterclock.ui.page_query import Content, PageQuery
+from waterclock.ui.page_routes import PageRoute, pages
 from waterclock.ui.pages.access import list_sessions
 from waterclock.ui.pages.alerts import acknowledge_alert
 from waterclock.ui.pages.lineage import lineage
@@ -43,10 +44,9 @@ from waterclock.ui.pages.plan import carry_out_plan
 from waterclock.ui.pages.quality import store_note
 from waterclock.ui.pages.query import build_csv
 from waterclock.ui.people import People
+from waterclock.ui.query_client import QueryClient
 from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
-from waterclock.ui.readers import QueryClient
 from waterclock.ui.rendering import render
-from waterclock.ui.shell import now_words, runners_words, shell
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from waterclock.permissions.people import SignIn
+from waterclock.permissions.users_and_roles import SignIn
 
 SECONDS = 7 * 24 * 3600  # without a request, after which a session ends
 LONGEST_SECONDS = 30 * 24 * 3600

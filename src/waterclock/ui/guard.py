@@ -26,7 +26,7 @@ from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.http.served_hosts import ServedHosts
 from waterclock.permissions.access_tokens import digest_of_token
-from waterclock.permissions.people import Person, SignIn
+from waterclock.permissions.users_and_roles import Person, SignIn
 from waterclock.printable import printable_line
 from waterclock.ui.browser_sessions import BrowserSessions, Credential
 from waterclock.ui.guarded_routes import PERSON

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from waterclock.errors import WaterclockError
-from waterclock.permissions.people import AccessRules, Person, Right, require_right
+from waterclock.permissions.users_and_roles import AccessRules, Person, Right, require_right
 
 if TYPE_CHECKING:
     from starlette.requests import Request

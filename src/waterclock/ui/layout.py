@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from waterclock.ui.layered import LayeredGraph, crossings, order_layers
+from waterclock.ui.graph_layers import LayeredGraph, crossings, order_layers
 
 _PASSES = 12
 _STRAIGHTNESS = 8.0  # the weight of a line between two points in layers, relative to a line from or to a box

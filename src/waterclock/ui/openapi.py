@@ -14,7 +14,7 @@ from waterclock.json_models import page_parts, table_pages
 from waterclock.json_models import pages as answers
 from waterclock.json_models.version import JSON_VERSION
 from waterclock.operations.proposals import Verb
-from waterclock.ui.addresses import pages
+from waterclock.ui.page_routes import pages
 from waterclock.ui.pages.table import TABS
 from waterclock.ui.query_queue import QueryQueue
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from datetime import datetime
 
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.ui.page_query import Content
 
 _State = tuple[object, object, datetime]  # planner, snapshot, minute

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from waterclock.flow.declarations import Table
-from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.selection import Labels
-from waterclock.ui.readers import QueryClient
+from waterclock.ui.query_client import QueryClient
 
 Content = dict[str, Any]
 """The content of a page, in JSON-compatible types."""

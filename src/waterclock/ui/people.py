@@ -12,14 +12,14 @@ from waterclock.batches.access import Access
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.flow.viewers import is_restricted
+from waterclock.flow.table_visibility import is_restricted
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.accesses import AccessLog
-from waterclock.operations.known_tokens import AccessTokenCache
-from waterclock.permissions.people import AccessRules, Person, SignIn, owner
+from waterclock.operations.access_records import AccessLog
+from waterclock.operations.token_cache import AccessTokenCache
+from waterclock.permissions.users_and_roles import AccessRules, Person, SignIn, owner
 from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.ui.browser_sessions import Credential
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.oidc.provider import Provider
 
 _PAGES_WITH_GRANTS = {"/query"}

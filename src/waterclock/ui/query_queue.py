@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.operations.query_process import BEGUN, QueryProcess, QueryRequest
 from waterclock.operations.query_results import ZonedQueryResult
-from waterclock.ui.readers import QueryClient
+from waterclock.ui.query_client import QueryClient
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, number_words
 from waterclock.operations.proposals import Verb, right_of
-from waterclock.operations.states import State
-from waterclock.permissions.people import Person
+from waterclock.permissions.users_and_roles import Person
 from waterclock.ui.page_query import batch_address, table_address
 from waterclock.ui.svg_paints import attributes, classes
 

@@ -20,7 +20,7 @@ from waterclock.http.listening import UNIX, bind_port, bind_unix_socket
 from waterclock.http.served_hosts import ALL_ADDRESSES, hosts_of
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import LINK, Guard, new_token
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.peers import PeerMiddleware
 from waterclock.ui.people import People
 from waterclock.ui.query_queue import QueryQueue

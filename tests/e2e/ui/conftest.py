@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, ConsoleMessage, FloatRect, Locator, Pag
 
 from tests import sales, stocks
 from tests.chromium import browsing
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.serving import RunningServer, serve_pages
 
 NOW = "2026-11-21T01:30Z"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.earlier_starts import snapshot_once_applied
-from waterclock.engine.opening import apply_flow
+from waterclock.engine.run_opening import apply_flow
 from waterclock.planner.planning import Planner
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from waterclock.engine.batch import input_rules
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import RequestedTick
 from waterclock.faults import inject_faults
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 from waterclock.storage.slices.inventory import list_slice_folders
 from waterclock.timelabel.label import instant_of
 from waterclock.ui.pages.table_quality import table_quality

@@ -16,7 +16,7 @@ from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of

@@ -14,7 +14,7 @@ from tests.tiny import Tiny, day, described, labels
 from waterclock.operations.deadline_words import situation_words
 from waterclock.operations.deadlines import DeadlineState, deadlines
 from waterclock.operations.lag import lags
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

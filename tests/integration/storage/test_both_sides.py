@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 
 from tests.slices import PROJECT, SCHEMA, actions, commit, hour, identity, ids, new_table, rows_of, sealed, version
 from waterclock.faults import inject_faults
-from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.pointers import commit_slices, kill_claim
+from waterclock.storage.commit.spark_commit import commit_by_spark
 from waterclock.storage.log.delta_log import foreign_commits, outcome
 from waterclock.storage.log.identity import ClaimKilledError
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema

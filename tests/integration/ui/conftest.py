@@ -13,7 +13,7 @@ from tests import stocks
 from tests.pages import client_of
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 
 NOW = "2026-11-21T01:30Z"
 

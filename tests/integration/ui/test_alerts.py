@@ -11,7 +11,7 @@ from waterclock.alerts.checking import RunFindings, check_alerts
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.engine.batch.claim_record import write_claim_record
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.planner.plan import Batch, Group, Status
 from waterclock.storage.lake import Lake
 from waterclock.timelabel.window import Window

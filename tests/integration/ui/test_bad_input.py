@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from tests.pages import client_of
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 
 HERE = {"Origin": "http://localhost"}
 AWKWARD = "\"quoted\" 'single' <b>bold</b> &amp; & 100 % `tick` {{ 7 * 7 }} {% raw %} \\ 🌊 עברית\u200f " + "long " * 60

@@ -11,9 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests import stocks
+from waterclock.operations.display_states import state_of
 from waterclock.operations.formatting import number_words
-from waterclock.operations.opening import open_read_only
-from waterclock.operations.states import state_of
+from waterclock.operations.project_opening import open_read_only
 from waterclock.planner.plan import Status
 from waterclock.ui.page_query import PageQuery
 from waterclock.ui.pages import batches as blocks

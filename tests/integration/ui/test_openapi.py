@@ -23,7 +23,7 @@ from waterclock.http.served_hosts import ServedHosts
 from waterclock.operations.query_results import ZonedQueryResult
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard, GuardedApplication
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.openapi import PARAMETERS, describe_api
 from waterclock.ui.query_queue import QueryQueue
 

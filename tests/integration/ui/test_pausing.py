@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from waterclock.batches.records import ClaimRequest
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 
 HERE = {"Origin": "http://localhost"}
 

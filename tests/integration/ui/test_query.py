@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from tests.pages import client_of
 from tests.tiny import Tiny, day
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.query_queue import QueryQueue
 
 COLLECT = "COLLECT shop.orders PARTITIONED FROM shop.orders EVERY DAY BY DATA TIME at;"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tiny import Tiny, day
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 
 FLOW = "COLLECT {} (id BIGINT KEY) FROM shop.orders EVERY DAY{};"
 

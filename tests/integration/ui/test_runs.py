@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from waterclock.batches.audit_records import RunClaim
-from waterclock.ui.pages.run_against import side_by_side
+from waterclock.ui.pages.run_comparison import side_by_side
 
 
 def begun(shop: stocks.Stocks) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from tests import stocks
 from tests.pages import TOKEN
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.serving import RunningServer, serve_pages
 
 PATIENCE = 1.5

@@ -17,15 +17,15 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from tests.pages import client_of
+from waterclock.operations.display_states import State
 from waterclock.operations.freshness import Freshness
-from waterclock.operations.opening import now_of
-from waterclock.operations.states import State
+from waterclock.operations.project_opening import now_of
 from waterclock.operations.timeline_bars import BarPiece, TimeAxis, TimelineBar
 from waterclock.planner.plan import Plan
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.page_query import PageQuery
 from waterclock.ui.pages import grid
 from waterclock.ui.rendering import render
@@ -75,7 +75,7 @@ def test_what_a_page_remembers_is_of_one_state_of_the_ledger_and_one_minute(
     shop: stocks.Stocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = ["2026-11-21T01:30Z"]
-    monkeypatch.setattr("waterclock.ui.live.now_of", lambda _, flow, ledger: now_of(now[0], flow, ledger))
+    monkeypatch.setattr("waterclock.ui.live_project.now_of", lambda _, flow, ledger: now_of(now[0], flow, ledger))
     live = LiveProject(shop.folder)
     page = client_of(live)
     first = page.get("/grid.json").json()

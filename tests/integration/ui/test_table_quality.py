@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from tests import sales, stocks
 from tests.pages import client_of
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 
 
 @pytest.fixture(scope="session")

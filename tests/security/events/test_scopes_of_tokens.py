@@ -13,7 +13,7 @@ from waterclock.cli.actions.receive import endpoint_of
 from waterclock.cli.app import app
 from waterclock.connectors.receiver.endpoint import Endpoint
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 TOKEN = "the token of the connection"
 FLOW = """\

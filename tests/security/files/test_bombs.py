@@ -15,7 +15,7 @@ from tests.unit.engine.fakes import collect, group, table, work_of
 from tests.unit.engine.test_runner import Planned
 from waterclock.engine.batch import retry
 from waterclock.engine.batch.batch_errors import batch_error
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Group

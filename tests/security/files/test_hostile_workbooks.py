@@ -15,8 +15,8 @@ import pytest
 
 from waterclock.connectors.files import workbook_process
 from waterclock.connectors.files.excel_reading import columns_of, reader_of
-from waterclock.connectors.files.formulas import check_cells
 from waterclock.connectors.files.reading_options import parse_read_options
+from waterclock.connectors.files.xlsx_checks import check_cells
 from waterclock.errors import WaterclockError
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"

@@ -16,7 +16,7 @@ from tests.security.strangers import MALLORY, as_user, meeting_place, needs_root
 from tests.systems import unit_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.archiving import archive_items
-from waterclock.connectors.files.landed_names import parse_unit_path
+from waterclock.connectors.files.file_name_matching import parse_unit_path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item, Report
 from waterclock.engine.collect.collect import _archive

@@ -19,12 +19,12 @@ from waterclock.cli.actions.init import start_project
 from waterclock.cli.views import crash
 from waterclock.cli.views.crash import report_defect
 from waterclock.connectors.rest import rate_limit
-from waterclock.engine.opening import open_workplace
+from waterclock.engine.run_opening import open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import make_delivery_folder, make_folder
 from waterclock.flow.openlineage import LineageSink
 from waterclock.openlineage.sinks import deliver
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 
 @pytest.fixture

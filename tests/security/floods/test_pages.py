@@ -17,12 +17,12 @@ import pytest
 from tests import stocks
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.operations.query_process import BEGUN, QueryRequest
 from waterclock.ui import query_queue as asker_module
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
+from waterclock.ui.query_client import QueryClient
 from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
-from waterclock.ui.readers import QueryClient
 from waterclock.ui.serving import RunningServer, serve_pages
 from waterclock.ui.slow_clients import MOST
 

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from tests.tiny import Tiny
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
+from waterclock.ui.query_client import QueryClient
 from waterclock.ui.query_queue import QueryQueue
-from waterclock.ui.readers import QueryClient
 
 pytestmark = pytest.mark.spark
 ENDLESS = "SELECT count(*) AS n FROM range(10000000000) a CROSS JOIN range(10000000000) b WHERE a.id * 7 + b.id * 3 = 5"

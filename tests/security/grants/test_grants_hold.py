@@ -22,7 +22,7 @@ from waterclock.engine.spark.analysed_plan import analysed_plan
 from waterclock.engine.spark.granted_plan import check_granted_plan
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.grants import Grant, GrantedColumn
-from waterclock.permissions.people import Person, SignIn
+from waterclock.permissions.users_and_roles import Person, SignIn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

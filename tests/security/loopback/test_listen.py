@@ -14,9 +14,9 @@ import pytest
 
 from tests import stocks
 from waterclock.cli.actions.health_server import serve_health_endpoints
-from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 TOKEN = "t0ken-of-a-good-length"
 

@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
 from waterclock.ui.browser_sessions import MOST, BrowserSessions, Credential
 from waterclock.ui.guard import Guard
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.one_time_links import OneTimeLinks, make_code
 from waterclock.ui.peers import peer_of
 from waterclock.ui.serving import RunningServer, serve_pages

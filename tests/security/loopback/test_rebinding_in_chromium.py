@@ -17,11 +17,11 @@ from starlette.responses import Response
 from tests import stocks
 from tests.chromium import browsing, chromium
 from waterclock.cli.actions.health_server import serve_health_endpoints
-from waterclock.engine.opening import open_workplace
-from waterclock.operations.opening import open_project
-from waterclock.permissions.people import Person
+from waterclock.engine.run_opening import open_workplace
+from waterclock.operations.project_opening import open_project
+from waterclock.permissions.users_and_roles import Person
 from waterclock.ui.guard import Guard
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.people import People
 from waterclock.ui.serving import serve_pages
 

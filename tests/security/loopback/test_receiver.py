@@ -15,7 +15,7 @@ from waterclock.cli.actions.receive import endpoint_of
 from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 TOKEN, OTHER, METRICS = "t0ken-of-a-good-length", "an0ther-of-a-good-length", "t0ken-of-the-metrics"
 REFUSED = {"error": "a token is needed: Authorization: Bearer"}

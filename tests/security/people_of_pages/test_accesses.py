@@ -22,10 +22,10 @@ from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
 from waterclock.operations.query_results import ZonedQueryResult
 from waterclock.permissions.access_tokens import digest_of_token, new_access_token
-from waterclock.permissions.people import Right
+from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard, GuardedApplication
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.query_queue import QueryQueue
 from waterclock.ui.serving import serve_pages
 
@@ -104,7 +104,7 @@ def test_a_query_that_cannot_be_recorded_does_not_run(served: Served, monkeypatc
     def broken(*_: object) -> None:
         raise WaterclockError("E415", "the ledger is locked")
 
-    monkeypatch.setattr("waterclock.operations.accesses.AccessLog.write", broken)
+    monkeypatch.setattr("waterclock.operations.access_records.AccessLog.write", broken)
     before = _NoSpark.asked
     assert served.client(served.value).get("/query.json", params={"q": QUERY}).status_code == 503
     assert before == _NoSpark.asked

@@ -9,7 +9,7 @@ import pytest
 
 from tests.security.people import Pages
 from waterclock.operations.query_process import QueryRequest
-from waterclock.permissions.people import ALL_RIGHTS, Person, Right, SignIn
+from waterclock.permissions.users_and_roles import ALL_RIGHTS, Person, Right, SignIn
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.people import People
 from waterclock.ui.query_queue import QueryQueue

@@ -27,10 +27,10 @@ from tests.pages import TOKEN
 from waterclock.batches.access import Access
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.permissions.people import Right
+from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.oidc.provider import Provider
 from waterclock.ui.people import People
 from waterclock.ui.serving import serve_pages

@@ -17,7 +17,7 @@ from tests.security.people import Pages
 from waterclock.errors import WaterclockError
 from waterclock.operations.proposals import Verb, decide, propose, right_of
 from waterclock.operations.rule_results import store_rule_note
-from waterclock.permissions.people import ALL_RIGHTS, Person, Right, SignIn, expand_rights
+from waterclock.permissions.users_and_roles import ALL_RIGHTS, Person, Right, SignIn, expand_rights
 from waterclock.ui.guarded_routes import GuardedRoute, require_guarded
 from waterclock.ui.page_query import PageQuery
 from waterclock.ui.pages.alerts import acknowledge_alert

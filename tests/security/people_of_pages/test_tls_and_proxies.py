@@ -18,7 +18,7 @@ from tests.certificates import Authority
 from waterclock.cli.actions.ui_links import store_token
 from waterclock.cli.app import app as command_line
 from waterclock.errors import WaterclockError
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.serving import Certificate, RunningServer, serve_pages
 
 

@@ -15,12 +15,12 @@ from tests.pages import TOKEN
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.known_tokens import SECONDS
+from waterclock.operations.token_cache import SECONDS
 from waterclock.permissions.access_tokens import digest_of_token, new_access_token
-from waterclock.permissions.people import Right
+from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 
 OWN = {"Origin": "http://localhost"}
 USERS = """
@@ -88,7 +88,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         nonlocal passed
         passed += seconds
 
-    monkeypatch.setattr("waterclock.operations.known_tokens.time.monotonic", lambda: monotonic() + passed)
+    monkeypatch.setattr("waterclock.operations.token_cache.time.monotonic", lambda: monotonic() + passed)
     return move
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.systems import setting_of
-from waterclock.connectors.waterclock.place import locate_project
+from waterclock.connectors.waterclock.project_location import locate_project
 from waterclock.dpl.config.model import read_config
 from waterclock.errors import WaterclockError
 

@@ -19,8 +19,8 @@ from waterclock.connectors.rest import delivery
 from waterclock.connectors.rest.addresses import OutsideApiError, fill_path, parse_below
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import RestSource, request_page
-from waterclock.connectors.rest.declared import resource_of
 from waterclock.connectors.rest.option_checks import wrong_options
+from waterclock.connectors.rest.option_definitions import resource_of
 from waterclock.connectors.rest.paging import first_position
 from waterclock.errors import WaterclockError
 

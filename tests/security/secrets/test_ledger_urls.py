@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from waterclock.errors import WaterclockError
-from waterclock.ledger import refused_databases
+from waterclock.ledger import database_errors
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.locations import check_ledger_url, place_of, redact_url_text
@@ -52,12 +52,12 @@ def test_what_a_server_says_is_shown_without_the_password() -> None:
     url = parse_url(f"postgresql://ann:{WORD}%2F@h/x?sslpassword=ANOTHER&sslmode=disable")
     error = sa.exc.OperationalError("", {}, Exception(f"no {WORD}/ nor {WORD}%2F nor ANOTHER at h"))
     made_by = (
-        refused_databases.refused_operation_error,
-        refused_databases.build_busy_error,
-        refused_databases.login_error,
+        database_errors.refused_operation_error,
+        database_errors.build_busy_error,
+        database_errors.login_error,
     )
     for made in (
-        refused_databases.build_unreachable_error(url, error, may_repeat=False),
+        database_errors.build_unreachable_error(url, error, may_repeat=False),
         *(make(url, error) for make in made_by),
     ):
         assert WORD not in made.render()

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import make_console
-from waterclock.connectors.files.writing import WriteOptions, find_write_option_errors, write_file
+from waterclock.connectors.files.file_writing import WriteOptions, find_write_option_errors, write_file
 from waterclock.dpl.adhoc import adhoc_query
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from tests.json_answers import check_answer
 from waterclock.batches.records import BatchResult, ClaimRequest
-from waterclock.cli.actions import backfill, make, restate, retry
+from waterclock.cli.actions import backfill, make_before_query, restate, retry
 from waterclock.cli.actions.init import start_project
 from waterclock.cli.actions.run import RunOptions
 from waterclock.cli.app import app
@@ -27,7 +27,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.json_models.version import JSON_VERSION
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -214,7 +214,7 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     kept = Runs()
-    for module in (backfill, make, restate, retry):
+    for module in (backfill, make_before_query, restate, retry):
         monkeypatch.setattr(module, "carry_out", kept)
     return kept
 

@@ -17,13 +17,13 @@ from waterclock.alerts.checking import (
 )
 from waterclock.batches.alerts import TroubleKind
 from waterclock.engine.ledger_opening import ledger_url
-from waterclock.engine.opening import open_workplace
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_listener import GroupReport
+from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.planner.plan import Batch, Group, Status
 from waterclock.planner.planning import Planner
 

@@ -261,7 +261,7 @@ def test_without_a_stdout_commands_end_as_usual(busy_shop: Shop) -> None:
 
 
 def test_errors_pass_as_they_are_through_python(tmp_path: Path) -> None:
-    from waterclock.operations.opening import open_project
+    from waterclock.operations.project_opening import open_project
 
     with pytest.raises(WaterclockError):
         open_project(tmp_path, None)

@@ -12,14 +12,14 @@ import pytest
 from tests.listening import Heard, listening
 from tests.unit.cli.conftest import Shop
 from tests.unit.cli.test_alerts import Clock, Telling, webhook
-from waterclock.batches.kept_logs import LogSafety, RetainedLog, limit_of
+from waterclock.batches.log_retention import LogSafety, RetainedLog, limit_of
 from waterclock.connectors.postgres.connector import PostgresCollector
-from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.upkeep import watching_logs
-from waterclock.engine.upkeep.watching_logs import is_new, watch_logs
+from waterclock.engine.run_opening import apply_flow, open_workplace
+from waterclock.engine.upkeep import log_measurements
+from waterclock.engine.upkeep.log_measurements import is_new, watch_logs
 from waterclock.errors import WaterclockError
-from waterclock.ledger.read.kept_at_sources import KEPT, SourceEvent
-from waterclock.operations.opening import open_project
+from waterclock.ledger.read.source_events import KEPT, SourceEvent
+from waterclock.operations.project_opening import open_project
 
 GB = 10**9
 FLOW = """
@@ -148,7 +148,7 @@ def test_a_ledger_that_takes_no_note_fails_no_run(followed: Followed, monkeypatc
     def locked(*_: object, **__: object) -> None:
         raise WaterclockError("E415", "the ledger is locked", transient=True)
 
-    monkeypatch.setattr(watching_logs, "is_new", locked)
+    monkeypatch.setattr(log_measurements, "is_new", locked)
     followed.run()
     assert followed.told()[0]["at"] is None
 

@@ -11,7 +11,7 @@ import pytest
 from tests.model.open_windows import EVE, HOUR, SLOT, Life, flow_in
 from tests.unit.cli.conftest import ask
 from waterclock.engine.ledger_opening import ledger_url
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 NOW = "2020-01-02T18:00Z"
 

@@ -13,8 +13,8 @@ from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.records import WARNINGS, Input
 from waterclock.batches.run_events import LEFT_OUT, LineageEvent, LineageEventKind, MadeRows
 from waterclock.dpl.project import Project
-from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import open_workplace
 from waterclock.flow.code_lineage import AGGREGATED, CodeLineage, Origin
 from waterclock.flow.declarations import Rule
 from waterclock.flow.enums import Action, Scope
@@ -22,7 +22,7 @@ from waterclock.openlineage import sending
 from waterclock.openlineage.events import Events, batch_id
 from waterclock.openlineage.sending import send, send_after_run
 from waterclock.openlineage.sinks import deliver
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 
 @pytest.fixture

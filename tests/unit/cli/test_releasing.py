@@ -14,8 +14,8 @@ from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.cli.actions import release
 from waterclock.engine.batch.claim_record import write_claim_record
-from waterclock.engine.progress import GroupReport
-from waterclock.operations.opening import open_read_only
+from waterclock.engine.run_listener import GroupReport
+from waterclock.operations.project_opening import open_read_only
 from waterclock.operations.proposals import Verb, propose
 from waterclock.planner.plan import Group
 from waterclock.storage.lake import Lake

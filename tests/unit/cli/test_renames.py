@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import NOW, Shop, ask
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 OLD, NEW = "web.visits", "site.visits"
 

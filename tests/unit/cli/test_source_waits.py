@@ -9,7 +9,7 @@ from tests.unit.cli.conftest import Shop, day
 from waterclock.engine.collect.source_clocks import UnfinishedSource
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.source_waits import record_source_waits
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 from waterclock.timelabel.window import Window
 from waterclock.ui.page_query import PageQuery
 from waterclock.ui.pages.batch import batch

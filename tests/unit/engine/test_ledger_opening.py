@@ -10,7 +10,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine import ledger_opening
 from waterclock.engine.ledger_opening import open_ledger, open_or_create_ledger
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,14 +18,14 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, FakeSessions, collect, group, table, work_of
 from waterclock.engine.batch import retry
 from waterclock.engine.heartbeat import Heartbeat
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read, Table
 from waterclock.flow.enums import Mode, ReadKind
-from waterclock.ledger import refusals
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger import ledger_errors
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.planner.plan import Group, Plan
 
 
@@ -141,7 +141,7 @@ def test_a_claim_that_somebody_else_has_is_no_failure(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    "refused", [refusals.batch_done_error("a.b", day(2), 7), refusals.build_skipped_error("a.b", day(2))]
+    "refused", [ledger_errors.batch_done_error("a.b", day(2), 7), ledger_errors.build_skipped_error("a.b", day(2))]
 )
 def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_group_back(
     monkeypatch: pytest.MonkeyPatch, refused: ClaimRefused
@@ -323,7 +323,7 @@ def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(
         if not is_held:
             held.clear()
         looked.set()
-        raise refusals.closed_claim_error(7, status)
+        raise ledger_errors.closed_claim_error(7, status)
 
     work: Any = SimpleNamespace(
         settings=SimpleNamespace(lease=0.01),

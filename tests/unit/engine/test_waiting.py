@@ -15,8 +15,8 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine import runner as module
 from waterclock.engine.batch.takeover import TakeoverResult
-from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 

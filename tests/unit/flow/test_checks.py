@@ -20,7 +20,7 @@ from waterclock.flow.checks import (
 )
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
 from waterclock.flow.enums import Action, ReadKind, Scope
-from waterclock.flow.keys import KeyOptions, KeyOrder
+from waterclock.flow.key_options import KeyOptions, KeyOrder
 from waterclock.flow.references import Reference
 from waterclock.flow.rule_actions import FAILS, RuleAction, UnparsedLines, find_outcome, format_actions
 from waterclock.timelabel.duration import Duration

@@ -31,7 +31,7 @@ from waterclock.flow.compatibility import (
     find_violations,
     is_widening,
 )
-from waterclock.storage.types import readable_as
+from waterclock.storage.schema_types import readable_as
 
 BACKWARD, FORWARD, FULL = Compatible.BACKWARD, Compatible.FORWARD, Compatible.FULL
 ARROW = {

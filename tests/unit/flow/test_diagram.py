@@ -14,7 +14,7 @@ from waterclock.dpl.project import load_project
 from waterclock.flow.declarations import Column, Columns, Flow
 from waterclock.flow.diagram import MOST_COLUMNS, diagram, fields_of
 from waterclock.flow.enums import Mode
-from waterclock.flow.folds import Temporal
+from waterclock.flow.merge_settings import Temporal
 
 FLOW = """
 CREATE CONNECTION ops TYPE sqlite;

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulated_series import crept
-from waterclock.flow.usual import trend
+from waterclock.flow.seasonal_baseline import trend
 
 DAY, HOUR, WEEK = timedelta(days=1), timedelta(hours=1), timedelta(weeks=1)
 MONDAY = datetime(2024, 1, 1, tzinfo=UTC)

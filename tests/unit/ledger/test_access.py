@@ -11,7 +11,7 @@ from tests.ledgers import Desk
 from waterclock.batches.access import Access
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
-from waterclock.permissions.people import Right, SignIn
+from waterclock.permissions.users_and_roles import Right, SignIn
 
 
 def create(at_desk: Desk, name: str, days: float = 1) -> None:

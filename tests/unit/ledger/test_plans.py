@@ -12,7 +12,6 @@ from sqlalchemy.dialects import sqlite
 
 from tests.ledgers import Desk
 from waterclock.ledger.read import (
-    changes_since,
     content,
     current,
     dependents,
@@ -24,13 +23,14 @@ from waterclock.ledger.read import (
     snapshot,
     states,
     status,
-    watching,
+    table_history,
+    table_progress,
 )
-from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspects
+from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspect_batches
 
 MODULES = (
-    applying, changes_since, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    run_events, measures, notes, dependents, schemas, snapshot, status, suspects, watching,
+    applying, table_history, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
+    run_events, measures, notes, dependents, schemas, snapshot, status, suspect_batches, table_progress,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "schemas", "versions")
 STATEMENTS = {
@@ -53,7 +53,7 @@ def test_no_statement_reads_history_from_end_to_end(at_desk: Desk, name: str) ->
 
 
 @pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("name", ["dependents._READERS", "provenance._READERS", "suspects._READERS"])
+@pytest.mark.parametrize("name", ["dependents._READERS", "provenance._READERS", "suspect_batches._READERS"])
 def test_readers_of_an_old_interval_are_found_without_those_of_newer_ones(at_desk: Desk, name: str) -> None:
     looks = [line for line in plan_of(at_desk, name) if " inputs " in line]
     assert [re.sub(r".*INDEX ", "", line) for line in looks] == [

@@ -17,7 +17,7 @@ from tests import postgres
 from tests.ledgers import Desk, day, flow, result, table
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 
 LABELS = range(15)
 

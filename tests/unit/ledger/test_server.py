@@ -30,12 +30,12 @@ from waterclock.batches.audit_records import BatchState
 from waterclock.engine.ledger_opening import refuse_lost_ledger
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
+from waterclock.ledger.database_errors import LedgerUnreachableError
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refused_databases import LedgerUnreachableError
 from waterclock.ledger.store import postgres, schema
 from waterclock.ledger.store.database import LedgerDatabase, open_database
 from waterclock.ledger.store.locations import place_of
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 pytestmark = pytest.mark.slow
 DECLARED = flow(table("raw.a", partitioned=True), table("raw.b"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.ledgers import flow, table
 from tests.model.random_flow import EVE, random_flow
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, Pause, TableFacts
-from waterclock.batches.watching import MadeLabel, RunningClaim
+from waterclock.batches.progress_records import MadeLabel, RunningClaim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
 from waterclock.operations.deadlines import DeadlineState, DeadlineWindow, due_of, find_slow_batches, is_history

@@ -9,8 +9,8 @@ import pytest
 
 from tests.model.flows import collect, snapshot
 from waterclock.flow.declarations import Flow, Table
+from waterclock.operations.display_states import State
 from waterclock.operations.grid import Grid, bounds, column_cadence, fitting_cadence, make_grid, newest_span
-from waterclock.operations.states import State
 from waterclock.planner.label_states import LabelState, SpanStates
 from waterclock.planner.plan import Status
 from waterclock.timelabel.cadence import Cadence

@@ -12,7 +12,7 @@ from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import DAY, HOUR, day, facts, timed
 from tests.unit.operations.test_watermark_deadlines import marked
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.batches.watching import MadeLabel
+from waterclock.batches.progress_records import MadeLabel
 from waterclock.flow.enums import Mode
 from waterclock.operations.formatting import span_words
 from waterclock.operations.lag import MOST, delays_of, inputs_of, lag_of, percentile, rows_ahead

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
-from waterclock.batches.watching import LabelRows
+from waterclock.batches.progress_records import LabelRows
 from waterclock.flow.enums import Kind
 from waterclock.operations.silence import LEAST, silence_of, silence_words
 

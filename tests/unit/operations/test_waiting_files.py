@@ -11,7 +11,7 @@ import pytest
 from tests.receiving import project_with_door
 from waterclock.cli.app import main
 from waterclock.connectors.receiver.events import events_of
-from waterclock.connectors.receiver.writing import SegmentWriter
+from waterclock.connectors.receiver.segment_writing import SegmentWriter
 
 AT = datetime(2026, 11, 23, 11, 57, 3, tzinfo=UTC)
 _WITH_TOKEN = """\

@@ -12,7 +12,7 @@ from waterclock.permissions.access_tokens import (
     require_name,
     rights_of_token,
 )
-from waterclock.permissions.people import ALL_RIGHTS, AccessRules, Right, User
+from waterclock.permissions.users_and_roles import ALL_RIGHTS, AccessRules, Right, User
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RULES = AccessRules(

@@ -27,7 +27,7 @@ from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.dependency_graph import graph_of
 from waterclock.planner.earlier_starts import find_earlier_starts, find_shortened_labels
-from waterclock.planner.reads import bind
+from waterclock.planner.input_binding import bind
 from waterclock.timelabel.intervals import IntervalSet
 
 DAILY, APPENDED = collect("daily"), collect("appended", is_partitioned=False)

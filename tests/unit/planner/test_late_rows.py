@@ -16,13 +16,13 @@ from tests.model.flows import until
 from waterclock.batches.ledger_snapshot import ClosedSince
 from waterclock.flow.declarations import Table
 from waterclock.flow.late_rows import LateRows
+from waterclock.planner.input_binding import until_end, until_start
 from waterclock.planner.late_rows import (
     find_closed_windows,
     find_remakeable_windows,
     find_reopenable_windows,
     first_window_after,
 )
-from waterclock.planner.reads import until_end, until_start
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window

@@ -9,8 +9,8 @@ from tests.unit.planner.pasts import done, failed, past, reason, running, states
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, Pause
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Mode
+from waterclock.operations.display_states import State, display_state_of
 from waterclock.operations.freshness import freshness
-from waterclock.operations.states import State, display_state_of
 from waterclock.operations.wait_chain import find_wait_chain
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.planning import Planner, plan

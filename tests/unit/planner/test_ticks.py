@@ -11,7 +11,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Mode
-from waterclock.flow.folds import Temporal
+from waterclock.flow.merge_settings import Temporal
 from waterclock.planner.as_of_errors import unmade_windows_error
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import Ticks, read_tick

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.ui.layered import LayeredGraph, crossings
+from waterclock.ui.graph_layers import LayeredGraph, crossings
 from waterclock.ui.layout import Box, Layout, Sizes, lay_out, spread_positions
 
 Graph = tuple[list[str], list[tuple[str, str]]]

@@ -16,9 +16,9 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.operations.accesses import query_access
-from waterclock.operations.opening import open_project, zone_of
-from waterclock.permissions.people import Person, SignIn, owner
+from waterclock.operations.access_records import query_access
+from waterclock.operations.project_opening import open_project, zone_of
+from waterclock.permissions.users_and_roles import Person, SignIn, owner
 from waterclock.printable import printable_line
 from waterclock.timelabel.zone import parse_instant
 

@@ -28,7 +28,7 @@ from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError, did_you_mean, raise_all
 from waterclock.http.posting import NotDelivered
-from waterclock.operations.opening import no_ledger_error, open_project, open_read_only
+from waterclock.operations.project_opening import no_ledger_error, open_project, open_read_only
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.secrets.reader import Secrets
 

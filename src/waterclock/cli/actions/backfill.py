@@ -18,8 +18,8 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import missing_labels, snapshot_for
 from waterclock.operations.formatting import count_words, seconds_words
-from waterclock.operations.opening import OpenedProject, open_read_only, select_tables
 from waterclock.operations.pauses import waiting_request_lines
+from waterclock.operations.project_opening import OpenedProject, open_read_only, select_tables
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import instant_words
-from waterclock.operations.opening import now_of, one_table, open_project
+from waterclock.operations.project_opening import now_of, one_table, open_project
 from waterclock.operations.required_reasons import need_reason_of_closing
 from waterclock.planner.closings import manual_closing_tick, require_closing_by_hand
 from waterclock.planner.planning import Planner

@@ -7,11 +7,11 @@ from pathlib import Path
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.opening import open_workplace
+from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.upkeep.dropping import drop, find_droppable_windows
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words, local_range
-from waterclock.operations.opening import now_of, one_table, open_project
+from waterclock.operations.project_opening import now_of, one_table, open_project
 from waterclock.operations.required_reasons import need_reason
 from waterclock.timelabel.label import label_of
 

@@ -11,10 +11,10 @@ from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.ledger_move import move_ledger
 from waterclock.engine.upkeep.ledger_rebuild import LedgerRebuildResult, rebuild_ledger
-from waterclock.ledger.refusals import nothing_to_export
+from waterclock.ledger.ledger_errors import nothing_to_export
 from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.formatting import bytes_words, count_words
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 
 def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:

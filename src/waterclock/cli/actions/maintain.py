@@ -11,12 +11,12 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_export import ExportResult, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
-from waterclock.engine.opening import open_workplace
-from waterclock.engine.upkeep.kept_at_sources import UnusedSlot, find_unused_slots, release_slot
+from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.upkeep.maintain import CountAndBytes, Upkeep, find_maintenance, maintain_table
+from waterclock.engine.upkeep.replication_slots import UnusedSlot, find_unused_slots, release_slot
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import bytes_words, count_words, local_label
-from waterclock.operations.opening import open_project, select_tables
+from waterclock.operations.project_opening import open_project, select_tables
 
 
 def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, *, is_dry: bool, is_json: bool) -> int:

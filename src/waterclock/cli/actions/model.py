@@ -17,7 +17,7 @@ from waterclock.flow.diagram import diagram, drawn_tables, fields_of
 from waterclock.flow.enums import Kind
 from waterclock.flow.flat_diagram import FlatPart, flat_diagram, list_flat_parts
 from waterclock.flow.flat_joins import flat_of
-from waterclock.operations.opening import columns_stored, one_table, open_project, select_tables
+from waterclock.operations.project_opening import columns_stored, one_table, open_project, select_tables
 
 if TYPE_CHECKING:
     from waterclock.json_models.tables import FlatTable

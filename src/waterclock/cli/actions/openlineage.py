@@ -13,7 +13,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
 from waterclock.openlineage.sending import send, sink_error
-from waterclock.operations.opening import no_ledger_error, open_project
+from waterclock.operations.project_opening import no_ledger_error, open_project
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

@@ -10,12 +10,12 @@ from rich.text import Text
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
-from waterclock.ledger.refusals import no_pause
+from waterclock.ledger.ledger_errors import no_pause
 from waterclock.operations.formatting import count_words
-from waterclock.operations.opening import open_project, open_read_only
 from waterclock.operations.pauses import names_words, paused_by_name, select_paused_tables
+from waterclock.operations.project_opening import open_project, open_read_only
 from waterclock.operations.required_reasons import need_reason_of_pause
 
 

@@ -21,8 +21,8 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, find_pending_first_windows
 from waterclock.operations.formatting import local_label
 from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
-from waterclock.operations.offline import OfflineTableStatus, list_offline_states
-from waterclock.operations.opening import OpenedProject, select_tables
+from waterclock.operations.offline_status import OfflineTableStatus, list_offline_states
+from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.source_waits import SourceWait, source_waits
 from waterclock.operations.waiting_files import find_waiting_files

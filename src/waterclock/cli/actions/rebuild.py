@@ -10,11 +10,11 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
-from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild import TableRebuildResult, plan_rebuild, rebuild_table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.operations.formatting import count_words
-from waterclock.operations.opening import open_project, select_tables, zone_of
+from waterclock.operations.project_opening import open_project, select_tables, zone_of
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
-from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild_all import (
     RebuildAllResult,
     RebuildForecast,
@@ -22,7 +22,7 @@ from waterclock.engine.upkeep.rebuild_all import (
 )
 from waterclock.files.object_stores import is_remote
 from waterclock.operations.formatting import bytes_words, count_words
-from waterclock.operations.opening import open_project, zone_of
+from waterclock.operations.project_opening import open_project, zone_of
 
 
 def run_rebuild_all(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 from waterclock.cli.actions.event_servers import server_of, wait_until_reachable
 from waterclock.cli.actions.senders import Senders, has_senders
 from waterclock.cli.exit_codes import ExitCode
-from waterclock.cli.stopping import end_at_once, stoppable
+from waterclock.cli.stop_signals import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.receiver.connector import MAX_BODY, MAX_WAITING, folder_of, streams_of
 from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
-from waterclock.connectors.receiver.spool import sync_folder
-from waterclock.connectors.receiver.writing import SegmentWriter
+from waterclock.connectors.receiver.segment_names import sync_folder
+from waterclock.connectors.receiver.segment_writing import SegmentWriter
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import METRICS_TOKEN, require_length, token_of_environment
 from waterclock.http.listening import address_of, bind_port
 from waterclock.http.served_hosts import LOOPBACK, hosts_of
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.permissions.ownership import make_private_folder
 from waterclock.secrets.reader import Secrets
 

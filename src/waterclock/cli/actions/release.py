@@ -11,10 +11,10 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.heartbeat import Heartbeat
-from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.held_batches import select_held_labels
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 from waterclock.operations.required_reasons import need_reason_of_release
 from waterclock.timelabel.label import label_of
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.reset import ResettableTable, prepare_reset, reset
 from waterclock.flow.enums import Kind
 from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import count_words
-from waterclock.operations.opening import one_table, open_project
+from waterclock.operations.project_opening import one_table, open_project
 
 
 def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:

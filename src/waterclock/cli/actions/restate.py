@@ -19,8 +19,8 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words, label_range, local_range
 from waterclock.operations.held_batches import find_held_labels
-from waterclock.operations.opening import OpenedProject, open_read_only
 from waterclock.operations.pauses import waiting_request_lines
+from waterclock.operations.project_opening import OpenedProject, open_read_only
 from waterclock.operations.restating import Found, build_requests, find_taken_late_rows, hidden_lines
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple

@@ -10,10 +10,10 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words
-from waterclock.operations.opening import open_read_only
 from waterclock.operations.pauses import waiting_request_lines
+from waterclock.operations.project_opening import open_read_only
 from waterclock.operations.proposals import Verb, decide, propose
-from waterclock.permissions.people import SignIn, owner
+from waterclock.permissions.users_and_roles import SignIn, owner
 from waterclock.selection import Labels
 
 

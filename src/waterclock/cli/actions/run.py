@@ -12,25 +12,25 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.batches.kept_logs import is_followed
+from waterclock.batches.log_retention import is_followed
 from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.exit_codes import ExitCode
-from waterclock.cli.stopping import stoppable
+from waterclock.cli.stop_signals import stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.theme import console
+from waterclock.engine.flow_reloading import Reloading
 from waterclock.engine.heartbeat import Heartbeat
-from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.reloading import Reloading
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.source_waits import record_source_waits
 from waterclock.errors import WaterclockError
-from waterclock.operations.opening import now_of, zone_of
+from waterclock.operations.project_opening import now_of, zone_of
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
@@ -178,7 +178,7 @@ def _serve_project_pages(project: Project, address: tuple[str, int], progress: P
     """Serve the project's pages next to the run, and print their address."""
     from waterclock.cli.actions.ui_links import store_token
     from waterclock.engine.spark.confined_jvm import why_unconfined
-    from waterclock.ui.live import LiveProject
+    from waterclock.ui.live_project import LiveProject
     from waterclock.ui.serving import serve_pages
 
     with serve_pages(LiveProject(project.root, project.env), *address) as served, store_token(served):
@@ -251,7 +251,7 @@ def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> N
     if not (asked.labels or asked.force):  # otherwise not all windows were checked
         record_source_waits(work, outcome, asked.only)
     if any(is_followed(table) for table in work.flow.tables.values()):
-        from waterclock.engine.upkeep.watching_logs import watch_logs
+        from waterclock.engine.upkeep.log_measurements import watch_logs
 
         watch_logs(work)
     if work.project.alerts.is_on:

@@ -14,10 +14,10 @@ from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
-from waterclock.operations.accesses import AccessLog
-from waterclock.operations.known_tokens import AccessTokenCache
+from waterclock.operations.access_records import AccessLog
+from waterclock.operations.token_cache import AccessTokenCache
 from waterclock.permissions.access_tokens import digest_of_token
-from waterclock.permissions.people import AccessRules, Right, SignIn
+from waterclock.permissions.users_and_roles import AccessRules, Right, SignIn
 
 _TO_ALL = frozenset({SendPermission.HERE, SendPermission.EVERYWHERE})
 

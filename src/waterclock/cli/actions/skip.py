@@ -8,9 +8,9 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.batch.given_up_batches import damaged_labels, give_up
-from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
-from waterclock.operations.opening import now_of, one_table, open_project
+from waterclock.operations.project_opening import now_of, one_table, open_project
 from waterclock.operations.required_reasons import need_reason
 from waterclock.operations.skipping import skip
 from waterclock.planner.planning import Planner

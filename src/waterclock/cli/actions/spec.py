@@ -18,9 +18,9 @@ from waterclock.cli.views.error_card import style_error
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import LOOKS, console, has_glyphs, state_character
 from waterclock.errors import WaterclockError
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, seconds_words
-from waterclock.operations.opening import open_project
-from waterclock.operations.states import State
+from waterclock.operations.project_opening import open_project
 from waterclock.specs.comparing import RowMark
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome

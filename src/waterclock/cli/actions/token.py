@@ -12,9 +12,9 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.connectors.receiver.connector import streams_of
 from waterclock.engine.ledger_opening import open_ledger
-from waterclock.engine.opening import open_workplace
+from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.run_settings import RunSettings
-from waterclock.operations.opening import no_ledger_error, open_project, zone_of
+from waterclock.operations.project_opening import no_ledger_error, open_project, zone_of
 from waterclock.permissions.access_tokens import (
     digest_of_token,
     new_access_token,
@@ -23,7 +23,7 @@ from waterclock.permissions.access_tokens import (
     rights_of_token,
     streams_of_token,
 )
-from waterclock.permissions.people import SignIn
+from waterclock.permissions.users_and_roles import SignIn
 from waterclock.timelabel.zone import parse_instant
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.actions.ui_links import print_link, store_page, store_token
 from waterclock.cli.exit_codes import ExitCode
-from waterclock.cli.stopping import end_at_once, stoppable
+from waterclock.cli.stop_signals import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
 from waterclock.engine.spark.confined_jvm import why_unconfined
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.http.listening import address_of
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 from waterclock.permissions.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
-from waterclock.ui.live import LiveProject
+from waterclock.ui.live_project import LiveProject
 from waterclock.ui.serving import Certificate, serve_pages
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.views.plan import next_due_words
 from waterclock.cli.views.run import describe_source_wait
-from waterclock.engine.left_claims import find_abandoned_claims
+from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.operations.pauses import pause_lines

@@ -8,10 +8,10 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words, label_range
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 from waterclock.operations.proposals import Verb, decide, propose
 from waterclock.operations.withdrawing import no_request_error
-from waterclock.permissions.people import SignIn, owner
+from waterclock.permissions.users_and_roles import SignIn, owner
 
 _MOST_NAMED = 5
 

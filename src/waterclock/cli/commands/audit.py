@@ -39,7 +39,7 @@ def audit(
     from waterclock.cli.views.theme import console
     from waterclock.operations.audit_json import audit_answer, audit_list_answer
     from waterclock.operations.audit_lookup import BatchList, find_audit_target
-    from waterclock.operations.opening import one_table, open_read_only
+    from waterclock.operations.project_opening import one_table, open_read_only
 
     with open_read_only(project, env, None) as at:
         name, labels = one_table(at.flow, batch)

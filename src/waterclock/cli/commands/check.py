@@ -36,7 +36,7 @@ def check(
         else:
             print_checked(console(), found)
         raise typer.Exit(ExitCode.of_failure(found.errors))
-    from waterclock.cli.views.connecting import print_probes
+    from waterclock.cli.views.connection_results import print_probes
     from waterclock.engine.connection_checks import probes
 
     if json:

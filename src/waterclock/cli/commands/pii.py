@@ -35,8 +35,8 @@ def pii(
     """Report columns with personal data: by tags, names, lineage and, with --rows, values. Never prints a value."""
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.pii import print_personal_data
-    from waterclock.operations.opening import open_project
     from waterclock.operations.personal_data import find_personal_data
+    from waterclock.operations.project_opening import open_project
 
     found = find_personal_data(open_project(project, env), tables or (), rows=rows)
     print_json(found.to_json()) if json else print_personal_data(found)

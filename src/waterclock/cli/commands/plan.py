@@ -33,7 +33,7 @@ def plan(
     from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.plan import exit_code
     from waterclock.cli.views.theme import console
-    from waterclock.operations.opening import open_read_only
+    from waterclock.operations.project_opening import open_read_only
 
     with open_read_only(project, env, now) as at:
         made = plan_selection(at, selection, labels)

@@ -66,7 +66,7 @@ def query(  # noqa: PLR0913 - the options of the command
     from waterclock.cli.actions.access import find_declared_user, record_query
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import print_answer, print_missing_sandbox, text_of
-    from waterclock.operations.opening import open_project
+    from waterclock.operations.project_opening import open_project
     from waterclock.operations.query_results import answer_query
 
     if known_at is not None and as_of is None:
@@ -79,7 +79,7 @@ def query(  # noqa: PLR0913 - the options of the command
         raise typer.BadParameter("it excludes --user", param_hint="--make")
     text = text_of(sql)
     if make and as_of is not None:
-        from waterclock.cli.actions.make import make_first
+        from waterclock.cli.actions.make_before_query import make_first
 
         make_first(project, env, text, as_of, yes=yes)
     opened = open_project(project, env)

@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913 - each is an option
     """Run due batches: once, up to an instant (--until), or continuously as they become due (--watch)."""
     from waterclock.cli.actions.run import RunOptions, carry_out
     from waterclock.http.listening import address_of
-    from waterclock.operations.opening import open_project, select_tables
+    from waterclock.operations.project_opening import open_project, select_tables
 
     if watch and (until is not None or now is not None):
         raise typer.BadParameter("--watch uses the real clock, and takes no --now or --until", param_hint="--watch")

@@ -10,7 +10,7 @@ def runners(project: ProjectDir = HERE, env: Env = None, *, json: AsJson = False
     from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.runners import print_runners, read_runner_list, runners_answer
     from waterclock.cli.views.theme import console
-    from waterclock.operations.opening import open_project
+    from waterclock.operations.project_opening import open_project
 
     seen = read_runner_list(open_project(project, env))
     if json:

@@ -41,7 +41,7 @@ def status(  # noqa: PLR0913 - a command has as many options
     from waterclock.cli.views.status import print_lag, print_status, status_answer
     from waterclock.cli.views.status_input import collect_lag, collect_status_input
     from waterclock.cli.views.theme import console
-    from waterclock.operations.opening import open_read_only
+    from waterclock.operations.project_opening import open_read_only
 
     to = console()
     with open_read_only(project, env, now) as at:

@@ -17,6 +17,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.measures import MEASURED, OFFLINE, PASSED_OVER
 from waterclock.operations.audit_lookup import AuditTarget, BatchList
 from waterclock.operations.closings import books_words
+from waterclock.operations.display_states import State, state_of
 from waterclock.operations.formatting import (
     bytes_words,
     count_words,
@@ -29,9 +30,8 @@ from waterclock.operations.formatting import (
 )
 from waterclock.operations.held_batches import retry_words
 from waterclock.operations.lookback_report import lookback_lines
-from waterclock.operations.measured import measured_lines
+from waterclock.operations.measure_formatting import measured_lines
 from waterclock.operations.schema_versions import batch_words
-from waterclock.operations.states import State, state_of
 from waterclock.planner.label_states import LabelState
 from waterclock.timelabel.label import label_of
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, state_character
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, label_range
-from waterclock.operations.states import State
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -21,7 +21,7 @@ from waterclock.flow.declarations import Connection, Flow, Unit
 from waterclock.flow.key_connections import KEYS
 from waterclock.flow.linked_projects import linked_tables
 from waterclock.operations.formatting import count_words
-from waterclock.operations.opening import open_checked, open_project
+from waterclock.operations.project_opening import open_checked, open_project
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.output import write_out
-from waterclock.engine.opening import open_workplace
+from waterclock.engine.run_opening import open_workplace
 from waterclock.operations.data_files import data_files, partition_statements
-from waterclock.operations.opening import one_table, open_project
+from waterclock.operations.project_opening import one_table, open_project
 
 
 def print_files(

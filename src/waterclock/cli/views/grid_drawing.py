@@ -12,9 +12,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, state_character
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import local_label
 from waterclock.operations.grid import Grid, GridCell, GridRow
-from waterclock.operations.states import State
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.zone import nominal_zone

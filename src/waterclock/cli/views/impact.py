@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Kind
 from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import ColumnImpact, column_impact, list_lineage_columns, table_and_column
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 if TYPE_CHECKING:
     from waterclock.dpl.query.impact import Impact

@@ -22,7 +22,7 @@ from waterclock.operations.lineage import (
     table_and_column,
     table_lineage,
 )
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 if TYPE_CHECKING:
     from waterclock.dpl.query.lineage import Branch

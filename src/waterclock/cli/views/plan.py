@@ -18,13 +18,13 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Kind
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.blockers import skip_words
+from waterclock.operations.display_states import State, display_state_of
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.formatting import count_words, instant_words, label_range, local_range, number_words
 from waterclock.operations.held_batches import held_batch_commands
 from waterclock.operations.lookback_report import format_lookbacks
 from waterclock.operations.pauses import pause_lines
 from waterclock.operations.source_waits import SourceWait, add_source_waits, count_waiting
-from waterclock.operations.states import State, display_state_of
 from waterclock.operations.waiting_files import received_lines
 from waterclock.planner.label_states import IdleCounts
 from waterclock.planner.plan import Batch, Plan, Status

@@ -15,10 +15,10 @@ from rich.text import Text
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import LOOKS, has_glyphs, state_character
-from waterclock.engine.progress import GroupReport, Listener
+from waterclock.engine.run_listener import GroupReport, Listener
 from waterclock.flow.declarations import Flow
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, label_range, local_range, seconds_words
-from waterclock.operations.states import State
 from waterclock.planner.plan import Group, Plan
 from waterclock.printable import printable_line
 from waterclock.timelabel.zone import nominal_zone

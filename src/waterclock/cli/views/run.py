@@ -17,10 +17,10 @@ from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import common_reason, count_words, instant_words, seconds_words
-from waterclock.operations.opening import zone_of
+from waterclock.operations.project_opening import zone_of
 from waterclock.operations.source_waits import is_waiting_for_source
-from waterclock.operations.states import State
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.engine.collect.source_clocks import UnfinishedSource
-    from waterclock.engine.progress import GroupReport
+    from waterclock.engine.run_listener import GroupReport
     from waterclock.engine.run_outcome import RunOutcome
 
 _MOST_PLACES = 5

@@ -19,14 +19,14 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnDescription, deadline_text, declared_pairs, describe_columns
+from waterclock.operations.display_states import State, state_of
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.formatting import count_words, instant_words, local_label
-from waterclock.operations.offline import OfflineTableStatus, list_offline_states
+from waterclock.operations.offline_status import OfflineTableStatus, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows
-from waterclock.operations.opening import OpenedProject, one_table, open_read_only
+from waterclock.operations.project_opening import OpenedProject, one_table, open_read_only
 from waterclock.operations.retained_logs import TableLog, list_held_logs, log_words
 from waterclock.operations.schema_versions import OF_SIDE, change_words, list_schema_changes, versions_json
-from waterclock.operations.states import State, state_of
 from waterclock.planner.plan import Status
 from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.label import label_of

@@ -31,12 +31,12 @@ from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.cli.views.watching import print_deadlines, print_offline, print_retained_logs, print_silences
 from waterclock.operations.blockers import blockers, skip_words
 from waterclock.operations.closings import OpenBooks
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import common_reason, count_words
 from waterclock.operations.held_batches import held_batch_commands
 from waterclock.operations.lookback_report import lookbacks_json
 from waterclock.operations.open_windows import OpenWindows
 from waterclock.operations.source_waits import count_waiting
-from waterclock.operations.states import State
 from waterclock.planner.plan import Batch, Plan, Status
 from waterclock.timelabel.label import label_of
 

@@ -18,10 +18,10 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, column_cadence, fitting_cadence, newest_span, parse_columns
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.lookback_report import read_last_lookbacks
-from waterclock.operations.offline import OfflineTableStatus, list_offline_states
+from waterclock.operations.offline_status import OfflineTableStatus, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows
-from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.project_grid import project_grid, span_of_labels, span_since_start, zone_of_columns
+from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.silence import NO_SILENCE, SilentCollects, find_silent_collects
 from waterclock.operations.source_waits import SourceWait, source_waits

@@ -16,7 +16,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from waterclock.cli.views.output import discard
-from waterclock.operations.states import State
+from waterclock.operations.display_states import State
 from waterclock.printable import printable
 
 _NAME_VALUE = re.compile(r"  (?=\S[^@]{0,18}  )(?:\S| (?! ))+ {2,}")  # a name with two or more spaces on each side

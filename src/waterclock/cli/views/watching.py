@@ -10,10 +10,10 @@ from rich.text import Text
 from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
 from waterclock.operations.deadlines import Deadlines, DeadlineState
-from waterclock.operations.offline import OfflineTableStatus
+from waterclock.operations.display_states import State
+from waterclock.operations.offline_status import OfflineTableStatus
 from waterclock.operations.retained_logs import TableLog, calm_words, log_words
 from waterclock.operations.silence import SilentCollects, silence_words
-from waterclock.operations.states import State
 
 if TYPE_CHECKING:
     from rich.console import Console

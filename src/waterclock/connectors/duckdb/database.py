@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.sql.logins import file_of
-from waterclock.connectors.sql.refusals import (
+from waterclock.connectors.sql.database_errors import (
     LONGEST_QUERY_SECONDS,
     damaged_database_file_error,
     lock_timeout_error,
@@ -19,7 +18,8 @@ from waterclock.connectors.sql.refusals import (
     refused_statement_error,
     unwritable_database_error,
 )
-from waterclock.database_clients.cutoffs import limit_query_time
+from waterclock.connectors.sql.logins import file_of
+from waterclock.database_clients.time_limits import limit_query_time
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 

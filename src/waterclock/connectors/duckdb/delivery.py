@@ -21,10 +21,10 @@ from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, sess
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
 from waterclock.connectors.slice_rows import batches_of, to_json_text
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
+from waterclock.connectors.sql.database_errors import describe_missing_file
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
-from waterclock.connectors.sql.destination_refusals import equal_keys_error
+from waterclock.connectors.sql.destination_errors import equal_keys_error
 from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, refuse_inexact
-from waterclock.connectors.sql.refusals import describe_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import GONE, merge, stage_of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from waterclock.connectors.files.bucket_listing import mark_arrival
-from waterclock.connectors.files.landed_names import is_stamped
+from waterclock.connectors.files.file_name_matching import is_stamped
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item, Report
 from waterclock.faults import fault

@@ -16,7 +16,13 @@ from functools import lru_cache
 from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 
-from waterclock.connectors.files.landed_names import WILDCARD, FileNaming, FoundFiles, is_date_folder, parse_file_name
+from waterclock.connectors.files.file_name_matching import (
+    WILDCARD,
+    FileNaming,
+    FoundFiles,
+    is_date_folder,
+    parse_file_name,
+)
 from waterclock.connectors.interface import Report
 from waterclock.files.filesystem import FileInfo, entry_path, files_below, path_as_text, put_if_absent
 

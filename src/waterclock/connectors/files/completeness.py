@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import IO
 
 from waterclock.connectors.files.avro_blocks import number_at
-from waterclock.connectors.files.landed_names import FORMATS
+from waterclock.connectors.files.file_name_matching import FORMATS
 from waterclock.files.filesystem import open_for_reading
 
 DAMAGED = "damaged"

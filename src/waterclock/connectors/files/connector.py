@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.files import landed_names
+from waterclock.connectors.files import file_name_matching
 from waterclock.connectors.files import landing as land
+from waterclock.connectors.files.connection_folders import folder_of, register_buckets, resolve_landing
+from waterclock.connectors.files.file_writing import find_write_option_errors
 from waterclock.connectors.files.markers import has_marker
 from waterclock.connectors.files.name_stamps import CLOCK_AFTER_STAMP, wrong_stamp
 from waterclock.connectors.files.number_texts import wrong_numbers
-from waterclock.connectors.files.originals import RAW, keeps_times, rows_of_files
-from waterclock.connectors.files.originals import TYPES as RAW_TYPES
-from waterclock.connectors.files.origins import split_origin_columns, with_file_names
 from waterclock.connectors.files.own_copies import name_as_landed
-from waterclock.connectors.files.places import folder_of, register_buckets, resolve_landing
+from waterclock.connectors.files.raw_files import RAW, keeps_times, rows_of_files
+from waterclock.connectors.files.raw_files import TYPES as RAW_TYPES
 from waterclock.connectors.files.reading_options import (
     ROOM,
     ReadOptions,
@@ -39,8 +39,8 @@ from waterclock.connectors.files.reading_options import (
     parse_read_options,
     wrong_raw,
 )
+from waterclock.connectors.files.source_file_columns import split_origin_columns, with_file_names
 from waterclock.connectors.files.stamp_notes import stamp_note, stamp_warning
-from waterclock.connectors.files.writing import find_write_option_errors
 from waterclock.connectors.interface import (
     ChangedWindows,
     ChangeScanRequest,
@@ -57,7 +57,7 @@ from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.enums import Batching, Mode, Sign
-from waterclock.flow.lookbacks import ChangeReporting
+from waterclock.flow.lookback_changes import ChangeReporting
 from waterclock.flow.origins import TYPES
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
@@ -138,7 +138,7 @@ def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable
 
 def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     try:
-        names = landed_names.parse_unit_path(path)
+        names = file_name_matching.parse_unit_path(path)
     except WaterclockError:  # `require_path` reports it
         return ()
     return wrong_stamp(options, is_glob=not names.supplier)
@@ -167,7 +167,7 @@ CAPABILITIES = Capabilities(
     tells=frozenset(TYPES),
     copies=True,
     wrong_options=_wrong_options,
-    require_path=landed_names.parse_unit_path,
+    require_path=file_name_matching.parse_unit_path,
     warning=_stamp_warning,
 )
 
@@ -199,7 +199,7 @@ class FilesCollector:
         Raises E804 if the unit is the name of one file, and that file is missing.
         """
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
-        if newest is None and landed_names.has_file_ending(_names_of(unit)):
+        if newest is None and file_name_matching.has_file_ending(_names_of(unit)):
             raise _missing_file_error(unit)  # without this error, its labels would be made without rows
         return newest + CLOCK_AFTER_STAMP if newest else None
 
@@ -398,7 +398,7 @@ class FilesCollector:
         names = _names_of(unit)
         if not names.supplier:
             items = self.arrivals(unit).items
-            if not landed_names.has_stamps(names, items):
+            if not file_name_matching.has_stamps(names, items):
                 return items
         return next(self._newest_first(unit, until=now), ())
 
@@ -432,18 +432,20 @@ class FilesCollector:
 
     @staticmethod
     def _format_of(item: Item) -> str:
-        kind = landed_names.format_of(item.name)
-        return landed_names.FORMATS[kind[0]] if kind else ""
+        kind = file_name_matching.format_of(item.name)
+        return file_name_matching.FORMATS[kind[0]] if kind else ""
 
 
 def _is_raw(unit: Unit) -> bool:
     return unit.options.get("format") == RAW
 
 
-def _names_of(unit: Unit) -> landed_names.FileNaming:
+def _names_of(unit: Unit) -> file_name_matching.FileNaming:
     has_positions = bool(unit.options.get("positions"))
     stamp = str(unit.options.get("stamp") or "")
-    return landed_names.parse_unit_path(unit.path, has_positions=has_positions, takes_all=_is_raw(unit), stamp=stamp)
+    return file_name_matching.parse_unit_path(
+        unit.path, has_positions=has_positions, takes_all=_is_raw(unit), stamp=stamp
+    )
 
 
 def _notes(unit: Unit, items: Iterable[Item]) -> tuple[str, ...]:
@@ -456,7 +458,7 @@ def _item_to_dict(item: Item) -> dict[str, object]:
 
 
 def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str, str]) -> DataFrame:
-    from waterclock.connectors.files.origins import map_by_file
+    from waterclock.connectors.files.source_file_columns import map_by_file
     from waterclock.connectors.windowing import FILE_KEY
     from waterclock.spark_sql import quote_name, sql_text
 

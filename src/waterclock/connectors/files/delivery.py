@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.files.copying import Copier, Copy, of_record, originals_of, tidy_parts
-from waterclock.connectors.files.originals import RAW
-from waterclock.connectors.files.writing import ENDINGS, WriteOptions, write_file
+from waterclock.connectors.files.file_writing import ENDINGS, WriteOptions, write_file
+from waterclock.connectors.files.raw_file_delivery import Copier, Copy, of_record, originals_of, tidy_parts
+from waterclock.connectors.files.raw_files import RAW
 from waterclock.connectors.slice_rows import add_timelabel, batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault

@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, cast
 
-from waterclock.connectors.files.landed_names import format_of
+from waterclock.connectors.files.file_name_matching import format_of
 from waterclock.files.filesystem import open_for_reading
 from waterclock.files.object_stores import is_remote
 

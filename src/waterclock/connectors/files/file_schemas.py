@@ -19,8 +19,8 @@ from typing import IO, Any
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.files import avro_reading, excel_reading
 from waterclock.connectors.files.encodings import open_decompressed, open_text
+from waterclock.connectors.files.file_name_matching import FORMATS, format_of
 from waterclock.connectors.files.json_records import find_records
-from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.reading_options import ReadOptions, wrong_of_xml
 from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
 from waterclock.errors import WaterclockError

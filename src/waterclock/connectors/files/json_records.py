@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
-from waterclock.connectors.row_files import show_metadata
+from waterclock.connectors.spark_file_metadata import show_metadata
 from waterclock.spark_sql import ddl_of, quote_name, sql_text
 
 if TYPE_CHECKING:

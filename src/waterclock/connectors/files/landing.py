@@ -17,8 +17,8 @@ from itertools import compress, groupby
 from pathlib import Path
 
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
-from waterclock.connectors.files.landed_names import Candidate, FileNaming, find, find_named, format_of, has_stamp
-from waterclock.connectors.files.stamped_files import ByStamp, stamp_of
+from waterclock.connectors.files.file_name_matching import Candidate, FileNaming, find, find_named, format_of, has_stamp
+from waterclock.connectors.files.files_by_stamp import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import is_same_content, map_each

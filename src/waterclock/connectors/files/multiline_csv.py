@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from waterclock.connectors.files.csv_records import has_open_lines, quotes_of
 from waterclock.connectors.files.encodings import open_text
-from waterclock.connectors.files.lines import SAME_LINES
+from waterclock.connectors.files.line_numbers import SAME_LINES
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.windowing import file_uri_of
 from waterclock.files.filesystem import map_each, stat_file

@@ -12,13 +12,13 @@ from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, extract_records
-from waterclock.connectors.files.lines import LINE, add_line_columns, has_lines, line_source_columns
+from waterclock.connectors.files.line_numbers import LINE, add_line_columns, has_lines, line_source_columns
 from waterclock.connectors.files.number_texts import is_number, is_sql_format
 from waterclock.connectors.files.python_readers import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
 from waterclock.connectors.nested_decimals import type_to_read
-from waterclock.connectors.row_files import METADATA, show_metadata
+from waterclock.connectors.spark_file_metadata import METADATA, show_metadata
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
 from waterclock.spark_sql import ddl_of, decimal_of, literal_path, option_text, quote_name, sql_text
@@ -113,7 +113,7 @@ def raw_rows(request: ReadRequest) -> RawRows:
 
 
 def _read_parquet(request: ReadRequest) -> RawRows:
-    from waterclock.storage.rows import map_leaf_types
+    from waterclock.storage.fetched_rows import map_leaf_types
 
     schema = request.spark.read.parquet(*request.escaped_paths).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate

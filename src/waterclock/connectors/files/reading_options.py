@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from waterclock.connectors.files.landed_names import format_of
+from waterclock.connectors.files.file_name_matching import format_of
 from waterclock.connectors.files.sheet_rows import Cells
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import InvalidOption

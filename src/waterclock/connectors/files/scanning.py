@@ -22,10 +22,10 @@ from waterclock.connectors.files.file_schemas import FileShape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, extract_records
 from waterclock.connectors.files.multiline_csv import read_by_record
 from waterclock.connectors.files.number_texts import is_number, normalize_number_sql
-from waterclock.connectors.files.origins import map_by_file
 from waterclock.connectors.files.own_copies import name_as_landed
 from waterclock.connectors.files.raw_rows import RawRows, ReadRequest, escape_paths, raw_rows, reader_of
 from waterclock.connectors.files.reading_options import ReadOptions
+from waterclock.connectors.files.source_file_columns import map_by_file
 from waterclock.connectors.files.type_errors import build_raise_sql
 from waterclock.connectors.files.zips import restore_file_keys, unpack_zips
 from waterclock.connectors.interface import do_nothing

@@ -22,8 +22,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, Self
 
-from waterclock.connectors.files.formulas import check_cells, column_letters
-from waterclock.connectors.files.used_ranges import check_used_ranges
+from waterclock.connectors.files.sheet_size_limits import check_used_ranges
+from waterclock.connectors.files.xlsx_checks import check_cells, column_letters
 from waterclock.errors import WaterclockError, did_you_mean
 
 OUT_OF_MEMORY = 77

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waterclock.connectors.files.landed_names import WILDCARD, FileNaming, is_stamped, names_below
+from waterclock.connectors.files.file_name_matching import WILDCARD, FileNaming, is_stamped, names_below
 from waterclock.connectors.files.name_stamps import CHANGED, undeclared_date
 from waterclock.files.filesystem import entry_path
 from waterclock.files.object_stores import is_remote

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from waterclock.connectors.files.landed_names import FileNaming
+from waterclock.connectors.files.file_name_matching import FileNaming
 from waterclock.connectors.files.landing import Landing, find_items
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError

@@ -19,11 +19,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.files.file_name_matching import FORMATS, format_of
 from waterclock.connectors.files.file_schemas import unreadable_file_error
-from waterclock.connectors.files.landed_names import FORMATS, format_of
-from waterclock.connectors.files.origins import map_by_file
 from waterclock.connectors.files.own_copies import copy_files, find_changeable_files
 from waterclock.connectors.files.reading_options import COPIES, ROOM, ReadOptions
+from waterclock.connectors.files.source_file_columns import map_by_file
 from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.windowing import FILE_KEY, file_key_of
 from waterclock.errors import WaterclockError

@@ -7,8 +7,8 @@ from typing import Any
 
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection
 from waterclock.connectors.sql.columns import ExpressionColumn
+from waterclock.connectors.sql.database_errors import missing_table_error, refused_statement_error
 from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind
-from waterclock.connectors.sql.refusals import missing_table_error, refused_statement_error
 from waterclock.flow.declarations import Unit
 
 _WHOLE = StoredColumn("", "", holds=ValueKind.DECIMAL, places=0)

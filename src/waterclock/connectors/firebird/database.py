@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.sql.dialect import SqlDialect
-from waterclock.connectors.sql.logins import parse_address
-from waterclock.connectors.sql.refusals import (
+from waterclock.connectors.sql.database_errors import (
     LONGEST_QUERY_SECONDS,
     lock_timeout_error,
     refused_statement_error,
     unreachable_server_error,
     unwritable_database_error,
 )
-from waterclock.connectors.sql.refused_logins import login_error, missing_database_error
+from waterclock.connectors.sql.dialect import SqlDialect
+from waterclock.connectors.sql.login_errors import login_error, missing_database_error
+from waterclock.connectors.sql.logins import parse_address
 from waterclock.connectors.sql.sessions import SqlResult, SqlSession
-from waterclock.database_clients.cutoffs import limit_query_time
+from waterclock.database_clients.time_limits import limit_query_time
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:

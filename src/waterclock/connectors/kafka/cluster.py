@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.kafka.declared import BY_TOKEN
-from waterclock.connectors.kafka.ranges import Log
-from waterclock.connectors.kafka.refusals import (
+from waterclock.connectors.kafka.login_errors import (
     ErrorListener,
     is_of_login,
     is_of_tls,
@@ -27,6 +25,8 @@ from waterclock.connectors.kafka.refusals import (
     refused_tls_error,
     speaks_tls,
 )
+from waterclock.connectors.kafka.option_definitions import BY_TOKEN
+from waterclock.connectors.kafka.ranges import Log
 from waterclock.errors import WaterclockError, did_you_mean
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, Item, Positions, Report, Setting
-from waterclock.connectors.kafka import declared
+from waterclock.connectors.kafka import option_definitions
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Driver
 from waterclock.flow.declarations import Columns, Unit
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 CAPABILITIES = Capabilities(
     type="kafka",
     driver=Driver("confluent_kafka", extra="kafka"),
-    connection_options=declared.OF_CONNECTION,
-    collect_options=declared.OF_COLLECT,
-    publish_options=declared.OF_PUBLISH,
+    connection_options=option_definitions.OF_CONNECTION,
+    collect_options=option_definitions.OF_COLLECT,
+    publish_options=option_definitions.OF_PUBLISH,
     collects=frozenset({Batching.ARRIVAL_TIME}),
     publishes=frozenset({Mode.APPEND, Mode.MERGE}),
-    wrong_options=declared.wrong_options,
+    wrong_options=option_definitions.wrong_options,
 )
 
 

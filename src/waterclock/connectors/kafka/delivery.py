@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
+from waterclock.connectors.kafka.login_errors import ErrorListener
 from waterclock.connectors.kafka.messages import SentMessage, end_markers, resolve_message_format
 from waterclock.connectors.kafka.old_claim_search import find_sent_messages
 from waterclock.connectors.kafka.ranges import Log
-from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit

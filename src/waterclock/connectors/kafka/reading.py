@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.kafka.avro import Decoder, unreadable
 from waterclock.connectors.kafka.cluster import Cluster
+from waterclock.connectors.kafka.login_errors import ErrorListener
 from waterclock.connectors.kafka.ranges import OffsetSpan, dropped_records_error
-from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL, label_of
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from waterclock.database_clients.cutoffs import limit_connection_time
+from waterclock.database_clients.time_limits import limit_connection_time
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection

@@ -24,7 +24,7 @@ from waterclock.connectors.mysql.rows import batches
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn, columns_of
 from waterclock.connectors.sql.collector import partitions_of
-from waterclock.connectors.sql.refusals import changed_database_error
+from waterclock.connectors.sql.database_errors import changed_database_error
 from waterclock.connectors.sql.server_collector import ServerCollector, ServerReader
 from waterclock.flow.declarations import Unit
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.sql.logins import login_files, parse_address, unreadable_url
-from waterclock.connectors.sql.refusals import (
+from waterclock.connectors.sql.database_errors import (
     lock_timeout_error,
     missing_table_error,
     refused_statement_error,
     unreachable_server_error,
     unwritable_database_error,
 )
-from waterclock.connectors.sql.refused_logins import login_error, missing_database_error
+from waterclock.connectors.sql.login_errors import login_error, missing_database_error
+from waterclock.connectors.sql.logins import login_files, parse_address, unreadable_url
 from waterclock.database_clients.local_sockets import is_protected
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit

@@ -17,7 +17,7 @@ from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.slice_rows import to_portable_types
 from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
-from waterclock.connectors.sql.plain_rows import rows_of_slice
+from waterclock.connectors.sql.slice_tuples import rows_of_slice
 from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, names_of, refuse_equal_keys, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit

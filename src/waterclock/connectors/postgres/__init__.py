@@ -5,7 +5,7 @@ Entry points: `connector` implements the connection type, `database` connects, `
 Collecting: `extract` builds the SQL, `rows` parses results into Arrow (arrays with `array_texts`), and `collection`
 builds a Spark frame. `change_scans` scans for CHANGED BY.
 
-BY CHANGES: `following` collects a table through a replication slot (`slots`) and checks that the table definition is
+BY CHANGES: `change_collection` collects a table through a replication slot (`slots`) and checks that the table definition is
 unchanged (`table_facts`). `slot_reading` reads a range of the server's log, which `pgoutput` or `wal2json` decodes into
 `log_changes`.
 

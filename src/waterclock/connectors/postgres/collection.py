@@ -14,7 +14,7 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres.extract import PostgresExtract, count_excluded_rows, estimate_size, parts_of
 from waterclock.connectors.postgres.rows import batches, schema_of
 from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, read_by_workers, read_if_few
-from waterclock.connectors.sql.reading import collect_in_driver, collect_while_open
+from waterclock.connectors.sql.collect_results import collect_in_driver, collect_while_open
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.kept_logs import RetainedLog
+from waterclock.batches.log_retention import RetainedLog
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, Setting
@@ -130,7 +130,7 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
     ) -> ChangesRead:
         """Read the changes since the last batch. For the first batch, create a slot and read all rows."""
-        from waterclock.connectors.postgres.following import TableFollower
+        from waterclock.connectors.postgres.change_collection import TableFollower
 
         return TableFollower(self.database, unit, columns, zone).read(spark, request)
 
@@ -139,13 +139,13 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
 
         `noted` is the `ChangesRead.noted` of that batch.
         """
-        from waterclock.connectors.postgres.following import confirm
+        from waterclock.connectors.postgres.change_collection import confirm
 
         confirm(self.database, unit, noted)
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
         """Drop slots, except those that a running batch uses. Return the names of those that no longer exist."""
-        from waterclock.connectors.postgres.following import drop_slots
+        from waterclock.connectors.postgres.change_collection import drop_slots
 
         return drop_slots(self.database, unit, names)
 

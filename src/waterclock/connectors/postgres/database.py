@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.postgres.dialect import quote_identifier, table_of
-from waterclock.connectors.sql import refusals
+from waterclock.connectors.sql import database_errors
 from waterclock.connectors.sql.addresses import WRITTEN, has_separator_in_password
-from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
-from waterclock.connectors.sql.refusals import (
+from waterclock.connectors.sql.database_errors import (
     lock_timeout_error,
     refused_statement_error,
     unreachable_server_error,
     unwritable_database_error,
 )
-from waterclock.connectors.sql.refused_logins import login_error, missing_database_error
+from waterclock.connectors.sql.login_errors import login_error, missing_database_error
+from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
 from waterclock.database_clients.postgres_login import RefusalReason, connect, limit_first_statements, refusal_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -222,4 +222,4 @@ def missing_table_error(connection: Connection, unit: Unit) -> WaterclockError:
     schema, _, name = unit.path.rpartition(".")
     within = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == schema]
     # names are compared without their schema, as a long common schema would make all of them similar
-    return refusals.missing_table_error(unit, known, (name, within) if within else (unit.path, known))
+    return database_errors.missing_table_error(unit, known, (name, within) if within else (unit.path, known))

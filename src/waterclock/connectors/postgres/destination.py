@@ -26,7 +26,7 @@ from waterclock.connectors.sql.destination import (
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.destination_refusals import ambiguous_columns_error
+from waterclock.connectors.sql.destination_errors import ambiguous_columns_error
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

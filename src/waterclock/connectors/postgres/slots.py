@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from waterclock.batches.kept_logs import LogSafety, RetainedLog
+from waterclock.batches.log_retention import LogSafety, RetainedLog
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.dialect import quote_identifier
 from waterclock.connectors.postgres.log_changes import position_of, position_text

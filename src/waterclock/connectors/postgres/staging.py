@@ -16,7 +16,7 @@ from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_id
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.slice_rows import batches_of, to_json_text
 from waterclock.connectors.sql.destination import stored_names
-from waterclock.connectors.sql.destination_refusals import equal_keys_error, lost_rows_error
+from waterclock.connectors.sql.destination_errors import equal_keys_error, lost_rows_error
 from waterclock.connectors.sql.exact_values import refuse_inexact
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.flow.declarations import Unit

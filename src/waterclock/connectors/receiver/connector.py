@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.interface import Collected, ConnectionType, Item, Listing, PendingData, Report, Setting
-from waterclock.connectors.receiver import spool
+from waterclock.connectors.receiver import segment_names
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
@@ -106,17 +106,17 @@ class ReceiverCollector:
 
     def seal(self, unit: Unit, now: datetime) -> datetime:
         """Convert received events to sealed files. Return the instant up to which all events are in them."""
-        from waterclock.connectors.receiver.sealing import seal
+        from waterclock.connectors.receiver.segment_sealing import seal
 
         return seal(self._folder(unit), now)
 
     def find_pending(self, unit: Unit) -> PendingData:
         """Return the number, size and oldest label of segments and sealed files that are not archived yet."""
         folder = self._folder(unit)
-        segments = spool.segments_in(folder)
-        landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
+        segments = segment_names.segments_in(folder)
+        landed = [path for path in folder.glob(segment_names.LANDED) if not path.name.startswith(".")]
         there = [*(folder / segment.name for segment in segments), *landed]
-        labels = [*(each.label for each in segments), *(spool.label_of_file(path.name) for path in landed)]
+        labels = [*(each.label for each in segments), *(segment_names.label_of_file(path.name) for path in landed)]
         return PendingData(
             len(there), sum(_size_of(path) for path in there), min(labels, default=None),
             is_open=any(segment.state == "open" for segment in segments),
@@ -124,7 +124,7 @@ class ReceiverCollector:
 
     def clock(self, unit: Unit) -> datetime | None:
         """Return the instant up to which the stream was last sealed; None before the first time."""
-        return spool.find_seal_time(self._folder(unit))
+        return segment_names.find_seal_time(self._folder(unit))
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return None: an event may have any keys."""
@@ -174,7 +174,7 @@ class ReceiverCollector:
 
     @staticmethod
     def _find_damaged_segments(folder: Path) -> list[Path]:
-        return [folder / each.name for each in spool.segments_in(folder) if each.state == "damaged"]
+        return [folder / each.name for each in segment_names.segments_in(folder) if each.state == "damaged"]
 
 
 def folder_of(setting: Setting) -> Path:
@@ -184,7 +184,7 @@ def folder_of(setting: Setting) -> Path:
 
 
 def _build_landed_unit(unit: Unit) -> Unit:
-    return replace(unit, path=f"{unit.path}/{spool.LANDED}")
+    return replace(unit, path=f"{unit.path}/{segment_names.LANDED}")
 
 
 def _build_damage_report(path: Path) -> Report:

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Any, Protocol, Self
 
 from waterclock.connectors.receiver.events import RefusedError, decode_body, events_of
-from waterclock.connectors.receiver.writing import SyncFailedError
+from waterclock.connectors.receiver.segment_writing import SyncFailedError
 from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.http.served_hosts import ServedHosts
 from waterclock.permissions.access_tokens import PREFIX

@@ -1,6 +1,6 @@
 """The connection type `rest`: collects the records of an HTTP API page by page, and sends rows to an API.
 
-`declared` defines the options. `client` sends requests and retries them, with `tokens` (OAuth), `rate_limit` and
+`option_definitions` defines the options. `client` sends requests and retries them, with `tokens` (OAuth), `rate_limit` and
 `response_headers` (time, Retry-After, links).
 
 Collecting: `collection` requests page after page, `paging` computes the next one, `page_store` stores them on disk,

@@ -33,7 +33,7 @@ from waterclock.connectors.rest.addresses import (
     resolve_link,
     with_params,
 )
-from waterclock.connectors.rest.declared import SECRETS, rate_of
+from waterclock.connectors.rest.option_definitions import SECRETS, rate_of
 from waterclock.connectors.rest.rate_limit import RateLimiter, rate_limiter_of
 from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.rest.tokens import Tokens

@@ -23,7 +23,7 @@ from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.connectors.rest import frames, page_store
 from waterclock.connectors.rest.addresses import OutsideApiError
 from waterclock.connectors.rest.client import Api, ApiRequest
-from waterclock.connectors.rest.declared import Resource, WindowParams
+from waterclock.connectors.rest.option_definitions import Resource, WindowParams
 from waterclock.connectors.rest.page_store import Page, Series
 from waterclock.connectors.rest.paging import PagePosition, first_position, next_position, params_at
 from waterclock.connectors.rest.records import Body, NoRecords, body_of

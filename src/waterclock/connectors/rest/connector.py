@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, EachRequest, Setting, WindowRequest
-from waterclock.connectors.rest import declared
+from waterclock.connectors.rest import option_definitions
 from waterclock.connectors.rest.option_checks import wrong_options
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Driver
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 CAPABILITIES = Capabilities(
     type="rest",
     driver=Driver("httpx2", extra="rest"),
-    connection_options={**declared.OF_ADDRESS, **declared.OF_PAGES},
-    collect_options={**declared.OF_COLLECT},
-    publish_options={**declared.OF_PUBLISH},
+    connection_options={**option_definitions.OF_ADDRESS, **option_definitions.OF_PAGES},
+    collect_options={**option_definitions.OF_COLLECT},
+    publish_options={**option_definitions.OF_PUBLISH},
     collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT, Batching.EACH}),
     publishes=frozenset({Mode.APPEND}),
     keeps_order=True,
     wrong_options=wrong_options,
-    each_parameters=declared.each_parameters,
+    each_parameters=option_definitions.each_parameters,
 )
 
 
@@ -137,5 +137,5 @@ class RestCollector:
     def _build_source(self, unit: Unit) -> RestSource:
         from waterclock.connectors.rest.collection import RestSource
 
-        resource = declared.resource_of(self.setting.options, unit.path, unit.options)
+        resource = option_definitions.resource_of(self.setting.options, unit.path, unit.options)
         return RestSource(self.api, self.setting, unit, resource)

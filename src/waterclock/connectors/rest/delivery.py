@@ -27,7 +27,6 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApiError, fill_path
 from waterclock.connectors.rest.client import Api, ApiRequest
-from waterclock.connectors.rest.declared import SendOptions, parse_sending
 from waterclock.connectors.rest.delivery_chunks import (
     Chunk,
     ChunkRow,
@@ -38,6 +37,7 @@ from waterclock.connectors.rest.delivery_chunks import (
     skip_accepted_rows,
 )
 from waterclock.connectors.rest.journal import KILLED, SENDING, AcceptedRequest, Journal
+from waterclock.connectors.rest.option_definitions import SendOptions, parse_sending
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault

@@ -23,7 +23,7 @@ from waterclock.connectors.rest import frames, page_store
 from waterclock.connectors.rest.addresses import OutsideApiError, fill, fill_path
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import NotFound, RestSource, endless_pages_error, request_page
-from waterclock.connectors.rest.declared import EachOptions, Resource, details_of
+from waterclock.connectors.rest.option_definitions import EachOptions, Resource, details_of
 from waterclock.connectors.rest.page_store import Page, Series
 from waterclock.connectors.rest.paging import PagePosition, first_position
 from waterclock.connectors.rest.records import Body, value_at

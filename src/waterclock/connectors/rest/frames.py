@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from waterclock.connectors.column_matching import CollectedColumn, SourceColumn
 from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 from waterclock.connectors.rest.page_store import lines_of
-from waterclock.connectors.row_files import show_metadata
+from waterclock.connectors.spark_file_metadata import show_metadata
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant_sql
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, file_exists

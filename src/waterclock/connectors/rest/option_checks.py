@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from waterclock.connectors.rest.addresses import wrong_path
-from waterclock.connectors.rest.declared import ADDRESS, each_parameters, rate_of
+from waterclock.connectors.rest.option_definitions import ADDRESS, each_parameters, rate_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import InvalidOption
 from waterclock.flow.declarations import Secret

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.connectors.rest.declared import Paging
+from waterclock.connectors.rest.option_definitions import Paging
 from waterclock.connectors.rest.records import Body, NoRecords
 
 PagePosition = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from waterclock.flow.capabilities import Capabilities, Driver, Option
 from waterclock.flow.enums import Batching, Mode, Sign
-from waterclock.flow.lookbacks import ChangeReporting
+from waterclock.flow.lookback_changes import ChangeReporting
 
 CHANGE_SLACK = {
     "change_slack": Option("number", help="seconds by which a change may become visible after its time; default 3600"),

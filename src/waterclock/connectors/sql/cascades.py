@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.sql.destination_refusals import cascade_error
+from waterclock.connectors.sql.destination_errors import cascade_error
 from waterclock.flow.declarations import Unit
 from waterclock.flow.enums import Mode
 

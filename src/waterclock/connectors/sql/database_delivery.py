@@ -19,10 +19,16 @@ from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, missing_record_message
-from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, find_label_tables, update_view
 from waterclock.connectors.sql.replace_where import refuse_changed_condition
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
 from waterclock.connectors.sql.versioned_views import is_behind_view, own_table_delivery, refuse_kind
+from waterclock.connectors.sql.view_parts import (
+    begin_part,
+    drop_labels,
+    drop_old_versions,
+    find_label_tables,
+    update_view,
+)
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault

@@ -19,7 +19,6 @@ from typing import Generic, TypeVar
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.destination import NamedColumn, stored_names
-from waterclock.connectors.sql.parts import begin_part, find_label_tables, update_view
 from waterclock.connectors.sql.replace_where import refuse_changed_condition, replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
@@ -30,6 +29,7 @@ from waterclock.connectors.sql.versioned_views import (
     part_of,
     refuse_kind,
 )
+from waterclock.connectors.sql.view_parts import begin_part, find_label_tables, update_view
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit

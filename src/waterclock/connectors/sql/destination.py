@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.sql.destination_refusals import foreign_rows_error
+from waterclock.connectors.sql.destination_errors import foreign_rows_error
 from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.replace_where import condition_sql
 from waterclock.connectors.sql.sessions import SqlSession

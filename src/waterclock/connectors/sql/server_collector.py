@@ -11,10 +11,10 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers, read_if_few
 from waterclock.connectors.sql.changed_minutes import ChangedMinute, MinuteAggregation, MinuteChangeScan
 from waterclock.connectors.sql.changed_windows import change_time_error
+from waterclock.connectors.sql.collect_results import collect_in_driver, collect_while_open
 from waterclock.connectors.sql.collector import ChangedMinutesCollector, SqlReadRequest, is_true
 from waterclock.connectors.sql.columns import ExpressionColumn, count_missing_times, no_time_error
 from waterclock.connectors.sql.dialect import SqlDialect
-from waterclock.connectors.sql.reading import collect_in_driver, collect_while_open
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sql.window_queries import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.sql.destination_refusals import equal_keys_error
+from waterclock.connectors.sql.destination_errors import equal_keys_error
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL

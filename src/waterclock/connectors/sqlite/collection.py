@@ -13,10 +13,10 @@ from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of, i
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers, read_if_few
 from waterclock.connectors.sql.changed_windows import Bounds, Tallies
+from waterclock.connectors.sql.collect_results import collect_in_driver
 from waterclock.connectors.sql.collector import ChangedWindowsCollector, SqlReadRequest, is_true, partitions_of
 from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
-from waterclock.connectors.sql.reading import collect_in_driver
-from waterclock.connectors.sql.refusals import changed_database_error
+from waterclock.connectors.sql.database_errors import changed_database_error
 from waterclock.connectors.sql.row_batches import batches_of_rows
 from waterclock.connectors.sql.window_bounds import WindowFilter, labels_of, local_bounds
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside

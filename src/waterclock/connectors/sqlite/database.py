@@ -11,8 +11,7 @@ from pathlib import Path
 
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.sql.columns import SqlColumn
-from waterclock.connectors.sql.logins import file_of
-from waterclock.connectors.sql.refusals import (
+from waterclock.connectors.sql.database_errors import (
     LONGEST_QUERY_SECONDS,
     damaged_database_file_error,
     lock_timeout_error,
@@ -21,8 +20,9 @@ from waterclock.connectors.sql.refusals import (
     refused_statement_error,
     unwritable_database_error,
 )
+from waterclock.connectors.sql.logins import file_of
 from waterclock.connectors.sqlite.dialect import quote_identifier
-from waterclock.database_clients.cutoffs import limit_query_time
+from waterclock.database_clients.time_limits import limit_query_time
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 

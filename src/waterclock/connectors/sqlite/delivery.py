@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.slice_rows import BATCH_ROWS, to_portable_types
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
+from waterclock.connectors.sql.database_errors import describe_missing_file
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
-from waterclock.connectors.sql.destination_refusals import equal_keys_error, lost_rows_error
+from waterclock.connectors.sql.destination_errors import equal_keys_error, lost_rows_error
 from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
-from waterclock.connectors.sql.plain_rows import rows_of_slice
-from waterclock.connectors.sql.refusals import describe_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.connectors.sql.slice_tuples import rows_of_slice
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.sqlite.destination import is_key_coarse, prepare_table, read_stored_columns
 from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in, table_of

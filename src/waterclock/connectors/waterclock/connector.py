@@ -73,7 +73,7 @@ class WaterclockCollector:
 
     def place(self) -> ProjectPlace:
         """Return the location of the other project."""
-        from waterclock.connectors.waterclock.place import locate_project
+        from waterclock.connectors.waterclock.project_location import locate_project
 
         return locate_project(self.setting)
 
@@ -82,14 +82,14 @@ class WaterclockCollector:
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return an error if Spark did not find or could not read a file of the other project; else None."""
-        from waterclock.connectors.waterclock.rows import missing_file_error
+        from waterclock.connectors.waterclock.linked_table_rows import missing_file_error
 
         del columns
         return missing_file_error(str(unit), error)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return the columns of the table after its last batch; None before its first batch."""
-        from waterclock.connectors.waterclock.rows import columns_of
+        from waterclock.connectors.waterclock.linked_table_rows import columns_of
 
         facts = self.facts(unit)
         if facts.problem is not None:
@@ -130,7 +130,7 @@ class WaterclockCollector:
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
         """Read the versions `pins` of the table. The other table's own column `timelabel` is left out."""
-        from waterclock.connectors.waterclock.rows import Read, collect_pinned_rows
+        from waterclock.connectors.waterclock.linked_table_rows import Read, collect_pinned_rows
 
         folds = self.facts(unit).mode in FOLDS
         read = Read(spark, self.place().storage, self._table_folder(unit), unit)
@@ -141,13 +141,13 @@ class WaterclockCollector:
 
         Return None if it reads none of them. Otherwise the two projects would wait for each other.
         """
-        from waterclock.connectors.waterclock.place import leads_to
+        from waterclock.connectors.waterclock.project_location import leads_to
 
         place = self.place()
         leading = [name for name, options in place.connections.items() if leads_to(place, options, own)]
         if not leading:
             return None
-        from waterclock.connectors.waterclock.declarations import LinkedTables
+        from waterclock.connectors.waterclock.linked_declarations import LinkedTables
 
         found = self._read_ledger(
             lambda ledger: (_current_name(ledger, unit), LinkedTables(ledger.reads.declarations()))
@@ -181,7 +181,7 @@ class WaterclockCollector:
 
         Raises E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read.
         """
-        from waterclock.connectors.waterclock.place import invalid_value_error, unreadable_project_error
+        from waterclock.connectors.waterclock.project_location import invalid_value_error, unreadable_project_error
         from waterclock.ledger.ledger import Ledger
         from waterclock.ledger.store.locations import redact_url_text
         from waterclock.ledger.store.read_only import OlderSchema
@@ -221,7 +221,7 @@ class WaterclockCollector:
         sequence = ledger.sequence()
         if known is not None and known[0] == sequence and known[1].problem is None:
             return known
-        from waterclock.connectors.waterclock.declarations import LinkedTables, graph_of
+        from waterclock.connectors.waterclock.linked_declarations import LinkedTables, graph_of
         from waterclock.planner.settlement import find_unsettled
 
         upstream = LinkedTables(ledger.reads.declarations())

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from waterclock.connectors.waterclock.place import real_path, unreadable_project_error
+from waterclock.connectors.waterclock.project_location import real_path, unreadable_project_error
 from waterclock.files.object_stores import is_remote
 from waterclock.permissions.ownership import foreign_writer
 

@@ -23,7 +23,7 @@ from waterclock.dpl.syntax.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read
 from waterclock.flow.enums import ReadKind
-from waterclock.flow.steps import StatefulStep
+from waterclock.flow.stateful_steps import StatefulStep
 from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.window import Window
 

@@ -14,7 +14,7 @@ from waterclock.dpl.syntax.statements import Clause, ParsedColumnList
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Argument, PythonFunction, Read
 from waterclock.flow.enums import ReadKind
-from waterclock.flow.steps import ROWS, STATE, StatefulStep
+from waterclock.flow.stateful_steps import ROWS, STATE, StatefulStep
 
 _PARAMETERS = ("key", "state_rows", "rows", "window")
 _SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, and return state_rows and out_rows"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from waterclock.dpl.query.column_readers import describe_read, is_used_by_rule
 from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedColumn
 from waterclock.dpl.query.column_uses import FILTER, VALUE, uses_in
+from waterclock.dpl.query.deciding_columns import ALL, closing_columns, deciding_columns
 from waterclock.dpl.query.lineage import ColumnLineage
-from waterclock.dpl.query.row_choice import ALL, closing_columns, deciding_columns
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind

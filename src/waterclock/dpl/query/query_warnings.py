@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.outputs import span_of
 from waterclock.dpl.query.row_order import find_arbitrary_order, parse_query, unique_of
+from waterclock.dpl.query.storable_columns import span_of
 from waterclock.dpl.query.text_times import find_text_read_in_utc, types_of
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError

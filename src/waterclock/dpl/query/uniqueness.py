@@ -11,7 +11,7 @@ from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.projections import makes_rows
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import Mode, ReadKind
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 

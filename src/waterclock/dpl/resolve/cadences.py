@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.cursor import ensure_place, parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError

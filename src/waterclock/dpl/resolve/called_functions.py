@@ -12,7 +12,7 @@ from waterclock.dpl.query.aggregates import EXAMPLES, GROUP_AGGREGATES, NAMES
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     Expression,

@@ -6,7 +6,7 @@ from waterclock.dpl.syntax.statements import ParsedBatching, ParsedChanged, Pars
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.enums import FOLDS
-from waterclock.flow.lookbacks import Changed, ChangeReporting
+from waterclock.flow.lookback_changes import Changed, ChangeReporting
 
 
 def resolve_changed(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedMode
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import DELETES, OP_COLUMN, format_change_mark
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.enums import FOLDS, Action, Batching
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.flow.rule_actions import RuleActions
 from waterclock.spark_sql import quote_name
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
 from waterclock.dpl.resolve.table_options import keeps_open_windows
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, ParsedOptions

@@ -14,7 +14,7 @@ from waterclock.dpl.resolve.origins import check_origins
 from waterclock.dpl.resolve.receivers import check_stream
 from waterclock.dpl.resolve.rules import unread_of
 from waterclock.dpl.resolve.statement_rules import list_declared_rules
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
     ParsedBatching,
     ParsedOptions,

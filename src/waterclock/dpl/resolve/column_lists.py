@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from waterclock.dpl.query.outputs import column_name_error, list_illegal_characters
-from waterclock.dpl.resolve.endings import check_endings, resolve_ending
+from waterclock.dpl.query.storable_columns import column_name_error, list_illegal_characters
 from waterclock.dpl.resolve.hidden import check_hidden_column, check_visible_columns
 from waterclock.dpl.resolve.published_columns import check_published_list, resolve_expression
+from waterclock.dpl.resolve.retire_clause import check_endings, resolve_ending
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, Statement, StatementKind

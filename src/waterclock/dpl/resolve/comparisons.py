@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from waterclock.dpl.query.aggregates import grouped_calls
-from waterclock.dpl.query.merging import find_call_end, is_aggregate_text
+from waterclock.dpl.query.mergeable_aggregates import find_call_end, is_aggregate_text
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.measures import ComparedSource, ComparedValue, MeasureComparison
-from waterclock.flow.usual import LEAST_DAYS, MOST_DAYS
+from waterclock.flow.seasonal_baseline import LEAST_DAYS, MOST_DAYS
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token

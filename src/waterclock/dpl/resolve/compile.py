@@ -10,7 +10,6 @@ from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import ValidConnections, resolve_connections
-from waterclock.dpl.resolve.drafts import draft_of
 from waterclock.dpl.resolve.flats import FlatResolver
 from waterclock.dpl.resolve.flow_building import FlowBuilder
 from waterclock.dpl.resolve.flow_checks import check_clauses, check_names_and_circles
@@ -22,9 +21,10 @@ from waterclock.dpl.resolve.names import names_of
 from waterclock.dpl.resolve.published_personal_data import check_published_personal_data
 from waterclock.dpl.resolve.query_choices import resolve_choices
 from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
+from waterclock.dpl.resolve.table_declarations import draft_of
 from waterclock.dpl.resolve.table_reads import ReadResolver
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow, upstream_first
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.resolve.watermarks import add_watermark_tables
 from waterclock.dpl.syntax.statements import Statement, StatementKind

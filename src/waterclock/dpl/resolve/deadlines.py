@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import watermark_of
 from waterclock.dpl.syntax.statements import ParsedDeadline, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError

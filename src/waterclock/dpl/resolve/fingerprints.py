@@ -19,7 +19,7 @@ from waterclock.dpl.resolve.former_code import (
     with_former_table_names,
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedQuery, ParsedWhen, Statement, StatementKind
 from waterclock.flow.checks import every_rule, keeps_unread
 from waterclock.flow.declarations import (

@@ -22,7 +22,7 @@ from waterclock.dpl.resolve.former_code import Names
 from waterclock.dpl.resolve.keyed_calls import current_keys
 from waterclock.dpl.resolve.open_windows import with_open_windows
 from waterclock.dpl.resolve.renames import former_names
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.flow.about import About
 from waterclock.flow.checks import every_rule

@@ -11,8 +11,7 @@ from waterclock.dpl.resolve.called_functions import (
     check_calls_in_queries,
     check_cast_types,
 )
-from waterclock.dpl.resolve.closings import resolve_closings
-from waterclock.dpl.resolve.copies import check_copies
+from waterclock.dpl.resolve.close_when import resolve_closings
 from waterclock.dpl.resolve.cycles import check_cycles
 from waterclock.dpl.resolve.deadlines import check_deadlines
 from waterclock.dpl.resolve.hidden import exclude_hidden_from_input_rules
@@ -20,8 +19,9 @@ from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.keyed_calls import check_keyed_calls
 from waterclock.dpl.resolve.offline import check_offline
 from waterclock.dpl.resolve.open_windows import check_open_windows
-from waterclock.dpl.resolve.partial import check_partial
+from waterclock.dpl.resolve.partial_after import check_partial
 from waterclock.dpl.resolve.past_reach import check_reach
+from waterclock.dpl.resolve.raw_file_copies import check_copies
 from waterclock.dpl.resolve.read_checks import check_reads
 from waterclock.dpl.resolve.renames import check_renames
 from waterclock.dpl.resolve.rule_actions import check_rule_actions

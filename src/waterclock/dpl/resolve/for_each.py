@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
 
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import unknown_table_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedForEach, ParsedOptions, Statement

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.flow.declarations import Columns, Flat
 from waterclock.flow.late_rows import LateRows

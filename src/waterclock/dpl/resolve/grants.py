@@ -17,7 +17,7 @@ from waterclock.dpl.resolve.called_functions import check_calls_in_expressions
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_condition, check_expression, has_aggregate
 from waterclock.dpl.resolve.schemas import Schemas, check_expression_columns, unknown_column_of
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import nearest_table
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.statements import (

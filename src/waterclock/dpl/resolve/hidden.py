@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.query.hidden_columns import exclude_columns_from_stars
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, Statement, StatementKind
 from waterclock.errors import WaterclockError
-from waterclock.flow.folds import Temporal
-from waterclock.flow.steps import STATE
+from waterclock.flow.merge_settings import Temporal
+from waterclock.flow.stateful_steps import STATE
 
 if TYPE_CHECKING:
     from waterclock.flow.declarations import Argument, Flat, Query

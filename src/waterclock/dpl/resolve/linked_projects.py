@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedBatching
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit

@@ -10,12 +10,12 @@ from sqlglot import exp
 
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_condition, check_expression, has_aggregate
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import Expression, ParsedColumnList, ParsedMode, ParsedTemporal
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Batching, Mode
-from waterclock.flow.folds import RECORD, Merge, Temporal
+from waterclock.flow.merge_settings import RECORD, Merge, Temporal
 from waterclock.timelabel.label import TIMELABEL
 
 _INSTANTS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})

@@ -9,7 +9,7 @@ from typing import Any
 from waterclock.dpl.resolve.changes import check_changes, resolve_changes
 from waterclock.dpl.resolve.hidden import check_hidden_keys, set_hidden_untracked
 from waterclock.dpl.resolve.merge_keys import resolve_merge, resolve_temporal
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
     ParsedMode,
 )

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from waterclock.dpl.resolve.fingerprints import digest
 from waterclock.dpl.resolve.table_options import OPEN_WINDOWS, keeps_open_windows
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions, Statement, StatementKind
 from waterclock.errors import WaterclockError

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.query.time_bounds import TimeBound, time_bounds
 from waterclock.dpl.resolve.read_checks import fitting_span
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedWatermark
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Batching, TableType

@@ -11,12 +11,12 @@ from waterclock.dpl.resolve.hidden import set_left_out_columns
 from waterclock.dpl.resolve.merge_keys import resolve_merge
 from waterclock.dpl.resolve.published_columns import resolve_sent_keys
 from waterclock.dpl.resolve.replace_where import overwrite_of, rule_of_overwrite
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.enums import Mode, TableType
-from waterclock.flow.folds import RECORD, Order, Temporal
+from waterclock.flow.merge_settings import RECORD, Order, Temporal
 from waterclock.timelabel.duration import parse_duration
 
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWED
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
     Expression,
     ParsedColumn,
@@ -21,7 +21,7 @@ from waterclock.dpl.syntax.statements import (
     StatementKind,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 from waterclock.flow.published import PublishedExpression, find_sent_name
 
 _RESERVED = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})

@@ -14,7 +14,7 @@ from waterclock.dpl.query.personal_columns import (
     list_tagged_columns,
     may_reveal,
 )
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Flow
 from waterclock.flow.enums import Kind

@@ -10,7 +10,7 @@ from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.query.type_families import Family
 from waterclock.dpl.query.visible_columns import Names, Output, names_of
 from waterclock.dpl.resolve.conditions import condition_of
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedQuery, ParsedWhen, Statement

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from waterclock.dpl.resolve.idle_bounds import (
+from waterclock.dpl.resolve.ineffective_durations import (
     check_idle_bounds,
     idle_key_error,
     reaches_no_earlier_window,
     several_windows,
 )
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read

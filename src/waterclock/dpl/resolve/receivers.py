@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from waterclock.dpl.resolve.buckets import SpanOf
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Connection, Unit

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from waterclock.dpl.resolve.former_code import Names
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import MARKS
 from waterclock.dpl.syntax.statements import ParsedWas, Statement
 from waterclock.errors import WaterclockError

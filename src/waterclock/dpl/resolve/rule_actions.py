@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList
@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, marks_rows
 from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.flow.measures import ComparedSource
-from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_OF_TREND, MOST_DAYS
+from waterclock.flow.seasonal_baseline import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_OF_TREND, MOST_DAYS
 
 
 def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:

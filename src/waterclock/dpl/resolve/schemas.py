@@ -10,15 +10,15 @@ from sqlglot import exp
 from waterclock.dpl.query.column_scope import Resolver, unknown_column
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.now_texts import now_texts
-from waterclock.dpl.query.outputs import check_column_names, check_storable
+from waterclock.dpl.query.storable_columns import check_column_names, check_storable
 from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Names, Output, names_of, output_of
-from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.for_each import check_parameters
 from waterclock.dpl.resolve.input_rules import rules_of_inputs
 from waterclock.dpl.resolve.merge_keys import record_name_error
 from waterclock.dpl.resolve.query_choices import check_same_columns
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.retire_clause import expressions_of
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import (
@@ -34,7 +34,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat
 from waterclock.flow.enums import Kind
 from waterclock.flow.flats import find_name_clashes, flat_columns
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 

@@ -14,7 +14,7 @@ from waterclock.dpl.resolve.hidden import exclude_hidden_from_argument, hidden_v
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.open_windows import query_only_reason
 from waterclock.dpl.resolve.publish_targets import resolve_publish_target
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import QueryResolver, unknown_table_error
 from waterclock.dpl.resolve.watermarks import marks_of_step
 from waterclock.dpl.syntax.cursor import unknown_variable

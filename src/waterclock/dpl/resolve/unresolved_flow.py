@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.connections import ValidConnections
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement

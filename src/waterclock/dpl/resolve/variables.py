@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from waterclock.dpl.resolve.endings import expressions_of
+from waterclock.dpl.resolve.retire_clause import expressions_of
 from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
 from waterclock.dpl.syntax.statements import Clause, ParsedColumnList, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Argument, PythonFunction, Query, Read, Value
 from waterclock.flow.enums import ReadKind, TableType
-from waterclock.flow.steps import AFTER, BEFORE, ROWS
+from waterclock.flow.stateful_steps import AFTER, BEFORE, ROWS
 from waterclock.flow.watermarks import COLUMNS, MARK, MEASURES, Watermark, mark_of, query_of
 
 MARKS = "MARKS"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.statements import ParsedKeyStays
-from waterclock.flow.keys import KeyOptions, KeyOrder
+from waterclock.flow.key_options import KeyOptions, KeyOrder
 from waterclock.timelabel.duration import Duration
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.syntax.choice_clause import has_choice, take_choices
 from waterclock.dpl.syntax.clause_definition import ClauseDefinition
 from waterclock.dpl.syntax.clause_parsing import read_clause, rule_of_view_error, skip_clause
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS, clause_words
@@ -36,6 +35,7 @@ from waterclock.dpl.syntax.tokens import (
     words_of,
 )
 from waterclock.dpl.syntax.type_names import skip_brackets, take_type
+from waterclock.dpl.syntax.when_clause import has_choice, take_choices
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Value
 from waterclock.flow.enums import TableType

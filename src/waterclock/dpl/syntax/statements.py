@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.flow.declarations import Column, Options, PythonFunction
 from waterclock.flow.enums import Batching, Mode, Sign
-from waterclock.flow.keys import KeyOptions
+from waterclock.flow.key_options import KeyOptions
 from waterclock.flow.rule_actions import RuleActions
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period

@@ -15,9 +15,9 @@ from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.releasing import HeldBatch
 from waterclock.engine.batch.results import MadeSlices
-from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table

@@ -10,7 +10,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import add_batch_place, ended_jvm_error, to_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Table
-from waterclock.storage.slices.conform import row_error
+from waterclock.storage.slices.column_casts import row_error
 
 # codes of errors that Spark, a user function or a driver raises for a row
 _OF_ROWS = frozenset({"E720", "E730", "E790"})

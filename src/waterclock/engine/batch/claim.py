@@ -11,7 +11,7 @@ from waterclock.engine.batch.bound_inputs import BoundInputs, bind_source, pin_i
 from waterclock.engine.batch.releasing import find_held_batch
 from waterclock.engine.collect.positions import owned_by_labels
 from waterclock.engine.linked_projects import linked_inputs, recorded_inputs
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 
 _MOST_ATTEMPTS = 5  # afterwards the batch is left to the runner that collected the same changes
 

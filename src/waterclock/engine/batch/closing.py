@@ -27,9 +27,9 @@ from waterclock.flow.closings import END, START, Closes, Least
 from waterclock.flow.declarations import Read
 from waterclock.flow.graph import late_tables
 from waterclock.planner.closings import ClosingCandidate, ClosingFacts
+from waterclock.planner.input_binding import bind
 from waterclock.planner.plan import Batch, BoundRead, ReadScope, Status
 from waterclock.planner.planning import Planner
-from waterclock.planner.reads import bind
 from waterclock.planner.request import PlanRequest
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of

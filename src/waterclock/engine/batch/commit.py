@@ -17,14 +17,14 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
-from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import require_owner
-from waterclock.storage.commit.foreign import foreign_change
+from waterclock.storage.commit.foreign_changes import foreign_change
 from waterclock.storage.commit.pointers import commit_older, commit_slices
+from waterclock.storage.commit.spark_commit import commit_by_spark
 from waterclock.storage.folds.fold import can_lose_to_deletes
 from waterclock.storage.folds.merge import merge_slice, restate_slices
-from waterclock.storage.folds.place_versions import place_slices
+from waterclock.storage.folds.temporal_commit import place_slices
 from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.delta_log import outcome
 from waterclock.storage.log.identity import ClaimKilledError, Identity

@@ -11,7 +11,7 @@ from waterclock.engine.batch.takeover import record_if_committed
 from waterclock.engine.damage import CODES_FIXED_ELSEWHERE
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
-from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimClosed, ClaimRefused
 
 
 def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | None:

@@ -19,12 +19,12 @@ from waterclock.engine.batch.releasing import record_release
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.batch.seal import seal
 from waterclock.engine.damage import require_log
-from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.sizes import count_live_bytes, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import GroupReport
 from waterclock.faults import fault
 from waterclock.flow.enums import Kind
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.planner.plan import Group
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.open_tables import has_columns

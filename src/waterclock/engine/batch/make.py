@@ -7,27 +7,27 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.engine.batch.bound_inputs import BoundInputs
-from waterclock.engine.batch.columns_kept import find_new_schema
-from waterclock.engine.batch.ending_columns import add_retiring_columns
 from waterclock.engine.batch.for_each import gather_each
 from waterclock.engine.batch.given_up_batches import build_stand_in_rows
 from waterclock.engine.batch.late_rows import reopen_windows
 from waterclock.engine.batch.publish import publish_frame
+from waterclock.engine.batch.recollected_rows import add_stored_rows
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
+from waterclock.engine.batch.retiring_columns import add_retiring_columns
 from waterclock.engine.batch.row_filters import mismatch_columns_of, union_shapes, written_filter_of
-from waterclock.engine.batch.rows_seen_before import add_stored_rows
 from waterclock.engine.batch.table_schema import find_known_columns, resolve_stored_columns
+from waterclock.engine.batch.table_schema_changes import find_new_schema
 from waterclock.engine.batch.transform_slices import transform_slices
 from waterclock.engine.collect.collect import read_source_windows
 from waterclock.engine.collect.collect_result import CollectResult
-from waterclock.engine.collect.columns_seen import add_columns_to_notes, find_source_changes, fit_columns
 from waterclock.engine.collect.linked_projects import gather_linked
 from waterclock.engine.collect.origins import add_origins
+from waterclock.engine.collect.source_schema_changes import add_columns_to_notes, find_source_changes, fit_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP, Group
-from waterclock.storage.slices.conform import ConformedRows, conform
+from waterclock.storage.slices.column_casts import ConformedRows, conform
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from waterclock.flow.measures import (
     MeasuredValue,
     counts_rows,
 )
-from waterclock.flow.usual import LEAST_SEASONS, LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, trend, usual
+from waterclock.flow.seasonal_baseline import LEAST_SEASONS, LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, trend, usual
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import TIMELABEL
 

@@ -21,7 +21,7 @@ from waterclock.batches.offline import (
     to_measure,
 )
 from waterclock.batches.records import Slice
-from waterclock.engine.batch.offline_counts import (
+from waterclock.engine.batch.offline_measure_sql import (
     OfflineMeasure,
     aggregate_columns,
     counts_of,
@@ -33,9 +33,9 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import MeasuredValue, Offline
+from waterclock.storage.schema_types import widen_schema
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_of_slices, no_rows
-from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import TIMELABEL, instant_of, label_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import Slice
+from waterclock.dpl.query.multi_window_rewrite import MultiWindowRewrite, window_wise
 from waterclock.dpl.query.splice import MARKERS, SplicedQuery, list_reads, splice_with
-from waterclock.dpl.query.window_wise import MultiWindowRewrite, window_wise
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
 from waterclock.engine.run_context import RunContext

@@ -17,7 +17,7 @@ from waterclock.connectors.sql.versioned_views import BEHIND, is_behind_view
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null_columns, not_null_columns, unproven_keys
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
-from waterclock.engine.batch.returning_rows import ROW_LABEL, add_restored_rows, can_restore_rows
+from waterclock.engine.batch.restored_rows import ROW_LABEL, add_restored_rows, can_restore_rows
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError

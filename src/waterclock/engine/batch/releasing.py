@@ -11,7 +11,7 @@ from waterclock.batches.audit_records import Audit
 from waterclock.batches.ledger_snapshot import BEGINNING, LOOK_AGAIN, RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
-from waterclock.engine.batch.returning_rows import can_restore_rows
+from waterclock.engine.batch.restored_rows import can_restore_rows
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
 from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.reads.pin import PinnedRead

@@ -11,8 +11,8 @@ from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attem
 from waterclock.engine.batch.expectations import HeldBackError
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.newer_flow import refused_for_newer_flow
-from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.spark.errors import lost_spark
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Batch, Group

@@ -32,7 +32,7 @@ from waterclock.storage.slices.rule_marks import ROW_TEXT, row_json
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waterclock.storage.slices.conform import ConformedRows
+    from waterclock.storage.slices.column_casts import ConformedRows
 
 FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 

@@ -11,7 +11,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import load_function
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import PythonFunction, Table
-from waterclock.flow.steps import AFTER, BEFORE, ROWS, STATE
+from waterclock.flow.stateful_steps import AFTER, BEFORE, ROWS, STATE
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window

@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.flow.declarations import Table
-from waterclock.storage import symlinks
+from waterclock.storage import symlink_manifests
 
 
 def update_symlink_manifest(work: RunContext, table: Table) -> None:
@@ -13,7 +13,7 @@ def update_symlink_manifest(work: RunContext, table: Table) -> None:
     if table.manifest is None:
         return
     try:
-        symlinks.write_newest_manifests(work.folder(table))
+        symlink_manifests.write_newest_manifests(work.folder(table))
     except Exception as raised:  # noqa: BLE001 - the rows are committed; the manifest is updated later
         cause = to_error(raised, where=table.name).what
         work.listener.on_message(

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.commit import call_without_damaged_slices
+from waterclock.engine.batch.delivered_state import state_delivered
 from waterclock.engine.batch.expectations import evaluate_rules
-from waterclock.engine.batch.state_delivered import state_delivered
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import list_batch_rules

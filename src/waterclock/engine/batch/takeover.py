@@ -17,7 +17,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
-from waterclock.ledger.refusals import ClaimClosed
+from waterclock.ledger.ledger_errors import ClaimClosed
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.log.delta_log import outcome, table_exists
 from waterclock.storage.slices.manifest import Manifest, quarantine_measure, read_manifest

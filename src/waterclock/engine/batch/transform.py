@@ -7,7 +7,7 @@ from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.query.flat_alone import find_single_flat
+from waterclock.dpl.query.single_flat import find_single_flat
 from waterclock.engine.batch.code_lineage import alias_inputs, record_lineage
 from waterclock.engine.batch.input_rules import filter_query_inputs, filter_shared_input
 from waterclock.engine.batch.late_rows import find_rejected_late_rows
@@ -15,8 +15,8 @@ from waterclock.engine.batch.multi_window_query import Pins, query_windows, spli
 from waterclock.engine.batch.open_windows import open_parts
 from waterclock.engine.batch.shared_views import SharedView, shared_rows
 from waterclock.engine.batch.window_rows import compute_rows, union_by_name
-from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.flat_parents import flat_frames
+from waterclock.engine.reads.missing_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import is_of_key

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import MISSING as LACKING
 from waterclock.engine.batch.bound_inputs import BoundInputs
-from waterclock.engine.batch.checking_references import mark_orphans
-from waterclock.engine.batch.ending_columns import add_retiring_columns
+from waterclock.engine.batch.reference_checks import mark_orphans
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
+from waterclock.engine.batch.retiring_columns import add_retiring_columns
 from waterclock.engine.batch.row_filters import mismatch_columns_of, written_filter_of
 from waterclock.engine.batch.table_schema import resolve_stored_columns
 from waterclock.engine.batch.transform import transform_parts
-from waterclock.engine.reads.absent_parents import AbsentParents
+from waterclock.engine.reads.missing_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import is_of_key
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.folds.versions import require_instant
-from waterclock.storage.slices.conform import ConformedRows, conform
+from waterclock.storage.slices.column_casts import ConformedRows, conform
 from waterclock.storage.slices.row_filter import MISSING
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from waterclock.flow.changes import AT, IN_ROWS, LSN, MISSING, OP, SEQ
 from waterclock.flow.checks import columns_to_request
 from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.enums import Scope
-from waterclock.flow.folds import RECORD
-from waterclock.ledger.read.kept_at_sources import KEPT, RELEASED_AT_SOURCE
+from waterclock.flow.merge_settings import RECORD
+from waterclock.ledger.read.source_events import KEPT, RELEASED_AT_SOURCE
 from waterclock.planner.plan import Group
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.read import frame_of_version

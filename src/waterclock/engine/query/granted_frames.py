@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.dpl.adhoc import adhoc_query
 from waterclock.dpl.query.granted_select import GrantedSelect, granted_select
-from waterclock.dpl.query.shown_flow import check_restricted_calls, show_flow
+from waterclock.dpl.query.visible_flow import check_restricted_calls, show_flow
 from waterclock.dpl.resolve.literals import literal
 from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, resolve_tick
 from waterclock.engine.run_context import RunContext
@@ -16,8 +16,8 @@ from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow, Query
 from waterclock.flow.grants import Grant
-from waterclock.flow.viewers import TableVisibility, form_of
-from waterclock.permissions.people import Person
+from waterclock.flow.table_visibility import TableVisibility, form_of
+from waterclock.permissions.users_and_roles import Person
 from waterclock.planner.ticks import read_tick
 from waterclock.spark_sql import quote_name
 

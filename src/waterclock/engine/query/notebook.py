@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, overload
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.damage import require_log
-from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import RequestedTick, list_limitations, resolve_tick
 from waterclock.engine.query.view_rows import frame_at_moment
 from waterclock.engine.query.views import find_viewed_table, table_of_closed_view
 from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.timelabel.instant import utc_of

@@ -29,9 +29,9 @@ from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.flow.enums import Kind
-from waterclock.flow.viewers import TableVisibility, form_of, grants_of, is_restricted
-from waterclock.permissions.people import Person
-from waterclock.storage.rows import rows_of
+from waterclock.flow.table_visibility import TableVisibility, form_of, grants_of, is_restricted
+from waterclock.permissions.users_and_roles import Person
+from waterclock.storage.fetched_rows import rows_of
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.open_tables import is_bare, open_table
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.inventory import find_newest_sealed_slice
 from waterclock.storage.slices.manifest import read_manifest
-from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL
 
 _SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}

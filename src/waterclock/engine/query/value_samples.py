@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegralType, Ma
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.run_context import RunContext
 from waterclock.personal_data.patterns import MOST_CHARACTERS, ValueMatch, match_values
-from waterclock.storage.rows import rows_of
+from waterclock.storage.fetched_rows import rows_of
 from waterclock.storage.slices.inventory import sealed_newest_first
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, FlatJoin, Flow, Read
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import existing_ledger_error, nothing_to_export
+from waterclock.ledger.ledger_errors import existing_ledger_error, nothing_to_export
 from waterclock.ledger.store.locations import place_of, redact_url_text
 
 

@@ -16,14 +16,14 @@ from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import find_delivery, kill_delivery
 from waterclock.engine.ledger_export import chain_of, list_exports
 from waterclock.engine.ledger_opening import ledger_url
-from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.refusals import existing_ledger_error, ledger_elsewhere
+from waterclock.ledger.ledger_errors import existing_ledger_error, ledger_elsewhere
 from waterclock.ledger.store.locations import place_of
-from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.ledger_exports import read_export
 from waterclock.storage.log.commit_history import Commit, read_new_commits

@@ -32,7 +32,7 @@ from waterclock.files.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.planner.planning import Planner
-from waterclock.storage import symlinks
+from waterclock.storage import symlink_manifests
 from waterclock.storage.file_maintenance import (
     JoinableFiles,
     drop_windows,
@@ -290,9 +290,9 @@ def _vacuum(work: RunContext, table: Table, now: datetime) -> None:
 
 def _stale_manifests(table: Table, folder: str) -> int:
     if table.manifest is None:
-        return int(symlinks.is_kept(folder))
+        return int(symlink_manifests.is_kept(folder))
     try:
-        return len(symlinks.find_stale_symlink_manifests(folder))
+        return len(symlink_manifests.find_stale_symlink_manifests(folder))
     except WaterclockError:
         return 1  # the error is reported when the step is tried
 
@@ -300,9 +300,9 @@ def _stale_manifests(table: Table, folder: str) -> int:
 def _repair_manifest(table: Table, folder: str) -> None:
     """Update outdated symlink manifests. Remove those that are no longer maintained: they would name old files."""
     if table.manifest is not None:
-        symlinks.restore_links(folder)
-    elif symlinks.is_kept(folder):
-        symlinks.remove(folder)
+        symlink_manifests.restore_links(folder)
+    elif symlink_manifests.is_kept(folder):
+        symlink_manifests.remove(folder)
 
 
 def _find_labels_kept_by_destination(work: RunContext, table: Table, found: Upkeep) -> None:

@@ -15,10 +15,10 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
+from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import reporting_damage
-from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
@@ -32,13 +32,13 @@ from waterclock.engine.upkeep.repair import (
     renew_log,
     request_lost_labels,
 )
-from waterclock.engine.upkeep.seal_again import seal_linked_slices
+from waterclock.engine.upkeep.resealing import seal_linked_slices
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.refused_rebuilds import cannot_recut
-from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.rebuild_errors import cannot_recut
+from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, rebuild_table_content
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists

@@ -18,10 +18,9 @@ from datetime import datetime
 from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.heartbeat import Heartbeat
-from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.move_set import finish_move, list_changed_publishes, prepare, unlink, write_moves
 from waterclock.engine.upkeep.rebuild_checks import refuse_impossible, refuse_incomplete
 from waterclock.engine.upkeep.rebuild_lock import RebuildLock, is_left, refuse_running_rebuild, wait_for_running_batches
 from waterclock.engine.upkeep.rewindowing import pieces_of, results_of, rewindow_table
@@ -35,12 +34,13 @@ from waterclock.engine.upkeep.second_set import (
     second_set_runner,
 )
 from waterclock.engine.upkeep.seeded_tables import seed_from_live_slices
+from waterclock.engine.upkeep.table_set_move import finish_move, list_changed_publishes, prepare, unlink, write_moves
 from waterclock.errors import WaterclockError, causes_of
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.read.whole_set import CurrentRevision
+from waterclock.ledger.read.current_revisions import CurrentRevision
 from waterclock.permissions.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.repair import missing_column_error
 from waterclock.engine.upkeep.rewindowing import find_rewindowing_obstacle
@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.refused_rebuilds import incomplete_tables_error, uncuttable_rows_error, unsupported_change_error
+from waterclock.ledger.rebuild_errors import incomplete_tables_error, uncuttable_rows_error, unsupported_change_error
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 

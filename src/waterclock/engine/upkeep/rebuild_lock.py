@@ -7,12 +7,12 @@ from typing import Self
 
 from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.rebuilding import Rebuilding
-from waterclock.engine.left_claims import find_abandoned_claims
+from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
 from waterclock.errors import WaterclockError
-from waterclock.ledger.refusals import already_claimed_error
-from waterclock.ledger.write.rebuilding import rebuild_in_progress_error
+from waterclock.ledger.ledger_errors import already_claimed_error
+from waterclock.ledger.write.rebuild_all_lock import rebuild_in_progress_error
 
 _POLL_SECONDS = 0.5
 

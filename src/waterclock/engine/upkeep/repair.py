@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import BatchResult, Slice, count_quarantined
+from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.damage import damaged_file, find_repair_verb, slice_error
-from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.refused_rebuilds import unsupported_change_error
+from waterclock.ledger.rebuild_errors import unsupported_change_error
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.commit.rebuild import move_log, raise_versions, recreate
 from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished, table_exists
 from waterclock.storage.log.open_tables import open_table
+from waterclock.storage.schema_types import fields_of, schema_text
 from waterclock.storage.slices.damage import damage_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.reseal import RecordedSlice, reseal
-from waterclock.storage.types import fields_of, schema_text
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
+from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.left_claims import find_abandoned_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.faults import fault
@@ -22,7 +22,7 @@ from waterclock.files.filesystem import entry_path, is_folder
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.refused_rebuilds import unsupported_change_error
+from waterclock.ledger.rebuild_errors import unsupported_change_error
 from waterclock.ledger.write.resetting import EmptyingCommit
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.commit.rebuild import start_over

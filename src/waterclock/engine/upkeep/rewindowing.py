@@ -23,14 +23,14 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Mode
-from waterclock.ledger.read.whole_set import CurrentRevision
+from waterclock.ledger.read.current_revisions import CurrentRevision
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.folds.fold import add_ordering_columns
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import MISSING
 from waterclock.storage.slices.writer import write_slices
-from waterclock.storage.types import fields_of
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import TIMELABEL, label_of

@@ -20,9 +20,9 @@ from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind, Mode, OnRestate
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.current_revisions import CurrentRevision
 from waterclock.ledger.read.signatures import Difference
-from waterclock.ledger.read.whole_set import CurrentRevision
-from waterclock.ledger.refused_rebuilds import windows_lost
+from waterclock.ledger.rebuild_errors import windows_lost
 from waterclock.planner.closings import list_until_reads
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Plan

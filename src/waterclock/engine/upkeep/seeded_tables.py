@@ -10,20 +10,20 @@ from waterclock.batches.records import ClaimRequest, Input
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.seal_again import seal_linked_slices
+from waterclock.engine.upkeep.resealing import seal_linked_slices
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.flow.linked_projects import upstream_of
-from waterclock.ledger.read.whole_set import CurrentRevision
-from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.read.current_revisions import CurrentRevision
+from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.commit.rebuild import commit_whole_state
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.log.identity import Identity
+from waterclock.storage.schema_types import widen_schema
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import label_of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.ledger.read.kept_at_sources import WAITS
+from waterclock.ledger.read.source_events import WAITS
 
 if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext

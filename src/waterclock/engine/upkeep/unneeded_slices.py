@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim, Input
-from waterclock.engine.batch.returning_rows import has_keys_across_labels
+from waterclock.engine.batch.restored_rows import has_keys_across_labels
 from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode, Scope

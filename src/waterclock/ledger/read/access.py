@@ -11,7 +11,7 @@ from waterclock.batches.access import Access, AccessToken
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, access_tokens, accesses
 from waterclock.permissions.access_tokens import SEND_TO
-from waterclock.permissions.people import Right
+from waterclock.permissions.users_and_roles import Right
 
 _BY_DIGEST = sa.select(access_tokens).where(access_tokens.c.digest == sa.bindparam("which"))
 _ALL = sa.select(access_tokens).order_by(access_tokens.c.created_at, access_tokens.c.name)

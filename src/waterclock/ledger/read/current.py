@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import NO_VERSION, CommittedSlice, Input, Pin, Slice, TableRecord
 from waterclock.flow.enums import Mode
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.content import FEW, MOST_AT_ONCE, NOTHING, content_between, contents_of, running_contents
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.read.states import PIECES, slice_of, states_of
@@ -246,7 +246,7 @@ def owned_items(
 def _read_table_row(connection: sa.Connection, name: str) -> AnyRow:
     row = connection.execute(_TABLE, {"of": name}).first()
     if row is None:
-        raise refusals.unknown_table(name, connection.execute(_NAMES).scalars())
+        raise ledger_errors.unknown_table(name, connection.execute(_NAMES).scalars())
     return row
 
 
@@ -255,7 +255,7 @@ def _read_table_rows(connection: sa.Connection, names: Iterable[str]) -> dict[st
     found = {row.name: row for row in connection.execute(_NAMED, {"names": wanted})}
     for name in wanted:
         if name not in found:
-            raise refusals.unknown_table(name, connection.execute(_NAMES).scalars())
+            raise ledger_errors.unknown_table(name, connection.execute(_NAMES).scalars())
     return found
 
 

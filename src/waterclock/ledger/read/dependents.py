@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import circles_of, readers_of
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
@@ -70,7 +70,7 @@ def find_dependent_batches(
                     reached[row[0]].append((row[3] or row[1], row[2]))
                     left -= 1
                     if left < 0:
-                        raise refusals.too_many_batches_error(most or 0)
+                        raise ledger_errors.too_many_batches_error(most or 0)
         spans = reached
     return found
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_records import Link
 from waterclock.flow.enums import FOLDS, Mode
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
@@ -108,7 +108,7 @@ def upstream(
     with database.read() as connection:
         first = connection.execute(_CURRENT, {"of": table, "at": label}).scalar() if claim is None else claim
         if first is None:
-            raise refusals.unknown_batch(table, label)
+            raise ledger_errors.unknown_batch(table, label)
         found: dict[tuple[str, datetime, int], Link] = {}
         frontier: list[tuple[datetime, int]] = [(label, first)]
         distance = 0
@@ -129,7 +129,7 @@ def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: 
         found: dict[tuple[str, datetime, int], Link] = {}
         first = connection.execute(_SPAN, {"of": table, "at": label}).first()
         if first is None or first.current_claim is None:
-            raise refusals.unknown_batch(table, label)
+            raise ledger_errors.unknown_batch(table, label)
         frontier = [(table, label, False)]
         distance = 0
         while frontier and (depth is None or distance < depth):

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from waterclock.batches.audit_records import RESET
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, claim_labels, events, tables
 
@@ -48,7 +48,7 @@ def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyR
     for name, table in flow.tables.items():
         row = rows.get(name)
         if row is not None and (differs := signature_differences(row, table)) and has_batches(connection, name):
-            found[name] = refusals.changed_declaration_error(name, differs, str(table.place))
+            found[name] = ledger_errors.changed_declaration_error(name, differs, str(table.place))
     return found
 
 

@@ -13,7 +13,7 @@ from waterclock.batches.audit_records import Attempt, Audit, BatchState, Event, 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.batches.records import warnings_of
 from waterclock.flow.measures import OFFLINE
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import from_micros
@@ -218,7 +218,11 @@ def audit(database: LedgerDatabase, table: str, label: datetime) -> Audit:
         row = connection.execute(_BATCH, which).first()
         if row is None:
             names = set(connection.execute(_NAMES).scalars())
-            raise refusals.unknown_batch(table, label) if table in names else refusals.unknown_table(table, names)
+            raise (
+                ledger_errors.unknown_batch(table, label)
+                if table in names
+                else ledger_errors.unknown_table(table, names)
+            )
         made = {found.claim: _build_revision(found) for found in connection.execute(_REVISIONS, which)}
         claimed = connection.execute(_ATTEMPTS, which).all()
         attempts = tuple(_build_attempt(connection, found, label, made.get(found.number)) for found in claimed)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import sqlalchemy as sa
 
-from waterclock.ledger import refusals, refused_databases
+from waterclock.ledger import database_errors, ledger_errors
 from waterclock.ledger.store import postgres, sqlite
 from waterclock.ledger.store.failure import StatementFailure
 
@@ -73,9 +73,9 @@ def parse_url(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):  # its message may show part of a password
-        raise refusals.unknown_url(url) from None
+        raise ledger_errors.unknown_url(url) from None
     if parsed.drivername not in ("sqlite", *postgres.SCHEMES) or not _is_plain(parsed):
-        raise refusals.unknown_url(url)
+        raise ledger_errors.unknown_url(url)
     return parsed
 
 
@@ -97,14 +97,14 @@ def translate_database_errors(url: sa.URL, *, may_repeat: bool = False) -> Itera
     except sa.exc.DBAPIError as error:
         match backend_of(url).failure_of(error):
             case StatementFailure.AWAY:
-                raise refused_databases.build_unreachable_error(url, error, may_repeat=may_repeat) from error
+                raise database_errors.build_unreachable_error(url, error, may_repeat=may_repeat) from error
             case StatementFailure.NOT_LET_IN:
-                raise refused_databases.login_error(url, error) from error
+                raise database_errors.login_error(url, error) from error
             case StatementFailure.NO_DATABASE:
-                raise refused_databases.no_database(url, error) from error
+                raise database_errors.no_database(url, error) from error
             case StatementFailure.BUSY:
-                raise refused_databases.build_busy_error(url, error) from error
+                raise database_errors.build_busy_error(url, error) from error
             case StatementFailure.DAMAGED:
-                raise refusals.damaged_ledger_error(url, error) from error
+                raise ledger_errors.damaged_ledger_error(url, error) from error
             case _:
-                raise refused_databases.refused_operation_error(url, error) from error
+                raise database_errors.refused_operation_error(url, error) from error

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import Pause
 from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
-from waterclock.ledger import refusals, refused_databases
+from waterclock.ledger import database_errors, ledger_errors
 from waterclock.ledger.store import postgres, renamed_tables, schema
 from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, translate_database_errors
 from waterclock.ledger.store.failure import StatementFailure
@@ -195,7 +195,7 @@ class LedgerDatabase:
             with translate_database_errors(self.url):
                 self.backend.make_room(self._engine, self.url)
         except OSError as error:
-            raise refused_databases.refused_operation_error(self.url, error) from error
+            raise database_errors.refused_operation_error(self.url, error) from error
 
     def upgrade_schema(self) -> None:
         """Create the tables of a new ledger, or upgrade those of an older one. Do nothing if they are up to date.
@@ -206,7 +206,7 @@ class LedgerDatabase:
         if found == NEWEST_SCHEMA:
             return
         if found is not None and found < FIRST_SCHEMA:
-            raise refusals.unreleased_ledger_error(self.url, found, FIRST_SCHEMA)
+            raise ledger_errors.unreleased_ledger_error(self.url, found, FIRST_SCHEMA)
         from waterclock.ledger.store.migrations import migrate
 
         with self._transaction(writes=True) as transaction:
@@ -224,7 +224,7 @@ class LedgerDatabase:
         for _ in range(_MOST_TRIES - 1):
             try:
                 return function(self, *args, **kwargs)
-            except refused_databases.LedgerUnreachableError as error:
+            except database_errors.LedgerUnreachableError as error:
                 if not error.may_repeat:
                     raise
         return function(self, *args, **kwargs)
@@ -249,7 +249,7 @@ class LedgerDatabase:
         with self._write_lock, self._transaction(writes=True, first=(raising, values)) as transaction:
             at, row = self.clock(), transaction.first
             if row is None:
-                raise refusals.moved_ledger_error(
+                raise ledger_errors.moved_ledger_error(
                     self.url, transaction.connection.execute(_MOVED).scalar() or "nowhere"
                 )
             transaction.number = row.transaction
@@ -331,7 +331,7 @@ class LedgerDatabase:
         except sa.exc.DBAPIError as error:
             if not self._is_away(error):
                 raise
-            raise refused_databases.build_unreachable_error(self.url, error, may_repeat=False) from error
+            raise database_errors.build_unreachable_error(self.url, error, may_repeat=False) from error
         self.tell("the ledger answers again")
         return begun
 
@@ -350,7 +350,7 @@ class LedgerDatabase:
 
     def _report_wait(self, error: BaseException) -> None:
         what = "does not answer" if self._is_away(error) else "refuses the login"
-        self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
+        self.tell(f"the ledger {what}; waiting for it ({ledger_errors.cause_of(error, self.url)})")
 
     def _is_worth_waiting(self, error: BaseException) -> bool:
         return self._failure_of(error) in {StatementFailure.AWAY, StatementFailure.NOT_LET_IN}
@@ -449,15 +449,15 @@ def _read_version(connection: sa.Connection, url: sa.URL) -> str | None:
     names = set(sa.inspect(connection).get_table_names()) if not _has_version(connection) else None
     if names is not None:
         if names:
-            raise refusals.no_ledger(url, f"its tables are {', '.join(sorted(names)[:3])}")
+            raise ledger_errors.no_ledger(url, f"its tables are {', '.join(sorted(names)[:3])}")
         return None
     found = connection.execute(_SCHEMA_VERSION).scalar()
     if found is None:
         return None
     if not str(found).isdigit():
-        raise refusals.no_ledger(url, f"its schema is {found!r}")
+        raise ledger_errors.no_ledger(url, f"its schema is {found!r}")
     if str(found) > NEWEST_SCHEMA:
-        raise refusals.build_newer_schema_error(url, str(found), NEWEST_SCHEMA)
+        raise ledger_errors.build_newer_schema_error(url, str(found), NEWEST_SCHEMA)
     return str(found)
 
 

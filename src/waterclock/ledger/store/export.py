@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.ledger.refusals import unusable_export
+from waterclock.ledger.ledger_errors import unusable_export
 from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
 from waterclock.ledger.store.instants import Instant, to_micros
 from waterclock.ledger.store.schema import metadata

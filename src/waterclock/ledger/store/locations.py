@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from waterclock.errors import nearest
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.store import postgres
 from waterclock.ledger.store.backend import parse_url, translate_database_errors
 from waterclock.permissions.ownership import make_private_folder
@@ -63,7 +63,7 @@ def check_ledger_url(url: str) -> None:
 
 def redact_url_text(url: str) -> str:
     """Return a ledger's URL for display, without its password."""
-    return url if url.startswith("sqlite:///") else refusals.redact_url(parse_url(url))
+    return url if url.startswith("sqlite:///") else ledger_errors.redact_url(parse_url(url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,13 @@ class _LedgerFile:
 
     def install_draft(self, at: datetime, *, replaces: bool) -> str | None:
         if not replaces and self.is_taken():
-            raise refusals.existing_ledger_error(self.name, may_force=False)
+            raise ledger_errors.existing_ledger_error(self.name, may_force=False)
         # an old ledger's remaining write-ahead log would be replayed into this one
         aside = self._move_old_ledger(at) if any(path.exists() for path in _files_of(self.path)) else None
         try:
             os.link(self._draft, self.path)  # fails if a ledger was created there meanwhile
         except FileExistsError as error:
-            raise refusals.existing_ledger_error(self.name, may_force=replaces) from error
+            raise ledger_errors.existing_ledger_error(self.name, may_force=replaces) from error
         self._draft.unlink()
         return aside
 
@@ -120,7 +120,7 @@ class _Schema:
 
     @property
     def name(self) -> str:
-        return refusals.redact_url(self.url)
+        return ledger_errors.redact_url(self.url)
 
     def is_taken(self) -> bool:
         with open_server(self.url) as engine:
@@ -144,7 +144,7 @@ class _Schema:
         with open_server(self.url) as engine:
             is_moved = postgres.install_draft(engine, draft=self._draft, schema=schema, aside=aside, replaces=replaces)
         if is_moved is None:
-            raise refusals.existing_ledger_error(self.name, may_force=False)
+            raise ledger_errors.existing_ledger_error(self.name, may_force=False)
         return f"schema {aside}" if is_moved else None
 
     @property

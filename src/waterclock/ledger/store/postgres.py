@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.database_clients.postgres_login import RefusalReason, connect, limit_first_statements, refusal_of
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.pipelined_statements import render_statement, send
 from waterclock.ledger.store.texts import written_json
@@ -64,7 +64,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
         dialect.connect = _connect
         return engine
     except ImportError as error:
-        raise refusals.no_driver(url, error) from error
+        raise ledger_errors.no_driver(url, error) from error
 
 
 def _connect(*address: str, **settings: Any) -> Any:
@@ -83,7 +83,7 @@ def _require_options(url: sa.URL) -> None:
     known = {option.keyword.decode() for option in Conninfo.get_defaults()} | {"schema"}
     for name in url.query:
         if name not in known:
-            raise refusals.unknown_option(url, name, known)
+            raise ledger_errors.unknown_option(url, name, known)
 
 
 def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[sa.Executable, Any] | None) -> Any:

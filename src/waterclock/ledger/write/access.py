@@ -17,7 +17,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import access_tokens, accesses
 from waterclock.permissions.access_tokens import SEND_TO
-from waterclock.permissions.people import Right
+from waterclock.permissions.users_and_roles import Right
 
 _BY_NAME = sa.select(access_tokens.c.name, access_tokens.c.revoked_at)
 _REVOKE = (

@@ -15,7 +15,7 @@ from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.errors import raise_all
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.signatures import SIGNATURE, refused_among, signature_differences, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, events, flows, ledger, tables
@@ -148,7 +148,7 @@ def set_starts(database: LedgerDatabase, starts: Mapping[str, datetime], *, who:
         for table, instant in starts.items():
             row = write.execute(_START, {"of": table}).first()
             if row is None:
-                raise refusals.unknown_table(table, write.execute(_NAMES).scalars())
+                raise ledger_errors.unknown_table(table, write.execute(_NAMES).scalars())
             if row.start is None:
                 write.execute(_SET_START, {"of": table, "at": instant})
                 write.log("start set", who=who, table=table, labels=[instant])
@@ -161,7 +161,7 @@ def location_of(table: Table) -> str:
 
 def _check_project(known: str | None, flow: Flow) -> None:
     if known is not None and known != flow.project:
-        raise refusals.other_project(known, flow.project)
+        raise ledger_errors.other_project(known, flow.project)
 
 
 def _write_tables(write: Write, flow: Flow, who: str) -> None:

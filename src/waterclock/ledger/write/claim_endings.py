@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Claim
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, batches, claim_labels, claims
 from waterclock.ledger.write.decisions import end_releases, read_batches
@@ -130,8 +130,8 @@ def restore_statuses(write: Write, number: int, labels: Iterable[datetime]) -> N
         write.execute(_RESTORE_STATUS, rows)
 
 
-def _closed_claim_error(write: Write, number: int) -> refusals.ClaimClosed:
-    return refusals.closed_claim_error(number, write.execute(_STATUS, {"number_": number}).scalar())
+def _closed_claim_error(write: Write, number: int) -> ledger_errors.ClaimClosed:
+    return ledger_errors.closed_claim_error(number, write.execute(_STATUS, {"number_": number}).scalar())
 
 
 def _log_end(write: Write, kind: str, claim: Claim, data: Mapping[str, Any], *, who: str | None = None) -> None:

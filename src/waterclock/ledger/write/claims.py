@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from waterclock.batches.ledger_snapshot import BatchStatus, OpenClaim, is_release
 from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.flow.enums import Kind, TableType
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import LedgerDatabase, Write, pause_of
@@ -26,7 +26,7 @@ from waterclock.ledger.store.schema import (
     items,
     tables,
 )
-from waterclock.ledger.write.rebuilding import require_no_rebuild
+from waterclock.ledger.write.rebuild_all_lock import require_no_rebuild
 from waterclock.timelabel.label import label_of
 
 _NAMES = sa.select(tables.c.name)
@@ -116,11 +116,11 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
     """
     with database.write(claims=True) as write:
         if write.flow != request.flow:
-            raise refusals.unapplied_flow_error(request.flow, write.flow)
+            raise ledger_errors.unapplied_flow_error(request.flow, write.flow)
         known, before = _read_tables_and_labels(write, request)
         # checked in this transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
-            raise refusals.build_paused_error(request.table, request.labels[0], pause)
+            raise ledger_errors.build_paused_error(request.table, request.labels[0], pause)
         require_no_rebuild(write, f"{request.table}@{label_of(request.labels[0])}")
         if known[request.table].is_held:
             _refuse_concurrent_claim(write, request, known[request.table])
@@ -176,7 +176,7 @@ def _read_tables_and_labels(
     rows = write.execute(_TABLES_AND_LABELS, values).all()
     known = {row.name: row for row in rows}
     if request.table not in known:
-        raise refusals.unknown_table(request.table, write.execute(_NAMES).scalars())
+        raise ledger_errors.unknown_table(request.table, write.execute(_NAMES).scalars())
     return known, {row.label: row for row in rows if row.label is not None}
 
 
@@ -189,7 +189,9 @@ def _refuse_concurrent_claim(write: Write, request: ClaimRequest, table: AnyRow)
         if is_single or row.label in requested:
             labels = tuple(other.label for other in rows if other.number == row.number)
             holder = OpenClaim(row.number, labels, row.runner, row.lease_until)
-            raise refusals.already_claimed_error(request.table, row.label if row.label in requested else None, holder)
+            raise ledger_errors.already_claimed_error(
+                request.table, row.label if row.label in requested else None, holder
+            )
 
 
 def _refuse_full_pool(write: Write, request: ClaimRequest) -> None:
@@ -198,28 +200,28 @@ def _refuse_full_pool(write: Write, request: ClaimRequest) -> None:
     name, size = request.pool
     count = write.execute(_IN_POOL, {"pool_": name, "now_": write.at}).scalar_one()
     if count >= size:
-        raise refusals.pool_full(request.table, request.labels[0], name, size)
+        raise ledger_errors.pool_full(request.table, request.labels[0], name, size)
 
 
 def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> None:
     for row in before.values():
         if row.status == BatchStatus.SKIPPED:
-            raise refusals.build_skipped_error(request.table, row.label)
+            raise ledger_errors.build_skipped_error(request.table, row.label)
         sealed = request.held.get(row.label)
         is_requested = request.restates is not None or is_release(row.requested)
         if sealed is not None and not (is_requested and (row.status, row.claim) == (BatchStatus.HELD.value, sealed)):
             raise _unreleasable_batch_error(request.table, row.label)
         if request.seen.get(row.label, row.current_claim) != row.current_claim:
-            raise refusals.collected_meanwhile_error(request.table, row.label, row.current_claim)
+            raise ledger_errors.collected_meanwhile_error(request.table, row.label, row.current_claim)
         is_requested = row.requested is not None or row.is_suspect or row.missing is not None
         is_requested = is_requested or request.restates is not None
         if row.current_claim is not None and not is_requested:
-            raise refusals.batch_done_error(request.table, row.label, row.current_claim)
+            raise ledger_errors.batch_done_error(request.table, row.label, row.current_claim)
 
 
-def _unreleasable_batch_error(table: str, label: datetime) -> refusals.ClaimRefused:
+def _unreleasable_batch_error(table: str, label: datetime) -> ledger_errors.ClaimRefused:
     """Build the error for a batch to release that another user has released, made again or skipped meanwhile."""
-    return refusals.ClaimRefused(
+    return ledger_errors.ClaimRefused(
         "E756",
         f"{table}@{label_of(label)} cannot be released",
         where=f"{table}@{label_of(label)}",
@@ -233,7 +235,7 @@ def _check_closings(write: Write, request: ClaimRequest) -> None:
         return
     known = write.execute(_TICKS, {"of": request.table, "labels": sorted(request.closed)})
     for label in (row.label for row in known if row.tick != request.closed[row.label]):
-        raise refusals.reopened_window_error(request.table, label)
+        raise ledger_errors.reopened_window_error(request.table, label)
 
 
 def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRow]) -> None:
@@ -247,7 +249,7 @@ def _check_inputs(write: Write, request: ClaimRequest, known: Mapping[str, AnyRo
     found = contents_of(write.connection, modes, ((read.table, read.low, read.high) for _, read in pinned))
     for label, read in pinned:
         if found[read.table, read.low, read.high] != read.content:
-            raise refusals.inputs_changed(request.table, label, read.read)
+            raise ledger_errors.inputs_changed(request.table, label, read.read)
 
 
 def _own_items(write: Write, request: ClaimRequest, number: int) -> None:
@@ -258,7 +260,7 @@ def _own_items(write: Write, request: ClaimRequest, number: int) -> None:
     known = {row.item: row.label for row in write.execute(_OWNERS, {"of": request.table, "names": list(names)})}
     for name, label in names.items():
         if known.get(name, label) != label:
-            raise refusals.range_taken_error(request.table, label, known[name])
+            raise ledger_errors.range_taken_error(request.table, label, known[name])
     rows = [
         {"table_name": request.table, "item": item["name"], "label": label, "claim": number, "data": dict(item)}
         for label, owned in request.owned.items()

@@ -27,7 +27,7 @@ from waterclock.batches.ledger_snapshot import (
     request_without_release,
 )
 from waterclock.batches.records import BatchResult
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, closings, inputs
 from waterclock.timelabel.label import label_of
@@ -130,7 +130,7 @@ def close_by_hand(
     with database.write() as write:
         row = write.execute(_KNOWN, {"of": table, "labels": [label]}).first()
         if row is not None and row.tick is not None:
-            raise refusals.already_closed_error(table, label, row.tick)
+            raise ledger_errors.already_closed_error(table, label, row.tick)
         looked = None if row is None else row.looked
         _write_closing(write, table, label, Closing(tick, looked, BY_HAND, who=who, why=why), is_new=row is None)
         _request_late_rows(write, late_tables, tick)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Claim, Recorded, count_quarantined
 from waterclock.flow.enums import FOLDS, Mode
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.clock import compare_clock
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.read.inputs import any_readers, build_overlap_values
@@ -22,7 +22,7 @@ from waterclock.ledger.store.schema import NAME, AnyRow, batches, inputs, items,
 from waterclock.ledger.write.claim_endings import close, restore_statuses
 from waterclock.ledger.write.coverage import cover
 from waterclock.ledger.write.schemas import add_schemas
-from waterclock.ledger.write.suspects import mark_outdated, mark_readers
+from waterclock.ledger.write.suspect_batches import mark_outdated, mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
 _read = tables.alias()
@@ -192,7 +192,7 @@ def _read_previous(write: Write, held: Claim, results: Sequence[BatchResult]) ->
     before = {row.label: row for row in rows if row.label is not None}
     for label in labels:
         if label not in held.request.labels or label not in before:
-            raise refusals.build_impossible_error(
+            raise ledger_errors.build_impossible_error(
                 held.request.table, label, "cannot be recorded", why=f"claim {held.number} does not hold it"
             )
     return rows[0], before
@@ -347,13 +347,13 @@ def _record_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> 
     for label, item in found:
         by, _ = taken.setdefault(str(item["name"]), (label, dict(item)))
         if by != label:
-            raise refusals.item_conflict_error(table, label, str(item["name"]), by)
+            raise ledger_errors.item_conflict_error(table, label, str(item["name"]), by)
     write.later(_FORGET_ITEMS, [{"of": table, "at": label} for label in sorted(labels)])
     names = list(taken)
     for at in range(0, len(names), _NAMES_AT_ONCE):
         other = write.execute(_COLLECTED_ITEMS, {"of": table, "names": names[at : at + _NAMES_AT_ONCE]}).first()
         if other is not None:
-            raise refusals.item_conflict_error(table, taken[other.item][0], other.item, other.label)
+            raise ledger_errors.item_conflict_error(table, taken[other.item][0], other.item, other.label)
     rows = [
         {"table_name": table, "item": name, "label": label, "claim": held.number, "data": data}
         for name, (label, data) in taken.items()

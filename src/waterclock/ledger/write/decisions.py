@@ -21,7 +21,7 @@ from waterclock.batches.ledger_snapshot import (
     request_without_release,
 )
 from waterclock.flow.enums import Kind, Mode
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, tables
 from waterclock.ledger.write.closings import find_complete_windows, record_late_rows
@@ -85,7 +85,7 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
         known = read_batches(write, table, [window.start for window in windows])
         for row in known.values():
             if row.current_claim is not None:
-                raise refusals.build_impossible_error(
+                raise ledger_errors.build_impossible_error(
                     table, row.label, "cannot be skipped", why="it is done, and other tables may have read its rows"
                 )
             _refuse_running(table, row, "skipped")
@@ -201,7 +201,7 @@ def _check_done(write: Write, table: str, labels: Collection[datetime]) -> dict[
     known = read_batches(write, table, labels)
     for label in labels:
         if label not in known or known[label].current_claim is None:
-            raise refusals.build_impossible_error(table, label, "cannot be restated", why="it was never done")
+            raise ledger_errors.build_impossible_error(table, label, "cannot be restated", why="it was never done")
     return known
 
 
@@ -262,7 +262,7 @@ def request_release(
         known = read_batches(write, table, labels)
         for label in labels:
             if label not in known or known[label].status != BatchStatus.HELD:
-                raise refusals.build_impossible_error(table, label, "cannot be released", why="it is not held")
+                raise ledger_errors.build_impossible_error(table, label, "cannot be released", why="it is not held")
         rows = [known[label] for label in sorted(labels)]
         values = {"of": table, "sequence": write.sequence}
         write.execute_each(
@@ -378,7 +378,7 @@ _UNDONE = {BatchStatus.FAILED.value, BatchStatus.HELD.value, BatchStatus.SKIPPED
 def _check_table(write: Write, table: str) -> None:
     names = set(write.execute(_NAMES).scalars())
     if table not in names:
-        raise refusals.unknown_table(table, names)
+        raise ledger_errors.unknown_table(table, names)
 
 
 def read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
@@ -393,7 +393,7 @@ def read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict
 
 def _refuse_running(table: str, row: AnyRow, done: str) -> None:
     if row.status == BatchStatus.RUNNING:
-        raise refusals.build_impossible_error(
+        raise ledger_errors.build_impossible_error(
             table,
             row.label,
             f"cannot be {done}",
@@ -407,7 +407,7 @@ def _refuse_old_snapshots(write: Write, table: str, troubled: Sequence[AnyRow]) 
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:
         if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:
-            raise refusals.build_impossible_error(
+            raise ledger_errors.build_impossible_error(
                 table,
                 row.label,
                 "cannot be made any more",

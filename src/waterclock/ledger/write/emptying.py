@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE, BatchStatus
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import batches, closings, codes, coverage, items, tables, versions
-from waterclock.ledger.write.suspects import mark_readers
+from waterclock.ledger.write.suspect_batches import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
 # the reasons to restate in claims of a rebuild; the second one replaces all data of the table

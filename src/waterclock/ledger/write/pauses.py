@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_records import PAUSED, RESUMED
 from waterclock.batches.ledger_snapshot import Pause
-from waterclock.ledger import refusals
+from waterclock.ledger import ledger_errors
 from waterclock.ledger.store.database import LedgerDatabase, Write, pause_of
 from waterclock.ledger.store.schema import AnyRow, ledger, tables
 
@@ -49,7 +49,7 @@ def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
     """Prevent all runners from claiming any batch, also of tables declared later. Raises E430 if all is paused."""
     with database.write() as write:
         if write.paused is not None:
-            raise refusals.no_pause(
+            raise ledger_errors.no_pause(
                 "all is paused already", why=write.paused.words("UTC"), fix="`waterclock resume` ends the pause"
             )
         write.execute(_PAUSE_ALL, _build_pause_values(write, who, why))
@@ -65,7 +65,7 @@ def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str,
         known = _check_known_tables(write, names)
         for name in names:
             if hold := _HOLD.search(known[name].paused_why or ""):
-                raise refusals.no_pause(f"{name} is {hold[1]}", why=known[name].paused_why, fix=hold[3])
+                raise ledger_errors.no_pause(f"{name} is {hold[1]}", why=known[name].paused_why, fix=hold[3])
         old = tuple(name for name in names if known[name].paused_at is not None)
         if not old:
             raise _not_paused_error(names, write.paused)
@@ -79,7 +79,7 @@ def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
     with database.write() as write:
         if write.paused is None:
             names = [row.name for row in write.execute(_TABLES) if row.paused_at is not None]
-            raise refusals.no_pause(
+            raise ledger_errors.no_pause(
                 "the project is not paused",
                 why=f"paused by name: {_join_names(names)}" if names else "no table is paused",
                 fix=f"`waterclock resume {names[0]}` resumes a table" if names else None,
@@ -107,7 +107,7 @@ def refuse_holds(write: Write, name: str | None = None) -> None:
     """
     for row, found in _search_holds(write.execute(_DECLARED)):
         if name in {None, row.name}:
-            raise refusals.unfinished_table_error(row.name, found[1], row.paused_why, found[3])
+            raise ledger_errors.unfinished_table_error(row.name, found[1], row.paused_why, found[3])
 
 
 def _search_holds(rows: Iterable[AnyRow]) -> Iterator[tuple[AnyRow, re.Match[str]]]:
@@ -140,7 +140,7 @@ def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
     """End the pause of a reset or rebuild; a user's own pause stays. Raises E411 if another command took over."""
     reason, held_by = split_hold_reason(row.paused_why)
     if held_by != claim:
-        raise refusals.closed_claim_error(claim, "another reset or rebuild of the table took it over")
+        raise ledger_errors.closed_claim_error(claim, "another reset or rebuild of the table took it over")
     if reason:
         values = {"paused_at_": row.paused_at, "paused_by_": row.paused_by, "paused_why_": reason}
         write.execute(_PAUSE, {"of": row.name} | values)
@@ -161,14 +161,14 @@ def _check_known_tables(write: Write, names: Collection[str]) -> Mapping[str, An
     known = {row.name: row for row in write.execute(_TABLES)}
     for name in names:
         if name not in known:
-            raise refusals.unknown_table(name, known)
+            raise ledger_errors.unknown_table(name, known)
     return known
 
 
 def _paused_already(pauses: Mapping[str, Pause | None]) -> Exception:
     name, pause = next(iter(pauses.items()))
     more = f" and {len(pauses) - 1} more are" if len(pauses) > 1 else " is"
-    return refusals.no_pause(
+    return ledger_errors.no_pause(
         f"{name}{more} paused already",
         why=pause.words("UTC") if pause else "",
         fix=f"`waterclock resume {name}` ends the pause",
@@ -178,12 +178,12 @@ def _paused_already(pauses: Mapping[str, Pause | None]) -> Exception:
 def _not_paused_error(names: Collection[str], of_all: Pause | None) -> Exception:
     which = _join_names(names)
     if of_all is not None:
-        return refusals.no_pause(
+        return ledger_errors.no_pause(
             f"{which} has no pause of its own: all is paused",
             why=of_all.words("UTC"),
             fix="`waterclock resume` resumes all tables except those paused by name",
         )
-    return refusals.no_pause(
+    return ledger_errors.no_pause(
         f"{which} {'is' if len(names) == 1 else 'are'} not paused",
         why="its batches may be claimed" if len(names) == 1 else "their batches may be claimed",
         fix="`waterclock plan` shows which batches wait and why",

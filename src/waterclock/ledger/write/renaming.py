@@ -19,7 +19,7 @@ from waterclock.batches.records import INPUTS_FOUND, MISSING
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Kind
-from waterclock.ledger import refused_renames as refusals
+from waterclock.ledger import rename_errors as refusals
 from waterclock.ledger.store.database import RENAMED_AT, LedgerDatabase, Write
 from waterclock.ledger.store.renamed_tables import Name
 from waterclock.ledger.store.schema import (
@@ -37,7 +37,7 @@ from waterclock.ledger.store.schema import (
     tables,
 )
 from waterclock.ledger.write.pauses import rename_hold
-from waterclock.ledger.write.rebuilding import require_no_rebuild
+from waterclock.ledger.write.rebuild_all_lock import require_no_rebuild
 
 Columns = tuple[sa.Column[str], ...]
 CODES: Columns = tuple(table.c.code for table in (batches, claims, code_lineage, codes))

@@ -20,8 +20,8 @@ from waterclock.ledger.store.schema import AnyRow, tables
 from waterclock.ledger.write.emptying import empty_table, request_recompute
 from waterclock.ledger.write.pauses import RESET as RESETTING
 from waterclock.ledger.write.pauses import end_hold, hold, split_hold_reason
-from waterclock.ledger.write.rebuilding import require_no_rebuild
-from waterclock.ledger.write.redeclare import REDECLARE, find_row, refuse_open
+from waterclock.ledger.write.rebuild_all_lock import require_no_rebuild
+from waterclock.ledger.write.table_rebuilds import REDECLARE, find_row, refuse_open
 
 _TABLES = sa.select(tables)
 _TABLE = _TABLES.where(tables.c.name == sa.bindparam("of"))

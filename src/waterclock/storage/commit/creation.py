@@ -23,11 +23,11 @@ from waterclock.storage.commit.write_commit import (
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import RESET, Identity
 from waterclock.storage.log.open_tables import OpenTable, is_bare, open_table
-from waterclock.storage.types import schema_text
+from waterclock.storage.schema_types import schema_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
-    from waterclock.storage.types import Schema as AnySchema
+    from waterclock.storage.schema_types import Schema as AnySchema
 
 PROJECT = "waterclock.project"
 BARE = schema_text('{"fields": []}')

@@ -22,19 +22,19 @@ from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, remove_folder
 from waterclock.storage.commit.change import build_slice_change, build_state_change, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_other_project
-from waterclock.storage.commit.foreign import refuse_foreign_since
+from waterclock.storage.commit.foreign_changes import refuse_foreign_since
 from waterclock.storage.commit.write_commit import Change, try_commit
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.log.live_files import LiveFile
 from waterclock.storage.log.open_tables import OpenTable, open_table
+from waterclock.storage.schema_types import fields_of, schema_text, widen_schema
 from waterclock.storage.slices.manifest import DataFile, Manifest, with_columns_of
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.slices.type_checks import check_files
-from waterclock.storage.types import fields_of, schema_text, widen_schema
 
 if TYPE_CHECKING:
-    from waterclock.storage.types import Schema as AnySchema
+    from waterclock.storage.schema_types import Schema as AnySchema
 
 _MAX_ATTEMPTS = 200
 

@@ -12,10 +12,10 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder, move_folder
 from waterclock.spark_sql import quote_name
-from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
 from waterclock.storage.commit.creation import BARE, create_table, refuse_other_project
 from waterclock.storage.commit.pointers import add_new_columns, commit_slices, commit_state, find_claim_version
+from waterclock.storage.commit.spark_commit import version_of
 from waterclock.storage.commit.write_commit import (
     Change,
     build_add_action,
@@ -26,10 +26,10 @@ from waterclock.storage.commit.write_commit import (
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished, table_exists
 from waterclock.storage.log.identity import RECREATED, Identity, app_id
 from waterclock.storage.log.open_tables import forget_open_table, open_table
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.storage.spark_settings import require_log_store
-from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

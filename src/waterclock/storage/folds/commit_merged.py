@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 
 from waterclock.faults import fault
 from waterclock.spark_sql import quote_name
-from waterclock.storage.commit.by_spark import version_of
-from waterclock.storage.commit.foreign import refuse_foreign_since
+from waterclock.storage.commit.foreign_changes import refuse_foreign_since
 from waterclock.storage.commit.pointers import MergeStart, commit_nothing, prepare_merge
+from waterclock.storage.commit.spark_commit import version_of
 from waterclock.storage.folds.write_state import (
     DELETED,
     Winners,

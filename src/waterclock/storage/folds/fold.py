@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.flow.column_types import type_of
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.write_state import DELETED
+from waterclock.storage.schema_types import fields_of, sql_type, widen_schema
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.order_bounds import (
     clear_foreign_bounds,
@@ -26,14 +27,13 @@ from waterclock.storage.slices.order_bounds import (
     place_sql,
 )
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices
-from waterclock.storage.types import fields_of, sql_type, widen_schema
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from waterclock.flow.declarations import Table
-    from waterclock.flow.folds import Merge
+    from waterclock.flow.merge_settings import Merge
 
 _SLICE = "_waterclock_slice"
 _ORDER = "_waterclock_order"

@@ -26,16 +26,16 @@ from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.identity import Identity
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.damage import require_whole
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, require_one_row_per_order
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.order_bounds import clear_foreign_bounds
-from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.flow.folds import Merge
+    from waterclock.flow.merge_settings import Merge
 
 
 def merge_slice(

@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, put_if_absent, read_text, remove_folder
 from waterclock.flow.enums import Mode
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.fold import (
     FoldBase,
@@ -33,9 +33,9 @@ from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.folds.versions import temporal_of, versions_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import NO_VERSION, ContentLocation, LogStep
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest, with_columns_of
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices, table_schema, try_frame_at_version
-from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

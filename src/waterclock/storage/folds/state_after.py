@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.older_states import find_newest_state, place_in_steps
-from waterclock.storage.folds.place_versions import resulting_versions
+from waterclock.storage.folds.temporal_commit import resulting_versions
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import Manifest, with_columns_of
 from waterclock.storage.slices.read import table_schema
-from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waterclock.flow.declarations import Table
-    from waterclock.flow.folds import Merge
+    from waterclock.flow.merge_settings import Merge
 
 _COUNTS_ROWS = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.folds import RECORD
+from waterclock.flow.merge_settings import RECORD
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.folds.fold import add_ordering_columns
+from waterclock.storage.schema_types import fields_of, schema_text, type_text, widen_schema
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import MISSING
-from waterclock.storage.types import fields_of, schema_text, type_text, widen_schema
 from waterclock.temporal.bounds import can_begin_sql
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waterclock.flow.declarations import Table
-    from waterclock.flow.folds import Temporal
+    from waterclock.flow.merge_settings import Temporal
 
 EFFECTIVE, EXPIRES, CURRENT = RECORD
 _LABEL, _GONE, _ORDER = "_waterclock_label", "_waterclock_gone", "_waterclock_order"

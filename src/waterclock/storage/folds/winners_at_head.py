@@ -32,16 +32,16 @@ from waterclock.storage.folds.older_states import find_newest_state
 from waterclock.storage.folds.write_state import MOST_BYTES_REWRITTEN, MOST_ROWS_BROADCAST, Winners, is_newer
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, same_key_sql
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.order_bounds import clear_foreign_bounds, may_delete_later_row, place_sql
-from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.flow.folds import Merge
+    from waterclock.flow.merge_settings import Merge
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from waterclock.storage.commit.pointers import MergeStart, commit_state
 from waterclock.storage.folds.drop_rows import can_copy_without_rows, copy_without_rows
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile, relative_path
+from waterclock.storage.schema_types import fields_of, sql_type
 from waterclock.storage.slices.key_checks import same_key_sql
 from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_of_files
-from waterclock.storage.types import fields_of, sql_type
 
 if TYPE_CHECKING:
     import pyarrow as pa

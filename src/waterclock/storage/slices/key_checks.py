@@ -15,17 +15,17 @@ from pyspark.sql.types import StructType
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import arrow_source, entry_path
 from waterclock.spark_sql import quote_name
-from waterclock.storage.rows import rows_of
+from waterclock.storage.fetched_rows import rows_of
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.digest import row_hash
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.order_bounds import order_struct
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.flow.folds import Merge
+    from waterclock.flow.merge_settings import Merge
 
 # Up to this number of rows, this process groups the key columns in milliseconds; beyond it Spark does.
 _MAX_ROWS_HERE = 2_000_000

@@ -15,8 +15,8 @@ from waterclock.batches.records import QUARANTINED
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, file_exists, put_if_absent, read_bytes, stat_file
+from waterclock.storage.schema_types import widen_schema
 from waterclock.storage.slices.row_filter import MISSING
-from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import instant_of, label_of
 
 MANIFEST = "_manifest.json"

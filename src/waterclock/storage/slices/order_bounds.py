@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL
 from waterclock.timelabel.label import TIMELABEL

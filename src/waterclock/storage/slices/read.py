@@ -16,6 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from waterclock.files.filesystem import entry_path
 from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import literal_path
+from waterclock.storage.fetched_rows import map_leaf_types
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import damaged_log
 from waterclock.storage.log.live_files import (
@@ -28,14 +29,13 @@ from waterclock.storage.log.live_files import (
     open_kept_version,
 )
 from waterclock.storage.log.open_tables import open_table
-from waterclock.storage.rows import map_leaf_types
 from waterclock.storage.slices.manifest import Manifest, require_within
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.storage.types import Schema
+    from waterclock.storage.schema_types import Schema
 
 # Up to this number of sealed files, reading them is faster than the first read of a Delta version (three jobs). It is
 # as fast as a second one: 1 file 0.03 s, 100 files 0.2 s, 500 files 0.5 s, 800 files 2.7 s. Reads of the version took 2

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import arrow_source, entry_path, file_exists, is_folder, move_file
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.merge_settings import Merge, Temporal
+from waterclock.storage.schema_types import schema_text
 from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, read_manifest, seal
@@ -21,7 +22,6 @@ from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.rule_marks import quarantine_digest
 from waterclock.storage.slices.statistics import read_files
-from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from waterclock.files.filesystem import arrow_source, entry_path
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quote_name, sql_text
+from waterclock.storage.schema_types import sql_type
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.row_filter import (
@@ -34,7 +35,6 @@ from waterclock.storage.slices.row_filter import (
     RowFilterSettings,
     is_hidden,
 )
-from waterclock.storage.types import sql_type
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from waterclock.errors import WaterclockError
+from waterclock.storage.schema_types import fields_of, readable_as, type_text
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.types import fields_of, readable_as, type_text
 
 
 def check_files(manifest: Manifest, table_schema: str) -> None:

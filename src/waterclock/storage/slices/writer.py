@@ -18,11 +18,12 @@ from pyspark.sql.types import StructType
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.log.delta_log import table_of
-from waterclock.storage.slices.conform import row_error
+from waterclock.storage.schema_types import schema_text
+from waterclock.storage.slices.column_casts import row_error
 from waterclock.storage.slices.digest import (
     HIGH,
     LOW,
@@ -52,7 +53,6 @@ from waterclock.storage.slices.row_filter import (
 )
 from waterclock.storage.slices.rule_marks import add_rule_marks, count_rule_masks, quarantine_digest
 from waterclock.storage.slices.statistics import read_files
-from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

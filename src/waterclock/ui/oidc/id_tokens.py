@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.permissions.people import OidcSettings, is_user_name
+from waterclock.permissions.users_and_roles import OidcSettings, is_user_name
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey, RSAKey

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
 from waterclock.http.client import HttpResponse, NoResponse, TooBig, send_once
-from waterclock.permissions.people import OidcSettings
+from waterclock.permissions.users_and_roles import OidcSettings
 from waterclock.ui.oidc.id_tokens import Identity, RejectedToken, UnknownKey, identity_of, keys_of, verify_id_token
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.permissions.people import SignIn
+from waterclock.permissions.users_and_roles import SignIn
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.oidc.attempts import SECONDS, Attempts
 from waterclock.ui.oidc.provider import Provider

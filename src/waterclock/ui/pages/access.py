@@ -7,7 +7,7 @@ from collections.abc import Callable
 from waterclock.batches.access import Access
 from waterclock.operations.formatting import page_time
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.ui.browser_sessions import BrowserSessions
 from waterclock.ui.page_query import Content, PageQuery
 

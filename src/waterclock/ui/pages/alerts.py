@@ -7,9 +7,9 @@ from waterclock.batches.alerts import Alert
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Severity
 from waterclock.operations.formatting import page_time
-from waterclock.operations.opening import OpenedProject, no_ledger_error
+from waterclock.operations.project_opening import OpenedProject, no_ledger_error
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
-from waterclock.permissions.people import Person, Right, require_right
+from waterclock.permissions.users_and_roles import Person, Right, require_right
 from waterclock.ui.page_query import Content, PageQuery
 
 _STATES = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}

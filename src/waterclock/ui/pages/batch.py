@@ -12,6 +12,7 @@ from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import batch_record
 from waterclock.operations.closings import books_words, read_closing
+from waterclock.operations.display_states import state_of
 from waterclock.operations.formatting import (
     count_words,
     local_label,
@@ -23,10 +24,9 @@ from waterclock.operations.formatting import (
 from waterclock.operations.held_batches import retry_words
 from waterclock.operations.held_results import find_held_result
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
+from waterclock.operations.project_opening import OpenedProject, known_label_bounds, one_table
 from waterclock.operations.rule_results import rules_broken
 from waterclock.operations.source_waits import add_source_waits, source_waits
-from waterclock.operations.states import state_of
 from waterclock.operations.wait_chain import WhyStep, find_wait_chain
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status

@@ -13,7 +13,7 @@ from waterclock.operations.formatting import (
     number_words,
 )
 from waterclock.operations.held_batches import releasable_labels
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.retrying import find_blocked_batches

@@ -11,11 +11,11 @@ from waterclock.batches.audit_records import StoredStates
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.operations.display_states import LOUDNESS, QUIET, State, state_of
 from waterclock.operations.formatting import count_words, local_label, number_words
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import refuse_more_than
-from waterclock.operations.states import LOUDNESS, QUIET, State, state_of
 from waterclock.operations.withdrawing import find_withdrawable_labels
 from waterclock.planner.label_states import LabelState, SpanStates, contains_label, count_states, label_states
 from waterclock.planner.plan import Status

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from waterclock.flow.declarations import Table
 from waterclock.operations.freshness import Freshness, freshness
-from waterclock.operations.opening import OpenedProject
 from waterclock.operations.plan_excerpt import plan_of_due
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.timeline_bars import TimelineBar, build_timeline_bars
 from waterclock.ui.page_query import Content, PageQuery, table_address
 from waterclock.ui.pages.grid import axis_of, describe_piece, fresh_words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import column_trees, list_lineage_columns
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.ui.layout import Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
 from waterclock.ui.pages.lineage_drawing import box_position

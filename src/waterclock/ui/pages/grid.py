@@ -10,15 +10,15 @@ from itertools import groupby
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
+from waterclock.operations.display_states import LOUDNESS, QUIET, State
 from waterclock.operations.formatting import count_words, seconds_words, short_label
 from waterclock.operations.freshness import Freshness, count_fresh_tables, freshness
 from waterclock.operations.grid import column_cadence, fitting_cadence, newest_span, shortest_cadence
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import OpenedProject
 from waterclock.operations.plan_excerpt import plan_of_due
-from waterclock.operations.states import LOUDNESS, QUIET, State
+from waterclock.operations.project_opening import OpenedProject
+from waterclock.operations.project_summary import VerdictPart, verdict
 from waterclock.operations.timeline_bars import BarPiece, TimeAxis, TimelineBar, build_timeline_bars, causes_of
-from waterclock.operations.verdict import VerdictPart, verdict
 from waterclock.planner.plan import Plan
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence

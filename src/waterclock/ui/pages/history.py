@@ -8,7 +8,7 @@ from waterclock.batches.audit_records import CodeVersion
 from waterclock.flow.declarations import Table
 from waterclock.operations.formatting import local_range, page_time
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.ui.page_query import Content
 
 _MOST = 50

@@ -14,12 +14,12 @@ from waterclock.operations.deadlines import (
     deadlines,
     tables_with_deadlines,
 )
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, number_words, page_time, short_label, span_words
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.silence import Silence, find_silent_collects, silence_words
-from waterclock.operations.states import State
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 from waterclock.ui.pages.quality import tabs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from waterclock.errors import WaterclockError
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, number_words
 from waterclock.operations.lineage import (
     list_lineage_columns,
@@ -11,8 +12,7 @@ from waterclock.operations.lineage import (
     tables_on_paths,
     tables_within,
 )
-from waterclock.operations.opening import OpenedProject, one_table
-from waterclock.operations.states import State
+from waterclock.operations.project_opening import OpenedProject, one_table
 from waterclock.selection import select
 from waterclock.ui.page_query import Content, PageQuery, lineage_address
 from waterclock.ui.pages.column_lineage import column_lineage

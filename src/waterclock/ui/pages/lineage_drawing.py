@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
+from waterclock.operations.display_states import LOUDNESS, State
 from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.freshness import count_fresh_tables
 from waterclock.operations.lineage import reverse_arrows
-from waterclock.operations.states import LOUDNESS, State
+from waterclock.operations.project_summary import verdict
 from waterclock.operations.timeline_bars import BarPiece, build_timeline_bars
-from waterclock.operations.verdict import verdict
 from waterclock.ui.layout import Box, Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
 from waterclock.ui.pages.grid import axis_of, fresh_words, sentence_part

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from waterclock.operations.display_states import State
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.lineage import Arrows, map_inputs
-from waterclock.operations.opening import OpenedProject
-from waterclock.operations.states import State
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.timeline_bars import causes_of
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import PlanRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.batches.ledger_snapshot import Pause
 from waterclock.operations.formatting import page_time
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.ui.page_query import Content
 

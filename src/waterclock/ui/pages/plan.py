@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from waterclock.operations.formatting import count_words, number_words, seconds_words, short_label
-from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import names_words, waiting_request_lines
 from waterclock.operations.pausing import TablesToPause
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.proposals import Proposal, Verb, decide, find_publishes, propose
 from waterclock.operations.runners import list_active_runners
-from waterclock.permissions.people import Person
+from waterclock.permissions.users_and_roles import Person
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from waterclock.batches.audit_records import RuleNote
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import page_time, short_label
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.rule_results import LabelResult, RuleResults, rule_results, store_rule_note
-from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
-from waterclock.permissions.people import Person
+from waterclock.permissions.users_and_roles import Person
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 

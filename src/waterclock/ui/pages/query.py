@@ -7,11 +7,11 @@ import io
 from datetime import datetime
 from typing import Any
 
-from waterclock.connectors.files.writing import FORMULA
+from waterclock.connectors.files.file_writing import FORMULA
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.flow.viewers import TableVisibility, form_of
+from waterclock.flow.table_visibility import TableVisibility, form_of
 from waterclock.operations.formatting import number_words
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.query_results import (
     ZonedQueryResult,
     count_line,

@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 from waterclock.batches.audit_records import RunClaim, RunnerSeen, RunRecord
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import page_time, seconds_words, short_label
 from waterclock.operations.json import instant_text
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.runners import is_alive
-from waterclock.operations.states import State
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.pauses import describe_pause, paused_by_name
-from waterclock.ui.pages.run_against import find_earlier_run, side_by_side
+from waterclock.ui.pages.run_comparison import find_earlier_run, side_by_side
 
 _MOST = 100
 _MOST_CLAIMS = 400

@@ -9,6 +9,7 @@ from waterclock.dpl.statement_texts import statement_texts
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.description import declared_pairs, describe_columns
+from waterclock.operations.display_states import LOUDNESS, State, state_of
 from waterclock.operations.first_windows import first_windows
 from waterclock.operations.formatting import (
     count_words,
@@ -20,15 +21,14 @@ from waterclock.operations.formatting import (
 )
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.held_results import find_held_result
-from waterclock.operations.opening import OpenedProject, one_table
-from waterclock.operations.states import LOUDNESS, State, state_of
+from waterclock.operations.project_opening import OpenedProject, one_table
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
-from waterclock.ui.pages.held import describe_label_rows
 from waterclock.ui.pages.history import history
+from waterclock.ui.pages.label_rows import describe_label_rows
 from waterclock.ui.pages.pauses import describe_pause, list_pauses
 from waterclock.ui.pages.table_quality import table_quality
 from waterclock.ui.pages.versions import list_versions

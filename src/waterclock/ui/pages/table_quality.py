@@ -12,6 +12,7 @@ from waterclock.batches.records import INPUTS_FOUND, QUARANTINED
 from waterclock.flow.checks import Check, checks_of, input_checks
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Action
+from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.measure_series import (
     ColumnProfile,
@@ -21,9 +22,8 @@ from waterclock.operations.measure_series import (
     profile_of,
     series_of,
 )
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.rule_results import RuleResults, filter_evaluated_batches, rules_in, worst_first
-from waterclock.operations.states import State
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, batch_address, quarantine_address
 from waterclock.ui.pages.lag import lag_content, title_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from waterclock.operations.blockers import blockers
+from waterclock.operations.display_states import display_state_of
 from waterclock.operations.formatting import common_reason, short_label
 from waterclock.operations.freshness import freshness
-from waterclock.operations.opening import OpenedProject
 from waterclock.operations.plan_excerpt import plan_of_due
-from waterclock.operations.states import display_state_of
-from waterclock.operations.verdict import verdict
+from waterclock.operations.project_opening import OpenedProject
+from waterclock.operations.project_summary import verdict
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address

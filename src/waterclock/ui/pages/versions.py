@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.batches.schemas import Side
 from waterclock.flow.declarations import Table
 from waterclock.operations.formatting import local_label, page_time
-from waterclock.operations.opening import OpenedProject
+from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.schema_versions import OF_SIDE, change_words, list_schema_changes, versions_json
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, batch_address

@@ -13,9 +13,9 @@ from tests.systems import HERE, LandingFolder, unit_of
 from waterclock.connectors.files import multiline_csv
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.csv_records import Quotes
+from waterclock.connectors.files.file_writing import WriteOptions, write_file
 from waterclock.connectors.files.multiline_csv import read_by_record
 from waterclock.connectors.files.reading_options import ReadOptions
-from waterclock.connectors.files.writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Value
 from waterclock.flow.enums import Action

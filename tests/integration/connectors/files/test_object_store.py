@@ -23,7 +23,7 @@ from tests.systems import LandingFolder, setting_of, unit_of
 from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
-from waterclock.connectors.files.landed_names import find, parse_unit_path
+from waterclock.connectors.files.file_name_matching import find, parse_unit_path
 from waterclock.connectors.interface import Listing
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults

@@ -13,7 +13,7 @@ import pytest
 
 from tests.followers import HERE, ROWS, Follower
 from tests.postgres import drop_all_slots, needs_wal2json, server
-from waterclock.connectors.postgres import following, slot_reading
+from waterclock.connectors.postgres import change_collection, slot_reading
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.slot_reading import FollowedTable
 from waterclock.connectors.postgres.table_facts import facts_of
@@ -241,7 +241,7 @@ def test_of_many_missed_windows_each_decodes_the_log_up_to_about_its_own_end(mon
         decoded.append(high - int(it.noted["to"]))
         return slot_reading.events_of(connection, followed, high)
 
-    monkeypatch.setattr(following, "events_of", spied)
+    monkeypatch.setattr(change_collection, "events_of", spied)
     monkeypatch.setattr(slot_reading, "_SHORTEST_READ", 1 << 16)
     for number, end in enumerate(ends):
         assert {row["a"] for row in it.read(end)} == {str(number)}

@@ -13,10 +13,10 @@ import pytest
 from tests import postgres
 from tests.followers import Follower
 from tests.postgres import Server
-from waterclock.batches.kept_logs import LogSafety
+from waterclock.batches.log_retention import LogSafety
 from waterclock.connectors.change_collector import LogRetentionReporter
+from waterclock.connectors.postgres.change_collection import confirm, drop_slots
 from waterclock.connectors.postgres.connector import PostgresCollector
-from waterclock.connectors.postgres.following import confirm, drop_slots
 from waterclock.errors import WaterclockError
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.postgres import drop_all_slots, needs_wal2json, server
 from tests.replicas import Replicated, past_all_windows
-from waterclock.connectors.postgres import following, slot_reading
+from waterclock.connectors.postgres import change_collection, slot_reading
 from waterclock.connectors.postgres.connector import PostgresCollector
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def test_a_replica_of_random_transactions_is_what_the_source_holds(
                     writer.long()
                 if writer.rng.random() < 0.1:
                     writer.alter()
-            monkeypatch.setattr(following, "DIRECT_ROWS", [50_000, 5][window % 2])
+            monkeypatch.setattr(change_collection, "DIRECT_ROWS", [50_000, 5][window % 2])
             it.replicate()
             columns = "id, name, amount, md5(big)"
             assert it.replica(columns) == it.source(columns), window

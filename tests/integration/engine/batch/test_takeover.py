@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.engine.opening import apply_flow
+from waterclock.engine.run_opening import apply_flow
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.batch.transform import transform_parts
-from waterclock.engine.opening import apply_flow
 from waterclock.engine.reads.pin import pin
 from waterclock.engine.reads.sizes import bytes_read, count_live_bytes, set_shuffle_partitions
+from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
 from waterclock.storage import spark_settings
 from waterclock.storage.spark_settings import PARTITIONS

@@ -11,7 +11,7 @@ from tests.integration.engine.test_linked_projects import projects
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.upkeep.rebuild_all import forecast_rebuild, rebuild_all
 from waterclock.errors import WaterclockError
-from waterclock.storage import symlinks
+from waterclock.storage import symlink_manifests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,10 @@ def test_linked_tables_are_cut_anew_and_still_see_what_is_restated_there(tmp_pat
     ran(upstream, here)
     here.declare(DAILY)
     remade(here)
-    assert symlinks.find_stale_symlink_manifests(str(here.root / here.storage / "tables" / "marts" / "sums")) == []
+    assert (
+        symlink_manifests.find_stale_symlink_manifests(str(here.root / here.storage / "tables" / "marts" / "sums"))
+        == []
+    )
     assert here.done("here.orders") == labels(1, 2)
     assert here.rows("SELECT timelabel, id FROM here.orders ORDER BY id") == [
         (labels(1)[0], 1), (labels(2)[0], 2), (labels(1)[0], 9),

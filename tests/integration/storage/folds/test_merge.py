@@ -12,7 +12,7 @@ import pytest
 from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.folds import commit_merged, write_state

@@ -17,13 +17,13 @@ from tests.slices import PROJECT, hour, rows_in
 from waterclock.faults import inject_faults
 from waterclock.flow.declarations import Place, Source, Table, Unit
 from waterclock.flow.enums import Batching, Kind, Mode, TableType
-from waterclock.flow.folds import Temporal
+from waterclock.flow.merge_settings import Temporal
 from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill_claim
-from waterclock.storage.folds import place_versions, swap_keys, write_state
+from waterclock.storage.folds import key_replacement, temporal_commit, write_state
 from waterclock.storage.folds.older_states import frame_of_resolved
-from waterclock.storage.folds.place_versions import place_slices
+from waterclock.storage.folds.temporal_commit import place_slices
 from waterclock.storage.folds.versions import require_fit, table_schema_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import DataCommit, resolve
@@ -54,12 +54,12 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """Take a road: all made again; or the versions of the touched keys alone, put in by each of the ways."""
     taken = str(getattr(request, "param", "written anew"))
     if taken != "made again":
-        monkeypatch.setattr(place_versions, "_WHOLE_FROM", 2)
-        monkeypatch.setattr(swap_keys, "_WHOLE_FROM", 2)
+        monkeypatch.setattr(temporal_commit, "_WHOLE_FROM", 2)
+        monkeypatch.setattr(key_replacement, "_WHOLE_FROM", 2)
     if taken in {"copied", BY_SPARK}:
         monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     if taken == BY_SPARK:
-        monkeypatch.setattr(swap_keys, "MOST_PLACES", -1)
+        monkeypatch.setattr(key_replacement, "MOST_PLACES", -1)
     if taken == "merged by Delta":
         monkeypatch.setattr(pointers, "may_rewrite", lambda *_: False)
     return taken
@@ -405,7 +405,7 @@ def test_files_without_a_touched_key_stay_as_they_are(spark: SparkSession, tmp_p
 def test_where_most_versions_would_go_all_are_made_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swap_keys, "_WHOLE_FROM", 0.5)
+    monkeypatch.setattr(key_replacement, "_WHOLE_FROM", 0.5)
     accounts = Accounts(spark, tmp_path, declared(PLAIN))
     accounts.place(0, [(f"k{number}", FIRST, 1, False, "x", number) for number in range(4)])
     later = FIRST + timedelta(days=1)
@@ -491,7 +491,7 @@ def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_
 def test_a_change_of_one_of_two_rows_of_a_key_is_seen(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place_versions, "_WHOLE_FROM", 9)
+    monkeypatch.setattr(temporal_commit, "_WHOLE_FROM", 9)
     table = declared(Temporal(("k",), order_by=("b",)), is_snapshot=True)
     accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
     keys = [f"k{number:02d}" for number in range(12)]
@@ -506,7 +506,7 @@ def test_a_change_of_one_of_two_rows_of_a_key_is_seen(
 def test_a_null_after_a_snapshot_without_the_column_is_seen(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place_versions, "_WHOLE_FROM", 9)
+    monkeypatch.setattr(temporal_commit, "_WHOLE_FROM", 9)
     table = declared(Temporal(("k",), are_all_values=True), is_snapshot=True)
     accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
     accounts.place(0, [("k1", "x", 1), ("k2", "y", 1)])

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.lake import Lake

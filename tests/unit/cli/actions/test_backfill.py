@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.cli.conftest import NOW, Shop, day
 from waterclock.operations.backfilling import missing_labels
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 
 
 def test_a_backfill_of_dropped_windows_is_refused(shop: Shop) -> None:

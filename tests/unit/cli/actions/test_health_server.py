@@ -13,8 +13,8 @@ from tests.tiny import CONNECTIONS, day
 from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
 
 FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.cli.conftest import TODAY, ask
 from waterclock.cli.actions.init import EMPTY_FLOW, next_commands, start_empty, start_project
-from waterclock.operations.opening import open_project
+from waterclock.operations.project_opening import open_project
 
 
 def test_the_project_is_sound_whatever_its_folder_is_called(tmp_path: Path) -> None:

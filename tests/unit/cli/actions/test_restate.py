@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.cli.conftest import Runs, Shop, day, ranges, texts
 from waterclock.batches.ledger_snapshot import BatchStatus
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 from waterclock.operations.proposals import decide, propose
-from waterclock.permissions.people import owner
+from waterclock.permissions.users_and_roles import owner
 
 
 def requested(shop: Shop, table: str) -> dict[str, str]:

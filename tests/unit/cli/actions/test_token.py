@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from tests.unit.cli.conftest import Shop
 from waterclock.batches.access import Access
-from waterclock.permissions.people import SignIn
+from waterclock.permissions.users_and_roles import SignIn
 
 USERS = '\n[roles]\noperator = ["look", "run"]\n[users.anna]\nroles = ["operator"]\n'
 

@@ -15,7 +15,7 @@ from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status
 from waterclock.ledger.store.schema import AnyRow
 from waterclock.operations.audit_lookup import BatchList
-from waterclock.operations.opening import open_read_only
+from waterclock.operations.project_opening import open_read_only
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 from waterclock.ui.page_query import PageQuery

@@ -16,7 +16,7 @@ from waterclock.cli.views.check import check_project, sort_errors
 from waterclock.engine.connections import connections_of
 from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
-from waterclock.operations.opening import open_checked
+from waterclock.operations.project_opening import open_checked
 
 
 def break_two_files(project: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_plan_of_tables_that_have_begun_says_nothing_of_first_windows(busy_sho
 def test_what_a_runner_that_has_ended_holds_is_told_as_such(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     held = busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("web.per_order", 17)))
     assert "running" in busy_shop.ask("plan", "web.per_order").stdout
-    monkeypatch.setattr("waterclock.operations.left_claims.has_ended", lambda runner: runner == "desk:1")
+    monkeypatch.setattr("waterclock.operations.abandoned_claim_report.has_ended", lambda runner: runner == "desk:1")
     told = busy_shop.ask("plan", "web.per_order").stdout
     says = f"claimed by a runner that has ended; a run here takes it over, one elsewhere at {held.lease_until:%H:%MZ}"
     assert says in " ".join(told.split())

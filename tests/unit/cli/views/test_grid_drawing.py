@@ -10,8 +10,8 @@ from rich.console import Console
 
 from waterclock.cli.views.grid_drawing import print_grid
 from waterclock.cli.views.theme import make_console
+from waterclock.operations.display_states import State
 from waterclock.operations.grid import Grid, GridCell, GridRow
-from waterclock.operations.states import State
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.ledgers import day
 from tests.unit.engine.fakes import group
 from waterclock.cli.views.json_log import JsonLog
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import label_of

@@ -20,11 +20,11 @@ from waterclock.cli.views.run import place_of, print_outcome, run_json
 from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.engine.collect.source_clocks import UnfinishedSource
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.planner.plan import Batch, Cause, Group, Plan, Status
 from waterclock.timelabel.window import Window
 

@@ -17,7 +17,7 @@ from waterclock.cli.views.theme import (
     theme,
     wrap_words,
 )
-from waterclock.operations.states import State, state_of, worst
+from waterclock.operations.display_states import State, state_of, worst
 from waterclock.planner.plan import Status
 
 

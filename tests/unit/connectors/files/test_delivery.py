@@ -19,7 +19,7 @@ import pytest
 
 from tests.systems import PublishedFolder, unit_of
 from waterclock.connectors.delivering import Deliverer, Delivery, DeliveryOutcome
-from waterclock.connectors.files.writing import WriteOptions, write_file
+from waterclock.connectors.files.file_writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.declarations import Value

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import LandingFolder, unit_of
-from waterclock.connectors.files import completeness, error_positions, landed_names, landing
+from waterclock.connectors.files import completeness, error_positions, file_name_matching, landing
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.error_positions import explain
+from waterclock.connectors.files.file_name_matching import format_of, parse_unit_path
 from waterclock.connectors.files.file_schemas import shapes_of
-from waterclock.connectors.files.landed_names import format_of, parse_unit_path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.unchanged import require_unchanged
@@ -499,7 +499,7 @@ def test_a_file_that_moves_between_the_two_walks_is_listed(
         if len(walks) == 1:
             collector(folder).archive(folder.unit, [item_of(folder)])
         walks.append(root)
-        return landed_names.find(root, *args, **more)
+        return file_name_matching.find(root, *args, **more)
 
     monkeypatch.setattr(landing, "find", walk)
     assert [item.is_archived for item in listing(folder).items] == [True]

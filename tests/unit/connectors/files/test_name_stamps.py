@@ -11,7 +11,7 @@ import pytest
 from tests.systems import LandingFolder, unit_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CAPABILITIES, FilesCollector
-from waterclock.connectors.files.landed_names import parse_unit_path
+from waterclock.connectors.files.file_name_matching import parse_unit_path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.files.name_stamps import stamp_in, undeclared_date
 from waterclock.connectors.files.stamp_notes import stamp_note

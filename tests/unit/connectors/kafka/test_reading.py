@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from waterclock.connectors.kafka.cluster import Cluster
+from waterclock.connectors.kafka.login_errors import ErrorListener
 from waterclock.connectors.kafka.ranges import Log, OffsetSpan
 from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, _read_in_parallel, group_by_pass
-from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
 

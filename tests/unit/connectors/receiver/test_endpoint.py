@@ -14,7 +14,7 @@ import pytest
 
 from waterclock.connectors.receiver import endpoint
 from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
-from waterclock.connectors.receiver.writing import SyncFailedError
+from waterclock.connectors.receiver.segment_writing import SyncFailedError
 from waterclock.http.access_tokens import WrongTokens
 
 METRICS = "t0ken-of-the-metrics"

@@ -26,8 +26,8 @@ from waterclock.connectors.rest import collection, for_each
 from waterclock.connectors.rest.addresses import OutsideApiError
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import NotFound, RestSource
-from waterclock.connectors.rest.declared import details_of, each_parameters, resource_of
 from waterclock.connectors.rest.for_each import _EachContext
+from waterclock.connectors.rest.option_definitions import details_of, each_parameters, resource_of
 from waterclock.connectors.rest.page_store import Series, lines_of
 from waterclock.connectors.rest.records import Body
 from waterclock.connectors.rest.response_store import (

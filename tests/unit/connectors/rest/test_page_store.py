@@ -24,7 +24,7 @@ from tests.systems import setting_of, unit_of
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.collection import RestSource, time_text
-from waterclock.connectors.rest.declared import Paging, WindowParams, resource_of
+from waterclock.connectors.rest.option_definitions import Paging, WindowParams, resource_of
 from waterclock.connectors.rest.page_store import Series, lines_of
 from waterclock.connectors.rest.paging import next_position
 from waterclock.connectors.rest.records import Body

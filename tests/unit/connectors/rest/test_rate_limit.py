@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors.rest.declared import rate_of
+from waterclock.connectors.rest.option_definitions import rate_of
 from waterclock.connectors.rest.rate_limit import SharedRateLimiter
 
 

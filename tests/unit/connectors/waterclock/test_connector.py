@@ -17,7 +17,7 @@ from tests.other_project import NAME, OtherProject
 from tests.systems import setting_of, unit_of
 from waterclock.batches.linked_projects import LinkFacts
 from waterclock.connectors.waterclock.connector import WaterclockCollector
-from waterclock.connectors.waterclock.declarations import LinkedTables
+from waterclock.connectors.waterclock.linked_declarations import LinkedTables
 from waterclock.flow.declarations import Value
 from waterclock.flow.enums import Kind
 from waterclock.ledger.read.linked_projects import Declarations, LinkedDeclaration

@@ -14,7 +14,7 @@ import pytest
 from tests.ledgers import Desk, desk, table
 from tests.unit.engine.batch.test_plan_lineage import attribute, node
 from waterclock.engine.batch.code_lineage import alias_inputs, record_lineage
-from waterclock.engine.code_lineages import CodeLineages
+from waterclock.engine.code_lineage_cache import CodeLineages
 from waterclock.flow.code_lineage import CodeLineage, Input
 from waterclock.flow.declarations import Place, PythonFunction, Read, Table
 

@@ -16,7 +16,7 @@ from tests.unit.engine.fakes import group
 from waterclock.batches.records import Slice
 from waterclock.connectors.delivering import Deliverer, Delivery
 from waterclock.engine.batch.destinations import refuse_lost_delivery
-from waterclock.engine.batch.returning_rows import find_delivered_slices
+from waterclock.engine.batch.restored_rows import find_delivered_slices
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Unit
 from waterclock.flow.enums import Kind, Mode

@@ -20,7 +20,7 @@ from waterclock.engine.batch.expectations import (
 from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.enums import Action, Mode, Scope
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 
 WHERE = "marts.a@20130101000000"
 

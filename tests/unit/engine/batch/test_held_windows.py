@@ -20,7 +20,7 @@ from waterclock.engine.batch.results import Notes
 from waterclock.engine.batch.seal import SealedGroup
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import seal

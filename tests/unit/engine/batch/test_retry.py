@@ -12,9 +12,9 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeSessions, group, table, work_of
 from waterclock.engine.batch import retry
 from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.run_listener import GroupReport
 from waterclock.errors import WaterclockError
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.planner.plan import Group
 
 Answer = Callable[[Group], WaterclockError | None]

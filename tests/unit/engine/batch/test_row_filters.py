@@ -13,7 +13,7 @@ from waterclock.engine.batch.row_filters import (
 )
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.enums import Action, Mode, Scope
-from waterclock.flow.keys import KeyOptions, KeyOrder
+from waterclock.flow.key_options import KeyOptions, KeyOrder
 from waterclock.flow.references import Reference
 from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
 from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, FilterCounts

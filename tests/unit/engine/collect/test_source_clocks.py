@@ -12,7 +12,7 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, table, work_of
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.receiver.connector import CONNECTOR as RECEIVER
-from waterclock.connectors.receiver.spool import find_seal_time
+from waterclock.connectors.receiver.segment_names import find_seal_time
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Batching, Mode

@@ -15,10 +15,10 @@ from tests.tiny import CONNECTIONS, TOML, Heard, day
 from waterclock.cli.actions import run
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.runner_name import runner_name
-from waterclock.engine.upkeep import move_set, rebuild_all
+from waterclock.engine.upkeep import rebuild_all, table_set_move
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 
@@ -95,7 +95,7 @@ def test_files_of_a_rebuild_that_began_since_are_not_removed(work: RunContext) -
             keeping.begin_rebuilding("u", runner="another", who="bob", lease_seconds=60)
 
     with inject_faults(begin):
-        assert move_set.finish_move(work) == ()
+        assert table_set_move.finish_move(work) == ()
     assert place.exists()
     rebuild_all.remove_leftovers(work, "t")
     assert place.exists()

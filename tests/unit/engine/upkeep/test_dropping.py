@@ -17,8 +17,8 @@ from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.upkeep import dropping, maintain
 from waterclock.engine.upkeep.dropping import WindowsToDrop, drop, find_droppable_windows
 from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild

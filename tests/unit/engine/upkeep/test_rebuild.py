@@ -15,8 +15,8 @@ from tests.unit.engine.upkeep.test_reset import APPENDED, CLICKS, NOW, declare, 
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.upkeep import dropping, maintain, rebuild
 from waterclock.engine.upkeep.repair import find_slices
 from waterclock.errors import WaterclockError

@@ -19,8 +19,8 @@ from waterclock.batches.records import BatchResult
 from waterclock.engine.upkeep import rewindowing
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Mode
-from waterclock.flow.folds import Merge, Temporal
-from waterclock.ledger.read.whole_set import CurrentRevision
+from waterclock.flow.merge_settings import Merge, Temporal
+from waterclock.ledger.read.current_revisions import CurrentRevision
 
 HOUR = timedelta(hours=1)
 WIDE = pa.schema([*SCHEMA, ("city", pa.string())])

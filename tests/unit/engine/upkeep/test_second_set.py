@@ -14,8 +14,8 @@ from tests.tiny import day
 from tests.unit.engine.upkeep.test_reset import CLICKS, DAILY, NOW, declare, make
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.upkeep import second_set
 from waterclock.engine.upkeep.rebuild_all import forecast_rebuild
 from waterclock.errors import WaterclockError

@@ -16,7 +16,7 @@ from waterclock.batches.ledger_snapshot import content_text
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read import current
 from waterclock.ledger.read.content import NOTHING, weight
-from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.timelabel.window import Window
 
 DAYS = 40

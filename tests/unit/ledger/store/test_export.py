@@ -18,7 +18,7 @@ from waterclock.flow.enums import Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import ExportHead
 from waterclock.ledger.store.instants import to_micros
-from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.timelabel.window import Window
 
 

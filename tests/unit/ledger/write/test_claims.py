@@ -10,7 +10,7 @@ from tests.ledgers import ZERO, Desk, day, flow, result, table
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Claim
 from waterclock.flow.enums import Kind
-from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimClosed, ClaimRefused
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from tests.ledgers import Desk, day, desk, table
 from waterclock.batches.audit_records import PauseEvent
 from waterclock.batches.ledger_snapshot import Pause
 from waterclock.errors import WaterclockError
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.timelabel.window import Window
 
 

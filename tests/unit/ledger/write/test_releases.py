@@ -8,7 +8,7 @@ import pytest
 
 from tests.ledgers import Desk, day, result, table
 from waterclock.batches.ledger_snapshot import BACKFILL, RELEASE, BatchStatus, TableFacts
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.timelabel.window import Window
 
 

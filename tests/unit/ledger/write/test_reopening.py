@@ -19,7 +19,7 @@ from waterclock.batches.ledger_snapshot import (
     Closing,
 )
 from waterclock.flow.closings import Closes
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.timelabel.window import Window
 
 DAILY = replace(table("web.daily", partitioned=True), closes=Closes("closed_by_hand()", "FALSE"))

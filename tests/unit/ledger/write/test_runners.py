@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.ledgers import Desk, day, table
-from waterclock.ledger.refusals import ClaimRefused
+from waterclock.ledger.ledger_errors import ClaimRefused
 
 
 def register(at_desk: Desk, name: str = "here") -> None:

@@ -13,13 +13,13 @@ from tests.model.flows import PLACE, collect
 from tests.slices import hour, rows_of, schema_json, sealed
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.enums import Mode
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.storage.folds import fold
 from waterclock.storage.folds.fold import later_slices_with_deletes, slices_with_later_deletes
 from waterclock.storage.folds.write_state import DELETED
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import MANIFEST, Manifest
 from waterclock.storage.slices.order_bounds import measured_for
-from waterclock.storage.types import fields_of
 
 SCHEMA = schema_json(
     pa.schema(

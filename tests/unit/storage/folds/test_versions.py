@@ -8,7 +8,7 @@ import re
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.folds import Temporal
+from waterclock.flow.merge_settings import Temporal
 from waterclock.storage.folds.versions import require_fit, require_instant, table_schema_of
 
 TEXT, TIME = ("string", "timestamp")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from waterclock.flow.folds import Merge
+from waterclock.flow.merge_settings import Merge
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import Manifest

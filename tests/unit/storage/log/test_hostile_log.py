@@ -13,7 +13,7 @@ import pytest
 
 from tests.slices import commit, hour, identity, new_table, rows_of
 from waterclock.errors import WaterclockError
-from waterclock.storage.commit.foreign import foreign_change
+from waterclock.storage.commit.foreign_changes import foreign_change
 from waterclock.storage.log.commit_history import read_new_commits
 from waterclock.storage.log.delta_log import commit_file, foreign_commits
 from waterclock.storage.log.identity import KEY, identity_in

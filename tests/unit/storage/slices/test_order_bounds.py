@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.slices import hour, rows_of, sealed
-from waterclock.flow.folds import Merge, Temporal
+from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.storage.slices.order_bounds import is_measured_for, may_delete_later_row, measured_for
 
 

@@ -1,0 +1,201 @@
+"""A big project's flow is compiled once and kept, and is never taken where anything it stands on has changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
+from waterclock.dpl import project_cache
+from waterclock.dpl.project import Project, load_project
+from waterclock.dpl.resolve import compile  # noqa: A004 - the module of that name
+from waterclock.errors import ProjectErrors
+
+MANY = "".join(f"TRANSFORM marts.t{n} AS SELECT id, amount FROM raw.orders;\n" for n in range(120))
+PROD = (
+    SETTINGS
+    + '[env.prod]\nconnections.out = { path = "out", token = { secret = "out/token" } }\n'
+    + "\n".join(f'connections.{name} = {{ path = "x" }}' for name in ("landing", "ops"))
+)
+
+
+class Place:
+    """A project in a folder of its own, with a cache beside it, and how often its flow was compiled."""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
+        self.root, self.cache, self.compiled = root / "project", root / "cache", 0
+        patch.setenv("XDG_CACHE_HOME", str(self.cache))
+        patch.setattr(compile, "compile_flow", self._counted(compile.compile_flow))
+        self.write("waterclock.toml", PROD)
+        self.write("flows/known.dpl", KNOWN)
+        self.write("flows/many.dpl", MANY)
+
+    def _counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def compiled(*arguments: Any, **named: Any) -> Any:
+            self.compiled += 1
+            return real(*arguments, **named)
+
+        return compiled
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text, encoding="utf-8")
+
+    def load(self, env: str = "dev") -> Project:
+        return load_project(self.root, env=env, capabilities=CAPABILITIES)
+
+    @property
+    def kept(self) -> list[Path]:
+        return [path for path in self.cache.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, monkeypatch)
+
+
+def test_what_did_not_change_is_compiled_once_and_is_the_same(place: Place) -> None:
+    first, second = place.load(), place.load()
+    assert first == second
+    assert first.flow.tables["marts.t7"].query == second.flow.tables["marts.t7"].query
+    assert place.compiled == 1
+    assert len(place.kept) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("flows/many.dpl", MANY.replace("id, amount", "id, 2 * amount AS amount")),
+        ("flows/more.dpl", "TRANSFORM marts.more AS SELECT id FROM raw.orders;"),
+        ("waterclock.toml", PROD.replace("late_minutes = 15", "late_minutes = 16")),
+    ],
+)
+def test_a_changed_file_is_compiled_anew(place: Place, name: str, text: str) -> None:
+    before = place.load()
+    place.write(name, text)
+    after = place.load()
+    assert place.compiled == 2
+    assert before.flow != after.flow
+    assert after == place.load()
+    assert place.compiled == 2
+
+
+def test_a_file_that_went_is_missed(place: Place) -> None:
+    place.write("flows/more.dpl", "TRANSFORM marts.more AS SELECT id FROM raw.orders;")
+    assert "marts.more" in place.load().flow.tables
+    (place.root / "flows/more.dpl").unlink()
+    assert "marts.more" not in place.load().flow.tables
+
+
+def test_other_code_of_ours_compiles_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.load()
+    monkeypatch.setattr(project_cache, "_SOURCES", ())
+    place.load()
+    assert place.compiled == 2
+
+
+def test_whatever_of_ours_compiling_loads_is_among_the_code_that_the_cache_goes_by() -> None:
+    code = (
+        "import sys; from waterclock.dpl import project_cache, project; from waterclock.dpl.resolve import compile; "
+        "loaded = [m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'waterclock']; "
+        "known = ' '.join(project_cache._code()); "
+        "print(len(loaded) > 50, [file for file in loaded if file + ' ' not in known])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.strip() == "True []"
+
+
+def test_other_capabilities_compile_anew(place: Place) -> None:
+    place.load()
+    load_project(place.root, env="dev", capabilities={name: CAPABILITIES[name] for name in ("files", "sqlite")})
+    assert place.compiled == 1 + (set(CAPABILITIES) != {"files", "sqlite"})
+
+
+def test_environments_are_kept_beside_each_other_and_a_secret_that_went_is_missed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATERCLOCK_SECRET_OUT_TOKEN", "x")
+    for env in ("dev", "prod", "dev", "prod"):
+        assert place.load(env).env == env
+    assert place.compiled == 2
+    monkeypatch.delenv("WATERCLOCK_SECRET_OUT_TOKEN")
+    with pytest.raises(ProjectErrors) as raised:
+        place.load("prod")
+    assert [error.code for error in raised.value.errors] == ["E225"]
+
+
+def test_a_ledger_whose_secret_went_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write("waterclock.toml", PROD.replace("[env.prod]\n", '[env.prod]\nledger = { secret = "db" }\n'))
+    for name in ("OUT_TOKEN", "DB"):
+        monkeypatch.setenv(f"WATERCLOCK_SECRET_{name}", "x")
+    assert place.load("prod").ledger == place.load("prod").ledger
+    assert place.compiled == 1
+    monkeypatch.delenv("WATERCLOCK_SECRET_DB")
+    with pytest.raises(ProjectErrors) as raised:
+        place.load("prod")
+    assert [error.code for error in raised.value.errors] == ["E225"]
+
+
+def test_the_environment_that_the_project_file_chooses_is_kept_apart_from_one_that_is_asked_for(place: Place) -> None:
+    chosen = load_project(place.root, capabilities=CAPABILITIES)
+    assert chosen == load_project(place.root, capabilities=CAPABILITIES)
+    assert place.load(chosen.env) == chosen
+    assert place.compiled == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"nothing of ours", None])
+def test_a_damaged_one_is_none(place: Place, damage: bytes | None) -> None:
+    first = place.load()
+    (kept,) = place.kept
+    kept.write_bytes(kept.read_bytes()[:-100] if damage is None else damage)
+    assert place.load() == first
+    assert place.compiled == 2
+    assert place.load() == first
+    assert place.compiled == 2
+
+
+def test_where_nothing_can_be_kept_all_is_as_before(place: Place) -> None:
+    place.cache.write_text("a file in the way")
+    assert place.load() == place.load()
+    assert place.compiled == 2
+
+
+def test_another_users_file_is_not_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.load()
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    place.load()
+    assert place.compiled == 2
+
+
+def test_small_projects_and_those_with_python_are_read_each_time(place: Place) -> None:
+    place.write("flows/more.py", "import waterclock as wc\n")
+    place.load()
+    (place.root / "flows/more.py").unlink()
+    place.write("flows/many.dpl", "".join(MANY.splitlines(keepends=True)[:20]))
+    place.load()
+    assert place.kept == []
+
+
+def test_what_is_wrong_is_said_each_time(place: Place) -> None:
+    place.write("flows/more.dpl", "TRANSFORM marts.more AS SELECT id FROM raw.nothing;")
+    for _ in range(2):
+        with pytest.raises(ProjectErrors):
+            place.load()
+    assert place.kept == []
+
+
+def test_what_nobody_read_for_long_goes(place: Place) -> None:
+    old = place.cache / "waterclock" / "flows" / "old"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b"")
+    os.utime(old, (0, 0))
+    place.load()
+    assert old not in place.kept
+    assert len(place.kept) == 1

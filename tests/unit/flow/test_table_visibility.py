@@ -1,0 +1,185 @@
+"""What people see of tables, and of the tables that follow the grants of another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.language.cases import CAPABILITIES
+from waterclock.dpl.adhoc import adhoc_query
+from waterclock.dpl.project import Project, load_project
+from waterclock.dpl.query.visible_flow import check_restricted_calls, show_flow
+from waterclock.errors import ProjectErrors
+from waterclock.flow.table_visibility import TableVisibility, form_of, grants_of, is_restricted
+from waterclock.permissions.users_and_roles import Person, Right, SignIn
+
+TOML = """
+[project]
+name = "shop"
+[defaults]
+start = "2026-01-01"
+[roles]
+analyst = ["query"]
+boss = ["administer"]
+[users.anna]
+roles = ["analyst"]
+attributes.land = "DE"
+[users.ben]
+roles = ["analyst"]
+[users.dora]
+roles = ["boss"]
+[env.dev]
+connections.ops = { path = "ops.sqlite" }
+"""
+FLOW = """
+CREATE CONNECTION ops TYPE sqlite;
+COLLECT raw.orders PARTITIONED (id BIGINT, at TIMESTAMP, pay INT HIDDEN, land STRING) FROM ops.orders EVERY HOUR
+  BY DATA TIME at WATERMARK at 1 HOUR;
+TRANSFORM marts.daily PARTITIONED (n BIGINT) OPTIONS (open_windows 'kept') EVERY DAY
+  CLOSE WHEN watermark(at) >= WINDOW_END()
+  AS SELECT count(*) AS n FROM UNTIL(raw.orders, '1 day');
+COLLECT raw.open (id BIGINT) FROM ops.open EVERY DAY;
+CREATE VIEW stg.orders AS SELECT id FROM raw.orders;
+COLLECT dim.land (code STRING KEY) FROM ops.land EVERY DAY;
+COLLECT raw.ships (id BIGINT KEY, land STRING REFERENCES dim.land) FROM ops.ships EVERY DAY;
+CREATE VIEW stg.flat AS SELECT * FROM FLAT(raw.ships);
+PUBLISH marts.daily TO ops.daily_out;
+PUBLISH raw.open TO ops.open_out;
+CREATE VIEW stg.both AS SELECT o.id FROM stg.orders o JOIN marts.daily d ON o.id = d.n;
+CREATE FUNCTION fails(x STRING) RETURNS STRING RETURN raise_error(x);
+CREATE FUNCTION calls(x STRING) RETURNS STRING RETURN upper(fails(x));
+CREATE FUNCTION low(x STRING) RETURNS STRING RETURN lower(x);
+"""
+GRANTS = """
+GRANT SELECT (* EXCEPT (pay)) ON raw.orders TO anna WHERE land = USER('land');
+GRANT SELECT ON marts.* TO ben;
+"""
+
+
+def project(root: Path, *, python: bool = False, grants: str = GRANTS) -> Project:
+    (root / "flows").mkdir()
+    (root / "waterclock.toml").write_text(TOML, encoding="utf-8")
+    (root / "flows" / "a.dpl").write_text(FLOW + ("" if python else grants), encoding="utf-8")
+    if python:
+        (root / "flows" / "b.py").write_text(
+            "import waterclock as wc\n"
+            'wc.grant("select", on="raw.orders", to="anna", columns="* EXCEPT (pay)", where="land = USER(\'land\')")\n'
+            'wc.grant("select", on="marts.*", to="(ben)")\n',
+            encoding="utf-8",
+        )
+    return load_project(root, capabilities=CAPABILITIES)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Project:
+    return project(tmp_path)
+
+
+def person(shop: Project, name: str) -> Person:
+    found = shop.access.person(name, SignIn.TOKEN)
+    assert found is not None
+    return found
+
+
+def test_both_languages_declare_the_same_grants(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    grants = project(tmp_path / "one").flow.grants
+    assert grants == project(tmp_path / "two", python=True).flow.grants
+    assert [grant.tables for grant in grants] == [("raw.orders",), ("marts.daily",)]
+
+
+def test_tables_follow_the_grants_of_their_table(shop: Project) -> None:
+    anna, ben, dora = (person(shop, name) for name in ("anna", "ben", "dora"))
+    forms = {
+        name: (form_of(shop.flow, anna, name), form_of(shop.flow, ben, name), form_of(shop.flow, dora, name))
+        for name in (
+            "raw.orders", "raw.orders_view", "raw.orders_quarantine", "raw.orders_held", "raw.orders_mark", "raw.open",
+            "raw.open_held", "marts.daily", "marts.daily_late", "marts.spd_daily", "marts.daily_view",
+        )
+    }  # fmt: skip
+    some, none, whole = TableVisibility.RESTRICTED, TableVisibility.NONE, TableVisibility.WHOLE
+    assert forms == {
+        "raw.orders": (some, none, whole),
+        "raw.orders_view": (some, none, whole),
+        "raw.orders_quarantine": (none, none, whole),
+        "raw.orders_held": (none, none, whole),
+        "raw.orders_mark": (none, none, whole),
+        "raw.open": (whole, whole, whole),
+        "raw.open_held": (whole, whole, whole),
+        "marts.daily": (none, whole, whole),
+        "marts.daily_late": (none, whole, whole),
+        "marts.spd_daily": (none, whole, whole),
+        "marts.daily_view": (none, whole, whole),
+    }
+    assert is_restricted(shop.flow, anna)
+    assert is_restricted(shop.flow, ben)
+    assert not is_restricted(shop.flow, dora)
+
+
+def test_a_token_without_the_right_to_administer_is_restricted(shop: Project) -> None:
+    scoped = shop.access.person("dora", SignIn.TOKEN, scope={Right.QUERY})
+    assert scoped is not None
+    assert form_of(shop.flow, scoped, "raw.orders") is TableVisibility.NONE
+    assert grants_of(shop.flow, scoped, "raw.orders") == ()
+
+
+def test_the_name_of_a_person_is_not_a_role(tmp_path: Path) -> None:
+    to_role = "GRANT SELECT ON raw.* TO (analyst); GRANT SELECT ON marts.* TO ben;"
+    flow = project(tmp_path, grants=to_role).flow
+    # a provider may let people choose their names: these are no declared users
+    for name in ("analyst", "boss"):
+        named = Person(name, frozenset({Right.QUERY}), SignIn.OIDC, roles=frozenset({"guest"}))
+        assert form_of(flow, named, "raw.orders") is form_of(flow, named, "marts.daily") is TableVisibility.NONE
+    of_group = Person("cleo", frozenset({Right.QUERY}), SignIn.OIDC, roles=frozenset({"analyst"}))
+    assert form_of(flow, of_group, "raw.orders") is TableVisibility.WHOLE
+    assert form_of(flow, of_group, "marts.daily") is TableVisibility.NONE
+
+
+def test_views_and_publishes_of_what_is_not_granted_are_unknown(tmp_path: Path) -> None:
+    shop = project(tmp_path, grants="GRANT SELECT ON dim.* TO dora; GRANT SELECT ON marts.* TO dora;")
+    anna = show_flow(shop.flow, person(shop, "anna"))
+    assert "stg.flat" not in anna.views  # it names dim.land
+    for name in ("stg.flat", "ops.daily_out"):
+        with pytest.raises(ProjectErrors) as raised:
+            adhoc_query(f"SELECT * FROM {name}", anna)
+        assert [error.code for error in raised.value.errors] == ["E213"]
+    assert "ops.open_out" in anna.tables
+    assert "stg.flat" in show_flow(shop.flow, person(shop, "dora")).views
+
+
+def test_names_of_what_is_not_granted_are_unknown(shop: Project) -> None:
+    anna = show_flow(shop.flow, person(shop, "anna"))
+    assert "marts.daily" not in anna.tables
+    assert "stg.orders" in anna.views
+    assert "stg.both" not in anna.views
+    assert anna.tables["raw.orders"].hidden_columns == ()
+    adhoc_query("SELECT * FROM raw.orders JOIN stg.orders USING (id)", anna)
+    for name in ("marts.daily", "marts.daily_view", "stg.both", "raw.orders_held"):
+        with pytest.raises(ProjectErrors) as raised:
+            adhoc_query(f"SELECT * FROM {name}", anna)
+        assert [error.code for error in raised.value.errors] == ["E213"]
+        assert "daily" not in (raised.value.errors[0].fix or "").replace(name, "")
+
+
+def test_status_tables_are_not_granted(shop: Project) -> None:
+    """They exist in every project, so their names are no secret, and to declare them would not help."""
+    with pytest.raises(ProjectErrors) as raised:
+        adhoc_query("SELECT * FROM waterclock.batches", show_flow(shop.flow, person(shop, "anna")))
+    error = raised.value.errors[0]
+    assert (error.code, error.what) == ("E946", "waterclock.batches is not granted")
+    assert "administrator" in (error.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("call", "is_refused"),
+    [
+        ("raise_error('x')", True), ("ASSERT_TRUE(id > 1)", True), ("`raise_error`(id)", True), ("fails(id)", True),
+        ("Calls(id)", True), ("generalize(id, width => id)", True), ("input_file_name()", True), ("low(id)", False),
+        ("mask_text(id)", False), ("'raise_error(1)'", False), ("upper(id)", False),
+    ],
+)  # fmt: skip
+def test_functions_that_fail_at_chosen_rows_are_refused(shop: Project, call: str, is_refused: bool) -> None:
+    errors = check_restricted_calls(f"SELECT {call} FROM raw.orders", shop.flow)
+    assert [error.code for error in errors] == (["E946"] if is_refused else [])

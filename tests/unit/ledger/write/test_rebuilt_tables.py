@@ -1,0 +1,61 @@
+"""A whole set that was moved in: who may claim after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ledgers import ZERO, Desk, day, flow, table
+from waterclock.batches.ledger_snapshot import FOREVER
+from waterclock.errors import WaterclockError
+from waterclock.ledger.read.signatures import signature_of
+from waterclock.ledger.write.rebuilt_tables import MovedTable
+
+
+def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew(at_desk: Desk) -> None:
+    old, new = table("a.x"), table("a.x", every="HOUR")
+    at_desk.apply(old)
+    at_desk.done("a.x", 0)
+    keeping = at_desk.ledger.keeping
+    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    keeping.begin_moving("t")
+    moved = MovedTable(
+        "a.x", signature_of(new), "tables/a/x", None, keeping.take_claim_number(), 1, None, is_recut=True
+    )
+    keeping.record_set("t", [moved], who="ann", flow="flow 2")
+    # killed before it could apply its flow: whoever was at work before goes on with the one it has
+    with pytest.raises(WaterclockError) as refused:
+        at_desk.claim("a.x", 1)
+    assert refused.value.code == "E406"
+    moved_in = at_desk.ledger.reads.table("a.x")
+    at_desk.apply(old)
+    assert list(at_desk.ledger.declared.refused_tables(at_desk.flow)) == ["a.x"]
+    assert at_desk.ledger.reads.table("a.x") == moved_in
+    at_desk.apply(new, fingerprint="flow 2")
+    at_desk.claim("a.x", 1)
+
+
+def test_a_runner_of_the_same_flow_goes_on(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"))
+    keeping = at_desk.ledger.keeping
+    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    keeping.begin_moving("t")
+    keeping.record_set("t", [], who="ann", flow=at_desk.flow.fingerprint)
+    at_desk.claim("a.x", 1)
+    applied = at_desk.ledger.declared.apply(flow(table("a.x")), who="bob", now=ZERO, runner="there")
+    assert applied.number == 1
+
+
+def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> None:
+    old, new = table("a.x"), table("a.x", every="HOUR")
+    at_desk.apply(old)
+    at_desk.done("a.x", 0)
+    keeping = at_desk.ledger.keeping
+    keeping.drop_windows("a.x", day(3), 1, who="ann", why="the licence ended")
+    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    keeping.begin_moving("t")
+    claim, place = keeping.take_claim_number(), "tables/a/x"
+    moved = MovedTable("a.x", signature_of(new), place, None, claim, 2, None, is_recut=True, dropped_before=day(3))
+    keeping.record_set("t", [moved], who="ann", flow="flow 2")
+    at_desk.apply(new, fingerprint="flow 2")
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.x").dropped_before == day(3)
+    assert keeping.drop_boundary("a.x", by=FOREVER) == day(3)
