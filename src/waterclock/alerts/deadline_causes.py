@@ -30,20 +30,20 @@ def find_deadline_causes(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterato
     slow = [
         alike
         for alike in groups
-        if alike[0].deadline_state is not DeadlineState.LONG and alike[0].root.status not in _IS_STOPPED
+        if alike[0].stand is not DeadlineState.LONG and alike[0].root.status not in _IS_STOPPED
     ]
     behind = _find_late_inputs(flow, slow)
     blocks: dict[str, Counter[str]] = {}
     for alike in slow:
-        for upstream in behind.get((alike[0].table, alike[0].deadline_state), ()):
+        for upstream in behind.get((alike[0].table, alike[0].stand), ()):
             blocks.setdefault(upstream, Counter())[alike[0].table] += len(alike)
     for alike in groups:
         due = alike[0]
-        if due.deadline_state is DeadlineState.LONG:
+        if due.stand is DeadlineState.LONG:
             yield _build_cause(flow, alike, due.table)
         elif due.root.status in _IS_STOPPED:
             yield _build_cause(flow, alike, f"{due.root.table} {due.root.status}")
-        elif (due.table, due.deadline_state) not in behind:
+        elif (due.table, due.stand) not in behind:
             yield _build_cause(flow, alike, due.table, blocks.get(due.table))
 
 
@@ -53,7 +53,7 @@ def _find_late_inputs(
     """Map each late table and deadline state to the upstream tables that are as late or later."""
     stands: dict[str, set[DeadlineState]] = {}
     for alike in slow:
-        stands.setdefault(alike[0].table, set()).add(alike[0].deadline_state)
+        stands.setdefault(alike[0].table, set()).add(alike[0].stand)
     found = {}
     for name, of_table in stands.items():
         upstream = add_upstream(flow, [name]) - {name}
@@ -67,7 +67,7 @@ def _find_late_inputs(
 def _build_cause(
     flow: Flow, alike: Sequence[DeadlineWindow], cause: str, blocks: Mapping[str, int] | None = None
 ) -> RootCause:
-    due, kind = alike[0], _KINDS[alike[0].deadline_state]
+    due, kind = alike[0], _KINDS[alike[0].stand]
     return RootCause(
         key=cause_key(kind, cause),
         kind=kind,
@@ -79,7 +79,7 @@ def _build_cause(
 
 
 def _fix_text(due: DeadlineWindow) -> str:
-    if due.deadline_state is DeadlineState.LONG:
+    if due.stand is DeadlineState.LONG:
         return ""
     if due.late_rows is not None:
         return f"check the source of {due.root.table}: its batches are done, but their rows are old"

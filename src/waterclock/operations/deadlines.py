@@ -52,7 +52,7 @@ class DeadlineWindow:
     table: str
     window: Window
     by: datetime
-    deadline_state: DeadlineState
+    stand: DeadlineState
     status: Status
     root: Root
     left: timedelta = _NOTHING
@@ -110,7 +110,7 @@ def deadlines_of(
     marked = add_upstream(flow, [name for name in names if flow.tables[name].is_by_watermark])
     reached = read_watermarks(flow, past, sorted(marked))
     found = [*due_of(flow, snapshot, plan, names, _measure_elapsed(work, clock), reached)]
-    if any(due.deadline_state is DeadlineState.MISSED for due in found):
+    if any(due.stand is DeadlineState.MISSED for due in found):
         began = past.began_by(sorted({due.table for due in found}))
         if older := {due.table for due in found if due.table in began and is_history(due, began[due.table])}:
             began |= past.began(sorted(older))
@@ -122,7 +122,7 @@ def deadlines_of(
 
 def is_history(due: DeadlineWindow, began: datetime | None) -> bool:
     """Return whether a deadline passed before its table started. A table without any claim has not started."""
-    return due.deadline_state is DeadlineState.MISSED and (began is None or due.by <= began)
+    return due.stand is DeadlineState.MISSED and (began is None or due.by <= began)
 
 
 def due_of(

@@ -195,8 +195,7 @@ class BatchEvaluator:
     ) -> Partial | None:
         """Return the settled and missing inputs of a batch that stops waiting (PARTIAL AFTER). None if it still waits.
 
-        A complete batch is never replaced by a partial one. A partial one is made as a partial one again only on
-        request.
+        A complete batch is never replaced by a partial one, and a partial one is made partial again only on request.
         """
         facts = self.facts
         is_requested_again = window.start in past.partial and window.start in past.requested
@@ -278,10 +277,7 @@ class BatchEvaluator:
         )
 
     def _check_link(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch that reads another project as waiting or expired, if that project does not provide its input.
-
-        Return None if it does, or if the batch is made from stored rows.
-        """
+        """Return a batch whose input another project does not provide as waiting or expired. None for any other."""
         link = self.facts.snapshot.links.get(node.table.name)
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None

@@ -75,9 +75,7 @@ def create_app(
             twins |= {".json": partial(_json, people, at, queries)} if path != "/" else {}
             for suffix, twin in twins.items():
                 is_of_table = path.endswith("{table}")
-                answer = (
-                    partial(_answer_table_with_suffix, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
-                )
+                answer = partial(_serve_suffixed, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
                 add(f"{path}{suffix}", answer, at.right)
             add(path, partial(_respond_html, people, at, queries), at.right)
     add("/query.csv", partial(_respond_csv, people, asker, queries), Right.QUERY)
@@ -137,34 +135,30 @@ def _name_of_reader(request: Request) -> str:
 
 async def _respond_html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
     _refuse_foreign_query(at, request)
-    parameters, live = _read_query(request), people.live
+    params, live = _read_query(request), people.live
     if at.starts_spark:
-        await _record_query(people, parameters, request)
-        return await queries.run(request, lambda reader: _render_page(live, at, parameters.read_by(reader), request))
-    await _record_rows(people, at, parameters, request)
-    return await run_in_threadpool(_render_page, live, at, parameters, request)
+        await _record_query(people, params, request)
+        return await queries.run(request, lambda reader: _render_page(live, at, params.read_by(reader), request))
+    await _record_rows(people, at, params, request)
+    return await run_in_threadpool(_render_page, live, at, params, request)
 
 
 async def _json(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
     _refuse_foreign_query(at, request)
-    parameters, live = _read_query(request), people.live
+    params, live = _read_query(request), people.live
     if at.starts_spark:
-        await _record_query(people, parameters, request)
+        await _record_query(people, params, request)
         return await queries.run(
             request,
-            lambda reader: _respond_json(
-                live, request, lambda: _compute_content(live, at, live.load(), parameters.read_by(reader))
-            ),
+            lambda by: _respond_json(live, request, lambda: _content_of(live, at, live.load(), params.read_by(by))),
         )
-    await _record_rows(people, at, parameters, request)
-    return await run_in_threadpool(
-        _respond_json, live, request, lambda: _compute_content(live, at, live.load(), parameters)
-    )
+    await _record_rows(people, at, params, request)
+    return await run_in_threadpool(_respond_json, live, request, lambda: _content_of(live, at, live.load(), params))
 
 
-async def _record_query(people: People, parameters: PageQuery, request: Request) -> None:
+async def _record_query(people: People, params: PageQuery, request: Request) -> None:
     """Record a query before it runs. If the project declares users, a query that cannot be recorded is refused."""
-    sql = parameters.values.get("q", "").strip()
+    sql = params.values.get("q", "").strip()
     if not sql:
         return
     person, address, agent = person_of(request), address_of(request), agent_of(request)
@@ -179,14 +173,14 @@ async def _record_query(people: People, parameters: PageQuery, request: Request)
     await run_in_threadpool(record)
 
 
-async def _record_rows(people: People, at: PageRoute, parameters: PageQuery, request: Request) -> None:
+async def _record_rows(people: People, at: PageRoute, params: PageQuery, request: Request) -> None:
     """Record that a person opens a page that shows rows of a table. Other pages are not recorded."""
     if at.name == "table":
         access = access_of(request, person_of(request), "see rows")
-        await people.count(replace(access, tables=(parameters.values.get("table", "")[:200],)))
+        await people.count(replace(access, tables=(params.values.get("table", "")[:200],)))
 
 
-async def _answer_table_with_suffix(
+async def _serve_suffixed(
     live: LiveProject,
     at: PageRoute,
     request: Request,
@@ -195,28 +189,28 @@ async def _answer_table_with_suffix(
     otherwise: Callable[[Request], Awaitable[Response]],
 ) -> Response:
     """Return the page of a table whose name ends with `suffix`, such as `a.json`, or else call `otherwise`."""
-    parameters = _read_query(request)
-    name = parameters.values["table"] + suffix
+    params = _read_query(request)
+    name = params.values["table"] + suffix
 
     def render_table() -> Response | None:
         try:
             is_table = name in live.load().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
-        return _render_page(live, at, PageQuery.of({**parameters.values, "table": name}), request) if is_table else None
+        return _render_page(live, at, PageQuery.of({**params.values, "table": name}), request) if is_table else None
 
     return await run_in_threadpool(render_table) or await otherwise(request)
 
 
 async def _respond_svg(live: LiveProject, request: Request) -> Response:
     """Return the drawing of the lineage as a standalone SVG file."""
-    parameters = _read_query(request)
+    params = _read_query(request)
 
     def render_svg() -> Response:
         try:
-            drawing = lineage(live.load(), parameters)
+            drawing = lineage(live.load(), params)
         except WaterclockError as error:
-            return _respond_with_errors(live, error, "Lineage", parameters, request)
+            return _respond_with_errors(live, error, "Lineage", params, request)
         name = quote(f"{drawing['table'] or 'lineage'}.svg")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
         return Response(render("lineage.svg", content=drawing), media_type="image/svg+xml", headers=headers)
@@ -224,13 +218,13 @@ async def _respond_svg(live: LiveProject, request: Request) -> Response:
     return await run_in_threadpool(render_svg)
 
 
-def _render_page(live: LiveProject, at: PageRoute, parameters: PageQuery, request: Request) -> Response:
+def _render_page(live: LiveProject, at: PageRoute, params: PageQuery, request: Request) -> Response:
     try:
         reading = live.load()
-        content = _compute_content(live, at, reading, parameters)
+        content = _content_of(live, at, reading, params)
     except WaterclockError as error:
-        return _respond_with_errors(live, error, at.menu, parameters, request)
-    answer = _tag_response(request, _render(reading, at.name, at.menu, content, parameters, request))
+        return _respond_with_errors(live, error, at.menu, params, request)
+    answer = _tag_response(request, _render(reading, at.name, at.menu, content, params, request))
     if _is_part(request) and reading.ledger is not None:
         answer.headers["Waterclock-Now"] = now_words(reading)
         answer.headers["Waterclock-Runners"] = runners_words(
@@ -239,11 +233,11 @@ def _render_page(live: LiveProject, at: PageRoute, parameters: PageQuery, reques
     return answer
 
 
-def _compute_content(live: LiveProject, at: PageRoute, reading: OpenedProject, parameters: PageQuery) -> Content:
+def _content_of(live: LiveProject, at: PageRoute, reading: OpenedProject, params: PageQuery) -> Content:
     if not at.is_of_ledger:
-        return at.page(reading, parameters)
-    key = at.page, tuple(sorted(parameters.values.items()))
-    return live.memory.get_or_compute(reading, key, partial(at.page, reading, parameters))
+        return at.page(reading, params)
+    key = at.page, tuple(sorted(params.values.items()))
+    return live.memory.get_or_compute(reading, key, partial(at.page, reading, params))
 
 
 def _is_part(request: Request) -> bool:
@@ -251,16 +245,14 @@ def _is_part(request: Request) -> bool:
     return request.headers.get("hx-request") == "true" or "part" in request.query_params
 
 
-def _render(
-    reading: OpenedProject, name: str, menu: str, content: Content, parameters: PageQuery, request: Request
-) -> str:
+def _render(reading: OpenedProject, name: str, menu: str, content: Content, params: PageQuery, request: Request) -> str:
     """Render a page, or only its part for a request from within the page."""
     is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
     person, may_name = person_of(request), _may_name(reading, person_of(request))
-    around = {} if is_part else {"shell": shell(reading, menu, parameters, content.get("alive"), person=person)}
+    around = {} if is_part else {"shell": shell(reading, menu, params, content.get("alive"), person=person)}
     here = {"path": request.url.path, "query": _query_string(request)}
-    return render(template, content=content, asked=parameters, person=person, may_name=may_name, **here, **around)
+    return render(template, content=content, asked=params, person=person, may_name=may_name, **here, **around)
 
 
 def _may_name(at: OpenedProject, person: Person) -> bool:
@@ -268,10 +260,10 @@ def _may_name(at: OpenedProject, person: Person) -> bool:
     return person.sign_in is SignIn.OWNER and not at.project.access.has_people
 
 
-def _deciding_person(at: OpenedProject, parameters: PageQuery, request: Request) -> Person:
+def _deciding_person(at: OpenedProject, params: PageQuery, request: Request) -> Person:
     """Return the person who sends a decision, with the name to record in the ledger."""
     person = person_of(request)
-    name = " ".join(parameters.values.get("who", "").split())[:80]
+    name = " ".join(params.values.get("who", "").split())[:80]
     return replace(person, name=name) if name and _may_name(at, person) else person
 
 
@@ -301,14 +293,14 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
 
 async def _respond_csv(people: People, asker: QueryQueue, queries: _Queries, request: Request) -> Response:
     _refuse_foreign_query(None, request)
-    parameters, live = _read_query(request), people.live
-    await _record_query(people, parameters, request)
+    params, live = _read_query(request), people.live
+    await _record_query(people, params, request)
 
     def rows(reader: QueryClient) -> Response:
         try:
-            text = build_csv(live.load(), parameters.read_by(reader), asker)
+            text = build_csv(live.load(), params.read_by(reader), asker)
         except WaterclockError as error:
-            return _respond_with_errors(live, error, "Query", parameters, request)
+            return _respond_with_errors(live, error, "Query", params, request)
         return Response(text, media_type="text/csv")
 
     return await queries.run(request, rows)
@@ -353,36 +345,36 @@ async def _store_form(
     people: People, store: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    parameters, live = PageQuery.of(await _read_form(request)), people.live
+    params, live = PageQuery.of(await _read_form(request)), people.live
 
     def store_form() -> Response:
         try:
             reading = live.load()
-            store(reading, parameters, _deciding_person(reading, parameters, request))
+            store(reading, params, _deciding_person(reading, params, request))
         except WaterclockError as error:
-            return _respond_with_errors(live, error, page, parameters, request)
-        return RedirectResponse(f"/{page.lower()}{parameters.query_string}", HTTPStatus.SEE_OTHER)
+            return _respond_with_errors(live, error, page, params, request)
+        return RedirectResponse(f"/{page.lower()}{params.query_string}", HTTPStatus.SEE_OTHER)
 
     answer = await run_in_threadpool(store_form)
     what = {"Quality": "note", "Today": "acknowledge"}[page]
-    named = [parameters.values.get(key, "")[:200] for key in ("table", "rule", "alert")]
+    named = [params.values.get(key, "")[:200] for key in ("table", "rule", "alert")]
     await _record_change(people, request, " ".join([what, *filter(None, named)]), answer)
     return answer
 
 
 def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
-    parameters = PageQuery.of(values)
+    params = PageQuery.of(values)
     try:
         reading = live.load()
-        content, is_done = carry_out_plan(reading, parameters, _deciding_person(reading, parameters, request))
+        content, is_done = carry_out_plan(reading, params, _deciding_person(reading, params, request))
         if is_done:
             reading = live.load()
     except WaterclockError as error:
-        return _respond_with_errors(live, error, "Grid", parameters, request)
+        return _respond_with_errors(live, error, "Grid", params, request)
     status = HTTPStatus.OK if is_done else HTTPStatus.CONFLICT
     if request.headers.get("hx-request") != "true" and is_done:
         return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-    return HTMLResponse(_render(reading, "plan", "Grid", content, parameters, request), status)
+    return HTMLResponse(_render(reading, "plan", "Grid", content, params, request), status)
 
 
 async def _end_sessions(people: People, guard: Guard, request: Request) -> Response:
@@ -441,27 +433,27 @@ def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
 
 
 def _respond_with_errors(
-    live: LiveProject, error: WaterclockError, menu: str, parameters: PageQuery, request: Request
+    live: LiveProject, error: WaterclockError, menu: str, params: PageQuery, request: Request
 ) -> Response:
     """Render a page that shows the errors of a request."""
     status = _status_of(live, error)
     content = {"errors": [one.to_dict() for one in _list_errors(error)]}
-    return _render_errors(live, content, status, menu, parameters, request)
+    return _render_errors(live, content, status, menu, params, request)
 
 
 def _render_errors(
-    live: LiveProject, content: Content, status: HTTPStatus, menu: str, parameters: PageQuery, request: Request
+    live: LiveProject, content: Content, status: HTTPStatus, menu: str, params: PageQuery, request: Request
 ) -> Response:
     if _is_part(request):
         return HTMLResponse(render("_cards.html", content=content), status)
     person = person_of(request)
     try:
-        around = shell(live.load() if person.may(Right.LOOK) else None, menu, parameters, person=person)
+        around = shell(live.load() if person.may(Right.LOOK) else None, menu, params, person=person)
     except WaterclockError:
-        around = shell(None, menu, parameters, person=person)
+        around = shell(None, menu, params, person=person)
     is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE
     return HTMLResponse(
-        render("cards.html", content=content, shell=around, asked=parameters, is_passing=is_passing), status
+        render("cards.html", content=content, shell=around, asked=params, is_passing=is_passing), status
     )
 
 

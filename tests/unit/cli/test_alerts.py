@@ -266,8 +266,8 @@ def test_an_address_that_apprise_does_not_know_is_told_with_its_place(telling: T
     said = telling.shop.ask("alerts", "test")
     assert said.exit_code == 1
     assert "E914 apprise does not accept the address of target ops" in said.output
-    assert "it does not know this kind of address" in said.output
-    assert "of slack:// something is missing or misspelt" in said.output
+    assert "its address does not begin with a known scheme" in said.output
+    assert "a part of the slack:// address is missing or misspelt" in said.output
     assert "waterclock.toml:" in said.output
     assert "B0" not in said.output
     assert "2 errors in 1 file" in telling.shop.ask("check").output

@@ -66,7 +66,7 @@ def test_readers_of_an_old_interval_are_found_without_those_of_newer_ones(at_des
 @pytest.mark.parametrize(
     ("name", "look"),
     [
-        ("changes_since._CHANGED", "SEARCH claims USING INDEX claims_done (closed_at>?)"),
+        ("table_history._CHANGED", "SEARCH claims USING INDEX claims_done (closed_at>?)"),
         (
             "current._COMMITTED_SINCE",
             "SEARCH revisions USING COVERING INDEX revisions_of_version (table_name=? AND version>?)",

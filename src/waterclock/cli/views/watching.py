@@ -31,7 +31,7 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
     """Print a line for all windows of a table in the same situation. Print nothing if there are none."""
     groups = group_due_windows(deadlines.found)
     for alike in groups[:_MOST]:
-        stand = alike[0].deadline_state
+        stand = alike[0].stand
         text = situation_words(alike, deadlines.flow, remaining_time_words(alike[0]))
         to.print(
             Text.assemble(

@@ -33,7 +33,7 @@ _ARRIVAL_MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 def find_in_bucket(
     root: Path, names: FileNaming, zone: str, *, without: Collection[str], only: Collection[str] | None
 ) -> FoundFiles:
-    """Find the files of a COLLECT in an object store. Parameters and result are those of `landed_names.find`.
+    """Find the files of a COLLECT in an object store. Parameters and result are those of `file_name_matching.find`.
 
     Cost: a request for each thousand objects.
     """

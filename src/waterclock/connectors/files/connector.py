@@ -2,7 +2,7 @@
 
 Connection      `path`: the landing folder (collect) or the destination folder (publish); `archive`: where originals are
                 moved, by default the storage's `archive/<connection>`. Both may be URLs of an object store.
-Unit            The name after FROM: `supplier.source` or a glob (see `landed_names`).
+Unit            The name after FROM: `supplier.source` or a glob (see `file_name_matching`).
 Arrival time    An item is a file; its arrival is its stamp: the time in its name, or else its last modification.
 Data time       A file's stamp is the last second of its rows. A window [s, e) is read from the files stamped from s to
                 e + slack, and the first one after. If stamps are times of the last modification, all files after s are
@@ -214,10 +214,7 @@ class FilesCollector:
         return has_marker(self._resolve_landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return the names and types of the columns in the newest complete CSV file; None if there is no CSV file.
-
-        With `format 'raw'` they are always the same.
-        """
+        """Return the names and types of the columns of the newest complete CSV file, or None. Fixed for `raw`."""
         if _is_raw(unit):
             return dict(RAW_TYPES)
         from waterclock.connectors.files.file_schemas import shapes_of
@@ -243,10 +240,7 @@ class FilesCollector:
         return value_of_text(text, type_text, zone, self._resolve_read_options(unit))
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """List all complete files of the unit in the landing folder and the archive, oldest first, and report others.
-
-        Archived files named in `taken` are left out.
-        """
+        """List all complete files of the unit, archived ones not in `taken` too, oldest first, and report others."""
         names = _names_of(unit)
         return land.list_items(self._resolve_landing(unit), names, now=datetime.now(UTC), taken=taken)
 

@@ -11,7 +11,7 @@ is delivered to the folder `a/b` under the name `a_b`. An empty slice is deliver
    part.
 
 With `format 'raw'` a label delivers copies of the files that it was collected from, each with a separate part
-(`copying`).
+(`raw_file_delivery`).
 
 A runner that lost its claim has written a separate part, which no record names. So it never overwrites a newer file.
 

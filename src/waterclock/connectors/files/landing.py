@@ -1,6 +1,6 @@
 """Lists the complete files of a landing folder and its archive.
 
-The archive mirrors the landing folder; `landed_names` defines how files are named.
+The archive mirrors the landing folder; `file_name_matching` defines how files are named.
 
 Several tables may collect from one folder. So a file may be moved to the archive by one table while another table
 checks it. Files move only in that direction: the landing folder is listed before the archive, so a file that has

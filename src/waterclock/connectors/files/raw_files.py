@@ -1,7 +1,7 @@
 """Collects files unchanged (`format 'raw'`): one row for each file, whose content stays in the archive.
 
 A row has the file's name, its arrival, its last modification, its size and its SHA-256. The content is not read into
-Spark: a publish with `format 'raw'` copies the file itself (see `copying`).
+Spark: a publish with `format 'raw'` copies the file itself (see `raw_file_delivery`).
 """
 
 from __future__ import annotations

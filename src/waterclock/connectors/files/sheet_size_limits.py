@@ -57,7 +57,7 @@ class UsedRange:
 
 
 def check_used_ranges(file: IO[bytes]) -> None:
-    """Check the size of the used ranges of an .ods or .xlsb, as `formulas` does for an .xlsx.
+    """Check the size of the used ranges of an .ods or .xlsb, as `xlsx_checks` does for an .xlsx.
 
     Raises E882 for ranges that are too large; ValueError for broken XML.
     """

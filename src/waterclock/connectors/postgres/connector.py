@@ -6,7 +6,7 @@ Clock           The server's.
 Data time       `WHERE t >= s AND t < e`. The time is a timestamp, a date, or a number since 1970.
 Snapshot        All rows.
 Changes         Each collect has its own replication slot. The first batch reads all rows as of the slot's start, and
-                later batches read the changes in the log. See `following`.
+                later batches read the changes in the log. See `change_collection`.
 Publish         See `delivery`.
 Types           The declared types; else those of the database's columns. Types without a counterpart are refused.
 

@@ -100,7 +100,7 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 @dataclass(frozen=True, slots=True)
 class ReceiverCollector:
-    """Collects received events from the sealed files: JSON lines into which `sealing` converts segments."""
+    """Collects received events from the sealed files: JSON lines into which `segment_sealing` converts segments."""
 
     setting: Setting
 

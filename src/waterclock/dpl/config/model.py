@@ -130,8 +130,7 @@ class _File(BaseModel):
 class Config:
     """The settings of the project file for one environment.
 
-    `misspelt` are the defaults that unknown keys below [defaults] probably mean: the unknown key is reported, and the
-    missing default is not reported for each table.
+    `misspelt` are the defaults that unknown keys probably mean: their absence is not reported for each table as well.
     """
 
     source: SourceText
@@ -174,8 +173,7 @@ class Config:
 def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
     """Parse the project file for an environment; return the configuration and all errors.
 
-    If `env` is None, the file selects the environment. The configuration is None if the file is invalid or the
-    environment is unknown.
+    Without `env` the file selects the environment. The configuration is None if the file or the environment is invalid.
     """
     source = SourceText(FILE, text)
     try:

@@ -37,7 +37,7 @@ def table_findings(
     slice. Concurrent commits of other batches are not included. Cost: one job over the columns that the rules name: of
     all labels of an APPEND table, of the state and the slice of a MERGE table, or of all columns of a TEMPORAL one
     (`resulting_state`). For a REPLACE table it scans the slice, which is the table; for a PUBLISH, see
-    `state_delivered`.
+    `delivered_state`.
     """
     rules = [rule for rule in list_batch_rules(table) if rule.scope is Scope.TABLE]
     if not rules:

@@ -50,10 +50,10 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
     """
     names = [table.name for table in tables]
     due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES
-    groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].deadline_state])
+    groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].stand])
     return {
         "deadlines": [_describe_deadline(at, alike) for alike in groups[:_MOST]],
-        "counts": {str(stand): sum(each.deadline_state is stand for each in due.found) for stand in DeadlineState},
+        "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in DeadlineState},
         "more_deadlines": max(0, len(groups) - _MOST),
         "with_deadline": len(tables_with_deadlines(at.flow, names)),
         "silent": [_describe_silence(at, each) for each in find_silent_collects(at, names).found],
@@ -101,9 +101,9 @@ def _describe_deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Co
     root = first.root
     return {
         "table": first.table,
-        "stands": str(first.deadline_state),
-        "look": str(_STATES[first.deadline_state]),
-        "verb": _VERBS[first.deadline_state],
+        "stands": str(first.stand),
+        "look": str(_STATES[first.stand]),
+        "verb": _VERBS[first.stand],
         "label": label,
         "last": newest,
         "count": len(alike),
