@@ -213,7 +213,7 @@ def test_a_body_that_is_longer_than_its_range_is_read_no_further(lying: LyingSto
 
 
 @pytest.mark.parametrize(
-    "read", ["content_of(store, 'k')", "content_of(store, 'k', 10**16)", "open_object(store, 'k').read()"]
+    "read", ["read_object(store, 'k')", "content_of(store, 'k', 10**16)", "open_object(store, 'k').read()"]
 )
 def test_a_size_that_no_memory_holds_does_not_end_the_process(lying: LyingStore, read: str) -> None:
     most = 10**15
@@ -231,7 +231,7 @@ def test_a_size_that_no_memory_holds_does_not_end_the_process(lying: LyingStore,
     script = f"""
     import resource
     from waterclock.errors import WaterclockError
-    from waterclock.files.object_files import content_of, open_object
+    from waterclock.files.object_files import read_object, open_object
     from waterclock.files.object_stores import Store
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
     store = Store("s3://b", {lying.options})

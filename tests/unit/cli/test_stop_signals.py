@@ -26,7 +26,7 @@ _, full = os.pipe()
 stream = os.fdopen(full, "wb")
 threading.Thread(target=stream.write, args=(b"x" * 10_000_000,), daemon=True).start()
 time.sleep(0.2)
-with stoppable(lambda: os.write(1, b"first\\n"), told_to=sys.stdout):
+with stoppable(lambda: os.write(1, b"first\\n"), output=sys.stdout):
     os.write(1, b"ready\\n")
     stream.write(b"y")
 """
