@@ -147,7 +147,7 @@ def test_rates_are_kept_nowhere_that_another_user_prepared(
 def test_the_report_of_a_defect_is_private_and_follows_no_link(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     monkeypatch.chdir(place)
-    monkeypatch.setattr(crash, "folder_noted", lambda: place)  # a test before may have noted its project
+    monkeypatch.setattr(crash, "command_project_folder", lambda: place)  # a test before may have noted its project
     report_defect(RuntimeError("broken"))
     (report,) = place.glob("**/defect-*.txt")
     assert mode(report) == 0o600
