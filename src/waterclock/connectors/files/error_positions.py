@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.files.csv_records import quotes_of, records
-from waterclock.connectors.files.encodings import bytes_of, text_of
+from waterclock.connectors.files.encodings import bytes_of, lines_of, text_of
 from waterclock.connectors.files.file_schemas import shapes_of, unreadable
 from waterclock.connectors.files.fixed_width import width_of
 from waterclock.connectors.files.number_texts import is_number, normalize_number
@@ -179,7 +179,7 @@ def _check_csv_rows(
 ) -> Iterator[tuple[int, str | None]]:
     delimiter = reading.delimiter_of(path)
     with text_of(path, reading.encoding) as file:
-        found = records(file, quotes_of(reading, delimiter))
+        found = records(lines_of(file), quotes_of(reading, delimiter))
         for record in islice(found, int(reading.has_header), None):
             row = next(csv.reader([record.text], delimiter=delimiter, **reading.dialect), [])
             if record.is_open or len(row) != len(names):
@@ -234,7 +234,7 @@ def _check_fixed_rows(path: str, reading: ReadOptions, types: Mapping[str, str])
 
 def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int, str]]:
     with text_of(path, reading.encoding) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file), 1):
             if line.strip():
                 yield number, line
 
