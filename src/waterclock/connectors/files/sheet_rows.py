@@ -24,6 +24,7 @@ from typing import IO, Any, Self
 
 from waterclock.connectors.files.formulas import check_cells, column_letters
 from waterclock.connectors.files.used_ranges import check_used_ranges
+from waterclock.connectors.files.workbook_zips import require_plain_zip
 from waterclock.errors import WaterclockError, did_you_mean
 
 OUT_OF_MEMORY = 77
@@ -187,6 +188,7 @@ def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str |
 
 def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
     """Open the sheet and read its header. Raises  E882, E884, E885; ValueError if the file is no workbook."""
+    require_plain_zip(file)
     refuse_growth(file)
     check_used_ranges(file)
     try:

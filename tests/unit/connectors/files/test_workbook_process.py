@@ -34,7 +34,7 @@ def test_the_process_imports_little() -> None:
         str(Path(waterclock.__file__).parents[1]),
     ]
     modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    files = ("", ".formulas", ".sheet_rows", ".used_ranges")
+    files = ("", ".formulas", ".sheet_rows", ".used_ranges", ".workbook_zips")
     assert {name.removeprefix("waterclock.") for name in modules if name.startswith("waterclock.")} == {
         *("errors", "printable", "connectors"),
         *(f"connectors.files{each}" for each in files),
