@@ -94,7 +94,8 @@ def _refused_by_worker(uri: str, code: str, why: str) -> WaterclockError:
     path = unquote(uri)
     path = path if is_remote(path) else "/" + path.removeprefix("file:").lstrip("/")
     known = unreadable(_describe_path(path), ValueError(why))
-    return known if code == known.code else WaterclockError(code, known.what, where=known.where, why=why, fix=known.fix)
+    what = f"{display_name(path)} is too large" if code == "E882" else known.what
+    return known if code == known.code else WaterclockError(code, what, where=known.where, why=why, fix=known.fix)
 
 
 def _describe_path(path: str) -> str:
