@@ -134,7 +134,9 @@ the file is not UTF-8.
 |---|---|
 | XML that declares entities | E880 |
 | a zip with members that would be written outside of the target folder | E881 |
-| a zip that would be too large when unpacked | E882 |
+| a zip or workbook that would be too large when unpacked | E882 |
+| a workbook whose zip shows programs different members | E807 |
+| an Avro header, block or record that is too large for memory | E807 |
 
 Zips are unpacked into a folder below the archive while they are read. Spark's Python workers read Avro and Excel. If
 such a file is in a bucket, it is loaded as a whole and may have up to 512 MB (E886).

@@ -10,6 +10,8 @@ from typing import Any
 from waterclock.printable import printable, printable_line
 
 _MOST_CHARACTERS = 20_000  # maximum length of one part of an error, in characters
+_READING = "it was reading "
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,19 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(cause))
         yield cause
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def note_inputs(error: BaseException, names: Iterable[str]) -> None:
+    """Add a note with the inputs that were read to an exception that may not name them, such as the end of the JVM."""
+    every = sorted(set(names))
+    if every and noted_inputs(error) is None:
+        further = f" and {len(every) - _MOST_NAMED} more" if len(every) > _MOST_NAMED else ""
+        error.add_note(f"{_READING}{', '.join(every[:_MOST_NAMED])}{further}")
+
+
+def noted_inputs(error: BaseException) -> str | None:
+    """Return the note of `note_inputs`, such as `it was reading a.csv.gz`; None if there is none."""
+    return next((note for note in getattr(error, "__notes__", ()) if note.startswith(_READING)), None)
 
 
 class WaterclockError(Exception):

@@ -195,7 +195,8 @@ ENGINE: Mapping[str, Code] = {
     "E712": Code(
         "terminated JVM",
         "Spark's process ended. The run starts a new one and repeats the lost batches, one at a time, so that a batch "
-        "that ends it again fails alone. Such a batch has rows or files that need more memory.",
+        "that ends it again fails alone. Such a batch has rows or files that need more memory. The error names the "
+        "files that it was reading.",
     ),
     "E713": Code(
         "unusable Spark setting",

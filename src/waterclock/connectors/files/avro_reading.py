@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import time
-from itertools import count, islice
+from itertools import count
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.avro_readers import (
@@ -21,7 +21,8 @@ from waterclock.connectors.avro_readers import (
 )
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.drivers import missing_library_error
-from waterclock.connectors.files.avro_blocks import check_block
+from waterclock.connectors.files.avro_blocks import check_block, check_header
+from waterclock.connectors.files.avro_memory import MOST_OF_A_BATCH, cost_of, records_in
 from waterclock.connectors.files.python_readers import NUMBER
 from waterclock.spark_sql import quote_name
 
@@ -83,7 +84,7 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         raise ValueError("its values are not records, so it has no columns")
     try:
-        next(_records_of(file, reader), None)
+        next(_blocks_of(file, reader), None)
         counter = count()
         return tuple(
             SourceColumn(_name_of(field), _type_of(field["type"], _NamedTypes(counter), ()))
@@ -107,14 +108,14 @@ def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterat
         counter = count()
         converters = [_build_converter(field["type"], _NamedTypes(counter), ()) for field in fields]
         read = 0
-        rows = _records_of(file, reader)
-        while records := list(islice(rows, _BATCH)):
+        for records in _batches_of(_records_of(file, reader)):
             arrays = [
                 pa.array(_convert_values([row[field["name"]] for row in records], make), kind)
                 for field, (make, kind) in zip(fields, converters, strict=True)
             ]
             arrays.append(pa.array(range(read + 1, read + len(records) + 1), pa.int64()))
             read += len(records)
+            del records
             names = [f"c{at}" for at in range(len(columns))]
             yield pa.RecordBatch.from_arrays(arrays, names=[*names, NUMBER])
 
@@ -134,6 +135,7 @@ def _open_reader(file: IO[bytes]) -> Any:
         import fastavro
     except ImportError as error:
         raise missing_library_error("Avro", "fastavro", "avro", is_of_workers=True) from error
+    check_header(file)
     try:
         reader = fastavro.block_reader(file)
         if is_recursive(reader.writer_schema):
@@ -147,11 +149,38 @@ def _open_reader(file: IO[bytes]) -> Any:
     return reader
 
 
-def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
-    """Yield the records of an Avro file that `reader` has opened, block by block.
+def _batches_of(records: Iterator[tuple[Any, int]]) -> Iterator[list[Any]]:
+    """Yield lists of records, which are limited in number and memory. Each record comes with its memory in bytes."""
+    batch: list[Any] = []
+    memory = 0
+    for record, size in records:
+        batch.append(record)
+        memory += size
+        if len(batch) == _BATCH or memory >= MOST_OF_A_BATCH:
+            yield batch
+            batch, memory = [], 0
+    if batch:
+        yield batch
 
-    Raises ValueError for a block that is too large, for records that are nested too deep, and for more than
-    `_MOST_EMPTY_ROWS` records without any bytes: a small file could contain any number of these.
+
+def _records_of(file: IO[bytes], reader: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the records of an Avro file that `reader` has opened, each with an upper bound of its memory in bytes.
+
+    Raises ValueError as `_blocks_of`, and for records that are too large or nested too deep
+    """
+    cost = cost_of(reader.writer_schema)
+    for block in _blocks_of(file, reader):
+        try:
+            yield from records_in(block, cost)
+        except RecursionError as error:
+            raise ValueError("it has a record that is nested too deep") from error
+
+
+def _blocks_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
+    """Yield the unpacked blocks of an Avro file that `reader` has opened.
+
+    Raises ValueError for a block that is too large, and for more than `_MOST_EMPTY_ROWS` records without any bytes: a
+            small file could contain any number of these
     """
     least = least_size(reader.writer_schema)
     read = 0
@@ -163,10 +192,7 @@ def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
         read += block.num_records
         if not least and read > _MOST_EMPTY_ROWS:
             raise ValueError(f"it has more than {_MOST_EMPTY_ROWS} rows without any bytes")
-        try:
-            yield from block
-        except RecursionError as error:
-            raise ValueError("it has a record that is nested too deep") from error
+        yield block
 
 
 def _name_of(field: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import IO
 
-from waterclock.connectors.files.avro_blocks import number_at
+from waterclock.connectors.files.avro_blocks import MAGIC, MARKER, sync_marker
 from waterclock.connectors.files.file_name_matching import FORMATS
 from waterclock.files.filesystem import open_for_reading
 
@@ -25,8 +25,6 @@ _MOST_READ = {"gz": 64 << 20, "bz2": 8 << 20}
 _MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # which takes some seconds, even at an extreme compression ratio
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
-_AVRO = b"Obj\x01"
-_MARKER = 16  # bytes
 _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 
 
@@ -107,41 +105,16 @@ def _zip_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 
 def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
     head = file.read(_CHUNK)
-    if not head.startswith(_AVRO):
+    if not head.startswith(MAGIC):
         return DAMAGED, "it is not an Avro file"
     try:
-        mark = _sync_marker(head)
+        mark = sync_marker(head)
     except ValueError as error:
         return DAMAGED, f"its header is broken: {error}"
-    file.seek(max(0, size - _MARKER))
+    file.seek(max(0, size - MARKER))
     if not mark:
         return ("half-written", "it ends within its header") if len(head) < _CHUNK else None
     return None if file.read() == mark else ("half-written", "it ends within a block")
-
-
-def _sync_marker(head: bytes) -> bytes:
-    """Return the marker that follows each block of an Avro file; empty if the header is longer than `head`.
-
-    Raises ValueError for a broken header.
-    """
-    at = len(_AVRO)
-    remaining = 0  # keys and values of the current part of the metadata; a part without entries is the end
-    while True:
-        if (found := number_at(head, at)) is None:
-            return b""
-        number, at = found
-        if remaining:
-            if number < 0:
-                raise ValueError(f"it has a length of {number}")
-            at, remaining = at + number, remaining - 1
-        elif number == 0:
-            return head[at : at + _MARKER] if at + _MARKER <= len(head) else b""
-        else:
-            remaining = 2 * abs(number)
-            if number < 0:  # the length of the part in bytes follows
-                if (found := number_at(head, at)) is None:
-                    return b""
-                at = found[1]
 
 
 def _xml_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, TYPE_CHECKING
 
-from waterclock.connectors.files.encodings import decode_file, decompress_file
+from waterclock.connectors.files.encodings import decode_file, decompress_file, lines_of
 from waterclock.connectors.files.python_readers import NUMBER, Reader
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.spark_sql import sql_text
@@ -154,7 +154,7 @@ def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:
     quotes = quotes_of(reading, delimiter)
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
-        found = split_records(decode_file(decompress_file(file, compression), reading.encoding), quotes)
+        found = split_records(lines_of(decode_file(decompress_file(file, compression), reading.encoding)), quotes)
         if reading.has_header:
             next(found, None)
         batch: list[Record] = []

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 from bz2 import BZ2File
+from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, cast
@@ -15,6 +16,8 @@ from waterclock.files.filesystem import open_for_reading
 from waterclock.files.object_stores import is_remote
 
 _MARKS = {"16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)}
+MOST_OF_A_LINE = 128 << 20
+"""The maximum number of characters of a line that is read in Python. A small packed file may have any line."""
 _UTF8 = frozenset(("UTF-8", "UTF8", "UTF-8-SIG"))
 
 
@@ -54,6 +57,18 @@ def decode_file(file: IO[bytes], encoding: str, *, errors: str | None = None) ->
     if errors is None:
         errors = "replace" if encoding.upper() in _UTF8 else "strict"
     return TextIOWrapper(buffered, encoding=codec_of(encoding, buffered.peek(4)[:4]), errors=errors, newline="")
+
+
+class LongLineError(EOFError):
+    """Raised for a line of `MOST_OF_A_LINE` characters or more."""
+
+
+def lines_of(file: IO[str]) -> Iterator[str]:
+    """Yield the lines of a text with their line ends. Raises  LongLineError."""
+    while line := file.readline(MOST_OF_A_LINE):
+        if len(line) == MOST_OF_A_LINE:
+            raise LongLineError(f"it has a line of {MOST_OF_A_LINE} characters or more")
+        yield line
 
 
 def codec_of(encoding: str, head: bytes) -> str:

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.files.csv_records import quotes_of, split_records
-from waterclock.connectors.files.encodings import open_decompressed, open_text
+from waterclock.connectors.files.encodings import lines_of, open_decompressed, open_text
 from waterclock.connectors.files.file_schemas import shapes_of, unreadable_file_error
 from waterclock.connectors.files.fixed_width import width_of
 from waterclock.connectors.files.number_texts import is_number, normalize_number
@@ -94,7 +94,8 @@ def _refused_by_worker(uri: str, code: str, why: str) -> WaterclockError:
     path = unquote(uri)
     path = path if is_remote(path) else "/" + path.removeprefix("file:").lstrip("/")
     known = unreadable_file_error(_describe_path(path), ValueError(why))
-    return known if code == known.code else WaterclockError(code, known.what, where=known.where, why=why, fix=known.fix)
+    what = f"{display_name(path)} is too large" if code == "E882" else known.what
+    return known if code == known.code else WaterclockError(code, what, where=known.where, why=why, fix=known.fix)
 
 
 def _describe_path(path: str) -> str:
@@ -182,7 +183,7 @@ def _check_csv_rows(
 ) -> Iterator[tuple[int, str | None]]:
     delimiter = reading.delimiter_of(path)
     with open_text(path, reading.encoding) as file:
-        found = split_records(file, quotes_of(reading, delimiter))
+        found = split_records(lines_of(file), quotes_of(reading, delimiter))
         for record in islice(found, int(reading.has_header), None):
             row = next(csv.reader([record.text], delimiter=delimiter, **reading.dialect), [])
             if record.is_open or len(row) != len(names):
@@ -237,7 +238,7 @@ def _check_fixed_rows(path: str, reading: ReadOptions, types: Mapping[str, str])
 
 def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int, str]]:
     with open_text(path, reading.encoding) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file), 1):
             if line.strip():
                 yield number, line
 

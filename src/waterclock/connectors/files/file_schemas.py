@@ -158,7 +158,8 @@ def _read_columns(path: str, read: Callable[[IO[bytes]], tuple[SourceColumn, ...
         with open_for_reading(path) as file:
             return read(file)
     except WaterclockError as error:
-        raise WaterclockError(error.code, error.what, where=path, why=error.why, fix=error.fix) from error
+        what = f"{Path(path).name} is too large" if error.code == "E882" else error.what
+        raise WaterclockError(error.code, what, where=path, why=error.why, fix=error.fix) from error
     except (OSError, EOFError, ValueError, LookupError) as error:
         raise unreadable_file_error(path, error) from error
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from waterclock.connectors.files.csv_records import has_open_lines, quotes_of
-from waterclock.connectors.files.encodings import open_text
+from waterclock.connectors.files.encodings import LongLineError, lines_of, open_text
+from waterclock.connectors.files.file_schemas import unreadable_file_error
 from waterclock.connectors.files.line_numbers import SAME_LINES
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.windowing import file_uri_of
@@ -29,7 +30,8 @@ def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[st
     Otherwise they are the files with a quoted field that is open at the end of a line. A file that cannot be read is
     left out, because the scan reports it.
 
-    Cost: files of up to 8 MB together are read here; Spark reads larger ones once, in parallel.
+    Raises E807 for a file with a line that is too long
+    Cost: up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel
     """
     if reading.encoding.upper() not in SAME_LINES:
         return frozenset(paths)
@@ -48,7 +50,9 @@ def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[st
 def _is_spanning(path: str, reading: ReadOptions) -> bool:
     try:
         with open_text(path, reading.encoding, errors="replace") as file:
-            return has_open_lines(file, quotes_of(reading, reading.delimiter_of(path)))
+            return has_open_lines(lines_of(file), quotes_of(reading, reading.delimiter_of(path)))
+    except LongLineError as error:
+        raise unreadable_file_error(path, error) from error
     except (OSError, EOFError, zlib.error):
         return False
 

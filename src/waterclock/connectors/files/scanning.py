@@ -15,6 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.column_matching import CollectedColumn, ColumnMatch, match
@@ -31,7 +32,7 @@ from waterclock.connectors.files.zips import restore_file_keys, unpack_zips
 from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_sql, instant_sql
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, note_inputs
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider_type
 from waterclock.flow.declarations import Columns
@@ -105,6 +106,8 @@ def scan(  # noqa: PLR0913 - each is an independent input
         found.close()
         if isinstance(error, WaterclockError):
             name_as_landed(error, reading)
+        else:
+            note_inputs(error, (Path(path).name for path in paths))
         raise
     seen = tuple((kinds, [found.zips.get(path, path) for path in members]) for kinds, members in scanned.seen)
     return ScannedFiles(frame, scanned.left_out, seen, found.close)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from waterclock.connectors.files.sheet_size_limits import check_used_ranges
+from waterclock.connectors.files.workbook_zips import require_plain_zip
 from waterclock.connectors.files.xlsx_checks import check_cells, column_letters
 from waterclock.errors import WaterclockError, did_you_mean
 
@@ -186,11 +187,8 @@ def _read_rows(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[
 
 
 def _open_sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
-    """Open the sheet and read its header.
-
-    Raises E882 if it is too large; E884 if the sheet, its header or a formula's result is missing; E885 for merged
-    cells in the data; ValueError if the file is no workbook.
-    """
+    """Open the sheet and read its header. Raises E882, E884, E885; ValueError if the file is no workbook."""
+    require_plain_zip(file)
     refuse_growth(file)
     check_used_ranges(file)
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 from xml.parsers import expat
 
+from waterclock.connectors.files.encodings import MOST_OF_A_LINE
 from waterclock.errors import WaterclockError
 
 _CHUNK = 1 << 16
@@ -124,12 +125,16 @@ class _RowColumns:
 def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
     """Return line and reason of the first XML syntax error; None if there is none.
 
-    Cost: one pass, in bounded memory.
+    A tag or comment of `MOST_OF_A_LINE` bytes or more is reported as well. Cost: one pass, in bounded memory.
     """
     parser = expat.ParserCreate(_parser_encoding(encoding))
+    read = 0
     try:
         for chunk in _chunks(file, encoding):
             parser.Parse(chunk, False)  # noqa: FBT003
+            read += len(chunk)
+            if read - parser.CurrentByteIndex > MOST_OF_A_LINE:  # the parser keeps the beginning of a tag
+                return parser.CurrentLineNumber, f"it has a tag or comment of more than {MOST_OF_A_LINE} bytes"
         parser.Parse(b"", True)  # noqa: FBT003
     except expat.ExpatError as error:
         return error.lineno, f"it is not XML: {expat.errors.messages[error.code]}, at column {error.offset + 1}"

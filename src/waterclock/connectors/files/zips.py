@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from waterclock.connectors.files.file_name_matching import FORMATS, format_of
 from waterclock.connectors.files.file_schemas import unreadable_file_error
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 _MOST_MEMBERS = 10_000
+_MOST_LISTED = 8 << 20  # bytes
 _MOST_RATIO = 250
 _SMALL = 16 << 20  # no limit of the compression ratio applies below this size
 # for other methods zipfile unpacks a whole block at once: 4 kB of bzip2 may be gigabytes, whatever the member declares
@@ -125,7 +126,8 @@ def _unpack_members(path: str, place: Path, reading: ReadOptions) -> list[str]:
     """Write the chosen members of a zip into a folder and return their paths. Write errors are not reported as E807."""
     with ExitStack() as opened:
         with _translate_zip_errors(path):
-            packed = opened.enter_context(zipfile.ZipFile(opened.enter_context(open_for_reading(path))))
+            file = _BoundedReads(opened.enter_context(open_for_reading(path)), path)
+            packed = opened.enter_context(zipfile.ZipFile(cast("IO[bytes]", file)))
             chosen = _choose_members(packed, path, reading)
         make_folder(place)
         taken: list[str] = []
@@ -142,6 +144,22 @@ def _unpack_members(path: str, place: Path, reading: ReadOptions) -> list[str]:
                     to.write(chunk)
             taken.append(path_as_text(target))
         return taken
+
+
+class _BoundedReads:
+    """A file that refuses to read many bytes at once. zipfile reads a zip's list of members as a whole."""
+
+    def __init__(self, file: IO[bytes], path: str) -> None:
+        self._file, self._path = file, path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._file.read(_MOST_LISTED + 1) if size < 0 else b""
+        if size > _MOST_LISTED or len(content) > _MOST_LISTED:
+            raise _zip_bomb_error(self._path, f"its list of members has more than {_MOST_LISTED} bytes")
+        return content if size < 0 else self._file.read(size)
 
 
 def _read_chunks(packed: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> Iterator[bytes]:

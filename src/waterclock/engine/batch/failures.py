@@ -8,15 +8,18 @@ from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.batch_errors import batch_error
 from waterclock.engine.batch.claim import bind_inputs, claim_request
 from waterclock.engine.batch.takeover import record_if_committed
+from waterclock.engine.collect.collect_result import items_of
 from waterclock.engine.damage import CODES_FIXED_ELSEWHERE
 from waterclock.engine.spark.errors import to_error
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, note_inputs
 from waterclock.ledger.ledger_errors import ClaimClosed, ClaimRefused
 
 
 def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | None:
     """Close the claim of a failed attempt, and return its error. None if its data turns out to be committed."""
     work, table, claim = attempt.work, attempt.table, attempt.claim
+    if attempt.made is not None:
+        note_inputs(raised, items_of(attempt.made.notes.source.values()))
     error = batch_error(work, table, raised, attempt.where)
     if attempt.done is not None:
         # already recorded: a later step failed, such as moving files to the archive; the next run repeats it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,15 @@ COPIED = frozenset({RECOMPUTED, RELEASED})
 
 def keep_source(_: RunContext) -> None:
     """Do nothing: the default action after a commit."""
+
+
+def items_of(notes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the names of the items, such as files, in the source notes of labels. Their keys are `items` or `read`."""
+    for note in notes:
+        for items in (note.get("items"), note.get("read")):
+            for item in items if isinstance(items, list) else ():
+                if isinstance(item, Mapping) and "name" in item:
+                    yield str(item["name"])
 
 
 @dataclass(frozen=True, slots=True)

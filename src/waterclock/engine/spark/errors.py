@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from waterclock.dpl.python.failures import list_project_frames
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import MARKS, READS, VALUES
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError, did_you_mean, noted_inputs
 from waterclock.files import object_stores
 from waterclock.masking.row_refusals import row_refusal_of
 from waterclock.temporal import refusal_of
@@ -142,7 +142,9 @@ def _jvm_error(error: BaseException, where: str) -> WaterclockError | None:
         "E790",
         "the memory of Spark's driver is full",
         where=where,
-        why="the JVM could not store the rows of a task, or a small table that a join needs as a whole",
+        why=_with_inputs(
+            error, "the JVM could not store the rows of a task, or a small table that a join needs as a whole"
+        ),
         fix="increase `memory` below [spark] in waterclock.toml, or reduce the number of batches at a time (`pools`)",
         # Spark releases tables that it has broadcast by itself, soon after they are not used any more
         transient=_NO_BROADCAST in str(error),
@@ -155,11 +157,17 @@ def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
         _JVM_IS_GONE,
         "Spark's JVM has ended",
         where=where,
-        why=_shorten(_text_without_jvm(error)) or type(error).__name__,
+        why=_with_inputs(error, _shorten(_text_without_jvm(error)) or type(error).__name__),
         fix="`waterclock run` again: it makes the lost batches again. If this one fails again, its rows or files need "
         "more memory: increase `memory` below [spark], or split or correct its input",
         transient=True,
     )
+
+
+def _with_inputs(error: BaseException, why: str) -> str:
+    """Add the inputs that a batch was reading to the reason, since one of them may be too large when unpacked."""
+    inputs = noted_inputs(error)
+    return why if inputs is None else f"{why}; {inputs}"
 
 
 def _text_without_jvm(error: BaseException) -> str:

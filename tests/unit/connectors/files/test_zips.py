@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import stat
+import struct
 import zipfile
 from pathlib import Path
 
@@ -33,6 +34,18 @@ def refused(tmp_path: Path, path: str, member: str = "", most_bytes: int = 1 << 
         unpack_zips([path], reading(tmp_path, member, most_bytes))
     assert not list((tmp_path / ROOM).glob("*"))
     return caught.value
+
+
+def test_a_list_of_many_members_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """zipfile makes some 600 bytes of each of its entries of 46 bytes, before their number is checked."""
+    monkeypatch.setattr(zips, "_MOST_LISTED", 100_000)
+    entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, *[0] * 7, 5, *[0] * 6) + b"a.csv"
+    count = 3_000
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, count * len(entry), 0, 0)
+    (tmp_path / "orders.zip").write_bytes(entry * count + end)
+    error = refused(tmp_path, str(tmp_path / "orders.zip"))
+    assert (error.code, error.what) == ("E882", "orders.zip is too large when unpacked")
+    assert error.why == "its list of members has more than 100000 bytes"
 
 
 def test_members_are_files_until_they_are_closed(tmp_path: Path) -> None:
