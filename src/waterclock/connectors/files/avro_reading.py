@@ -180,7 +180,7 @@ def _blocks_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
     """Yield the unpacked blocks of an Avro file that `reader` has opened.
 
     Raises ValueError for a block that is too large, and for more than `_MOST_EMPTY_ROWS` records without any bytes: a
-            small file could contain any number of these
+            small file could contain any number of these.
     """
     least = least_size(reader.writer_schema)
     read = 0
