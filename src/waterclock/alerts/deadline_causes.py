@@ -50,7 +50,7 @@ def find_deadline_causes(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterato
 def _find_late_inputs(
     flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]
 ) -> dict[tuple[str, DeadlineState], frozenset[str]]:
-    """Map each late table and deadline state to the upstream tables that are as late or later."""
+    """Map each late table, with its state, to upstream tables in the same state or with a missed deadline."""
     stands: dict[str, set[DeadlineState]] = {}
     for alike in slow:
         stands.setdefault(alike[0].table, set()).add(alike[0].stand)

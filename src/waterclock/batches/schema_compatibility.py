@@ -53,7 +53,7 @@ def _violation_error(
         f"{table.name} breaks COMPATIBLE {table.compatible}: {broken.misfit}",
         where=str(table.place),
         why=who,
-        fix=f"declare {broken.misfit.path} {before.upper()}, as before" if before else _FIX,
+        fix=f"declare {broken.misfit.path} as {before.upper()} again" if before else _FIX,
     )
 
 

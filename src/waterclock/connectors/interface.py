@@ -328,9 +328,9 @@ class SealingCollector(ArrivalCollector, Protocol):
     """A source to which writers on this machine add items continuously. Its clock advances even when it is idle."""
 
     def seal(self, unit: Unit, now: datetime) -> datetime:
-        """Seal the data from before `now` into items.
+        """Put all data received before `now` into items, such as closed files, which a collect can read.
 
-        Return the instant, at most `now`, up to which all data has arrived.
+        Return the instant, at most `now`, up to which no more data will arrive.
         Commands that only show state must not call this, as it stores data.
         """
         ...

@@ -136,7 +136,7 @@ class Columns:
 
     @property
     def are_declared(self) -> bool:
-        """True if the list is closed and declares all types, so that the columns are known before the first batch."""
+        """True if the list has no `*` and declares all types, so that the columns are known before the first batch."""
         return bool(self.named) and not self.is_open and all(column.type for column in self.named)
 
 

@@ -15,9 +15,9 @@ class ChangeReporting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The CHANGED option of LOOKBACK.
+    """LOOKBACK … CHANGED: of the earlier windows, only those with changed rows are read again.
 
-    `column` contains the time of each row's last change; None if the source reports changed windows without it.
+    `column` contains the time of each row's last change; None if the source itself reports which windows changed.
     """
 
     column: str | None = None

@@ -433,7 +433,7 @@ def existing_ledger_error(place: str, *, may_force: bool = True) -> WaterclockEr
         "E417",
         "a ledger already exists",
         where=place,
-        why="facts that are neither in commits nor in exports would be lost"
+        why="a rebuild would lose records that only this ledger has, neither commits nor exports"
         if may_force
         else ("two ledgers cannot be merged"),
         fix="use --force to move it aside first" if may_force else "choose another file or schema",

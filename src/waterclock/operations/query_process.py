@@ -197,7 +197,7 @@ class _QueryServer:
                 WaterclockError(
                     "E731",
                     "the query was stopped",
-                    why=f"its result takes {len(data) // 1024**2} MiB, and the pages accept {_MOST_SENT // 1024**2}",
+                    why=f"its result has {len(data) // 1024**2} MiB; the pages accept {_MOST_SENT // 1024**2} MiB",
                     fix="query fewer rows, or use `waterclock query`",
                 )
             )

@@ -108,5 +108,5 @@ def require_end(until: datetime | None, now: datetime) -> datetime:
     if until is None:
         return now + timedelta(days=DAYS)
     if until <= now:
-        raise WaterclockError("E942", "the token would end before it begins", fix="write a date in the future")
+        raise WaterclockError("E942", "the end of the token is in the past", fix="write a date in the future")
     return until

@@ -46,9 +46,9 @@ class TableWork:
         """Return the number of windows to make, without building them."""
         return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
 
-    def limit_missing(self, reached: IntervalSet) -> TableWork:
-        """Return a copy whose missing windows are limited to `reached`."""
-        return replace(self, missing=self.missing & reached)
+    def limit_missing(self, spans: IntervalSet) -> TableWork:
+        """Return a copy that keeps only the missing windows within `spans`."""
+        return replace(self, missing=self.missing & spans)
 
     def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
         """Return a copy with only the labels in `[low, high)`; a bound of None is open."""

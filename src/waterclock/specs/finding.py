@@ -65,9 +65,9 @@ def _find_paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
         if not found:
             raise WaterclockError(
                 "E360",
-                "no specifications here",
+                f"there are no specifications in {root / FOLDER}",
                 where=str(root / FOLDER),
-                why=f"there is no file *{ENDING} in it",
+                why=f"the folder contains no file *{ENDING}",
                 fix=f"write {FOLDER}/first{ENDING}, or name a file",
             )
         return found

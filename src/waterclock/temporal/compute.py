@@ -108,7 +108,7 @@ def _require(df: DataFrame, names: Sequence[str], attributes: Sequence[Attribute
     if taken:
         raise WaterclockError(
             "E308",
-            f"the rows already have {', '.join(taken)}",
+            f"the rows already have columns that compute_temporal adds: {', '.join(taken)}",
             where=_WHERE,
             why="versions are computed from raw rows; filled values of a temporal frame are not observations",
             fix="pass the raw rows, or drop the columns",

@@ -1,4 +1,4 @@
-"""Defines the formats of `format_attribute`, and the SQL of the function of this name that flows can call."""
+"""Defines the spellings (upper, lower, …) that `format_attribute` gives a text, and its SQL for flows."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def date_start(zone: str, ordinal: int) -> datetime:
         raise WaterclockError(
             "E105",
             f"{date.fromordinal(ordinal)} started in {zone} at {instant:%H:%M:%S} UTC: no label can name that instant",
-            why="the zone was off UTC by seconds, and labels are whole minutes",
+            why="the zone's offset from UTC included seconds then, and labels are whole minutes",
             fix="start later, when the zone kept whole minutes, or use ZONE 'UTC'",
         )
     return instant

@@ -85,7 +85,10 @@ def test_what_cannot_be_compared_is_refused(spark: SparkSession, kind: str) -> N
 def test_versions_are_not_computed_of_versions(spark: SparkSession) -> None:
     made = compute_temporal(frame(spark, RAW, "c d1 Paris false"), "c", time="t")
     error = refused(lambda: compute_temporal(made, "c"))
-    assert (error.code, error.what) == ("E308", "the rows already have rec_exp_time, rec_is_current")
+    assert (error.code, error.what) == (
+        "E308",
+        "the rows already have columns that compute_temporal adds: rec_exp_time, rec_is_current",
+    )
 
 
 def test_a_row_without_key_or_time_stops_the_query_where_nobody_counts(spark: SparkSession) -> None:

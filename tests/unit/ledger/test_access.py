@@ -44,7 +44,7 @@ def test_a_name_is_used_once_and_an_unknown_one_is_refused_with_the_nearest(at_d
         at_desk.ledger.access.revoke_token("nigthly", who="ben")
     assert (unknown.value.code, unknown.value.fix) == ("E943", "did you mean nightly?")
     at_desk.ledger.access.revoke_token("nightly", who="ben")
-    with pytest.raises(WaterclockError, match="was revoked before"):
+    with pytest.raises(WaterclockError, match="is already revoked"):
         at_desk.ledger.access.revoke_token("nightly", who="ben")
 
 

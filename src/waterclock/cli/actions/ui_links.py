@@ -89,8 +89,8 @@ def running_pages(listen: str) -> RunningPages:
     if token is None:
         raise WaterclockError(
             "E909",
-            f"no pages of this user are served at {place}",
-            why=f"`waterclock ui` stores its token in {_token_file(place)} while it runs, and this file does not exist",
+            f"`waterclock ui` of this user is not running at {place}",
+            why=f"`waterclock ui` stores its token in {_token_file(place)} while it runs, which does not exist",
             fix="start `waterclock ui`, or name its address: waterclock ui --link --listen 8899",
         )
     return RunningPages(

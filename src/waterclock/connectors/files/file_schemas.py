@@ -247,10 +247,10 @@ def _xml_shape(
     if not reading.rows:
         raise WaterclockError(
             "E338",
-            f"{Path(paths[0]).name} without rows",
+            f"the rows of {Path(paths[0]).name} are not declared",
             where=paths[0],
             why="an XML document does not show which of its elements are rows",
-            fix="add OPTIONS (rows 'order')",
+            fix="name the element of a row, as in OPTIONS (rows 'order')",
         )
     if (wrong := wrong_of_xml(reading)) is not None:
         raise wrong

@@ -28,7 +28,7 @@ def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
 
 
 def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]) -> DataFrame:
-    """Add a column with the name of each row's file. The rows need `FILE_KEY`.
+    """Add a column with the name of each row's file, from the internal column `FILE_KEY` of the rows.
 
     Cost: an expression; for many files a small join.
     """

@@ -42,7 +42,7 @@ def part_of(unit: Unit, name: str) -> Unit:
 
 
 def own_table_delivery(delivery: Delivery) -> Delivery:
-    """Return the delivery for its separate table behind a view: it replaces all rows, and writes no label."""
+    """Return a delivery of all rows to the table that a view shows. It replaces the table and has no label column."""
     return replace(delivery, is_from_partitioned=False, mode=Mode.REPLACE)
 
 

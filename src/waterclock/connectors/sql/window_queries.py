@@ -102,7 +102,10 @@ def local_literal(at: datetime, dialect: SqlDialect) -> str:
 
 
 def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
-    """Insert the values of a window into the query of an AWAIT. `literal` formats a time, which is in `zone`."""
+    """Insert the start, end and label of a window into the query by which AWAIT asks whether the source is complete.
+
+    `literal` is the SQL format of a time. Times are in `zone`.
+    """
     rules = nominal_zone(zone)
     literals = {
         name: literal.format(f"{at.astimezone(rules):%Y-%m-%d %H:%M:%S.%f}")

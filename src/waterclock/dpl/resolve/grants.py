@@ -226,8 +226,8 @@ class GrantResolver:
                 reported.add(table)
                 self.errors.append(
                     WaterclockError(
-                        "E382", f"no user sees {table}", where=str(grant.place),
-                        why=f"no user and no group of a provider has the role {' or '.join(sorted(all_to))}",
+                        "E382", f"the grants on {table} reach no user", where=str(grant.place),
+                        why=f"no user and no sign-in group has the role {' or '.join(sorted(all_to))}",
                         fix='add the role to a user: [users."anna@example.com"], roles = [...]',
                     )
                 )  # fmt: skip

@@ -272,7 +272,7 @@ def _evaluate_expressions(
         [(rule, _)] = asked
         raise WaterclockError(
             "E757",
-            f"rule {rule.name} has no answer: {rule.expression}",
+            f"rule {rule.name} could not be evaluated: {rule.expression}",
             where=str(rule.place),
             why=first_line(str(raised)),
             fix="make it NULL where there is no answer, with try_divide; a value other than TRUE breaks the rule",

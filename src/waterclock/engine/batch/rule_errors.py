@@ -41,7 +41,7 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
         return _unknown_function_error(table, rule, routine[1])
     return WaterclockError(
         "E757",
-        f"rule {rule.name} of {table.name} has no answer: {fragment}",
+        f"rule {rule.name} of {table.name} could not be evaluated: {fragment}",
         where=str(rule.place),
         why=first_line(str(raised)),
         fix=_suggest_fix(rule),

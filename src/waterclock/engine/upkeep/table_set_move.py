@@ -259,7 +259,7 @@ def _read_moves(live: RunContext, token: str) -> Mapping[str, Any]:
     if entry.get("token") != token:
         raise WaterclockError(
             "E645",
-            "the move of the new tables cannot be finished",
+            "`rebuild --all` cannot finish replacing the tables",
             where=str(path),
             why="the file belongs to another rebuild" if entry else "the file does not exist",
             fix="restore the file; or `waterclock ledger rebuild --force` makes the ledger again from the commits",

@@ -108,10 +108,10 @@ def spark_page(database: LedgerDatabase, name: str) -> str | None:
 
 
 def claims_of_run(database: LedgerDatabase, run: RunRecord, most: int) -> list[RunClaim]:
-    """Return the newest claims of a run, at most `most`, oldest first.
+    """Return the newest `most` claims of a run, oldest first.
 
-    Cost: claims have no index by run. Their numbers rise as events do, so those between its first and last event are
-    read until `most` claims of the run are found. The first event is searched among the events of all runs.
+    Cost: there is no index by run. All claims made between the first and the last event of the run are read, newest
+    first, until `most` of the run are found. The first event is searched among the events of all runs.
     """
     with database.read() as connection:
         bounds = [_first_claim(connection, row.id) for row in connection.execute(_BEGAN_AND_ENDED, {"which": run.run})]

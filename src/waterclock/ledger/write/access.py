@@ -76,7 +76,9 @@ def revoke_token(database: LedgerDatabase, name: str, *, who: str) -> None:
                 fix=did_you_mean(name, known, otherwise="check the name"),
             )  # fmt: skip
         if known[name] is not None:
-            raise WaterclockError("E943", f"the token {name} was revoked before", fix="nothing is to be done")
+            raise WaterclockError(
+                "E943", f"the token {name} is already revoked", fix="nothing: it has no effect any more"
+            )
         connection.execute(_REVOKE, {"which": name, "at": at, "who": who})
 
 

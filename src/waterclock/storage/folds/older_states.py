@@ -121,7 +121,7 @@ class BaseState:
     manifests: tuple[Manifest, ...]
 
     def fold_base(self, folder: str, later: Sequence[Manifest], merge: Merge, schema: str) -> FoldBase:
-        """Return the base for a fold of `later` slices: this state, and its deletes that may beat their rows."""
+        """Return the start for applying `later` slices: this state, and its deletes that may remove their rows."""
         return FoldBase(self.state, slices_with_later_deletes(folder, self.made_of, later, merge, schema))
 
 
@@ -162,11 +162,11 @@ def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
         if not is_sealed(folder, step.slice_path):
             raise WaterclockError(
                 "E640",
-                "the state is older than the kept versions",
+                f"this state of {folder} can no longer be computed",
                 where=f"{folder}/{step.slice_path}",
                 why=(
-                    f"no version has it any more, and the slice of {label_of(step.label)} that is needed to make "
-                    "it is gone"
+                    f"the table's versions no longer include it, and the slice of {label_of(step.label)}, which it "
+                    "needs, was removed"
                 ),
                 fix="query as of a newer tick; a longer KEEP VERSIONS keeps more versions",
             )

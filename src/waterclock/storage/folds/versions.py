@@ -114,7 +114,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
     if clashes:
         raise WaterclockError(
             "E308",
-            f"the rows already have {', '.join(clashes)}",
+            f"the rows already have columns that TEMPORAL computes: {', '.join(clashes)}",
             where=table,
             why="versions are computed from raw rows; rows of a temporal table are not observations",
             fix="use the raw rows, or remove the columns",

@@ -184,6 +184,6 @@ def test_a_batch_that_breaks_what_was_promised_is_refused_before_it_is_written(
     [error] = compatibility_errors(tiny.load())
     assert error.code == "E450"
     assert error.where == "flows/flow.dpl:5:34"
-    assert error.fix == "declare id BIGINT, as before"
+    assert error.fix == "declare id as BIGINT again"
     tiny.declare(PROMISED.replace("FULL TRANSITIVE", "FORWARD").replace("id BIGINT,", "id BIGINT NOT NULL,"))
     assert not compatibility_errors(tiny.load())

@@ -44,7 +44,7 @@ def test_tokens_that_cannot_be_are_refused(shop: Shop) -> None:
     for arguments, said in (
         (("create", "a", "--for", "ana"), "did you mean anna?"),
         (("create", "a", "--for", "anna", "--may", "release"), "does not have the right release"),
-        (("create", "a", "--for", "anna", "--until", "2001-01-01"), "would end before it begins"),
+        (("create", "a", "--for", "anna", "--until", "2001-01-01"), "is in the past"),
         (("create", "a"), "create needs --for USER"),
         (("revoke", "a"), "there is no token a"),
         (("revoke",), "takes a name"),

@@ -252,7 +252,7 @@ def test_promises_of_compatibility_are_held_against_the_versions_that_are_kept(
     card = found.stdout + found.stderr
     assert f"E450 shop.orders breaks COMPATIBLE {promise}: {wanted}" in " ".join(card.split())
     assert "flows/1_collect.dpl:7:41" in card
-    assert "amount DOUBLE, as before" in card
+    assert "amount as DOUBLE again" in card
 
 
 def test_a_table_that_would_need_a_rebuild_is_reported_by_check_and_plan(busy_shop: Shop) -> None:

@@ -155,7 +155,7 @@ def test_a_project_without_specifications_is_a_card(tmp_path: Path) -> None:
     done = ask("spec", "--project", str(tmp_path))
 
     assert done.exit_code == 1
-    assert "E360 no specifications here" in done.stderr
+    assert "E360 there are no specifications in" in done.stderr
 
 
 def test_ctrl_c_stops_after_the_scenario_that_runs(

@@ -45,7 +45,7 @@ def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
 
     def overtaken(_: RunContext) -> tuple[str, ...]:
         work.ledger.keeping.record_set("t", [], who="another")
-        raise WaterclockError("E645", "the move of the new tables cannot be finished")
+        raise WaterclockError("E645", "`rebuild --all` cannot finish replacing the tables")
 
     monkeypatch.setattr(rebuild_all, "finish_move", overtaken)
     assert rebuild_all.finish_killed_rebuild(work) == ()
@@ -53,7 +53,7 @@ def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
 
 def test_a_move_that_cannot_be_carried_on_is_told(work: RunContext) -> None:
     work.ledger.keeping.begin_moving("t")
-    with pytest.raises(WaterclockError, match="cannot be finished") as told:
+    with pytest.raises(WaterclockError, match="cannot finish") as told:
         rebuild_all.finish_killed_rebuild(work)
     assert told.value.code == "E645"
 

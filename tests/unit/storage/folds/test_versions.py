@@ -29,8 +29,16 @@ MAP = {"type": "map", "keyType": "string", "valueType": "integer", "valueContain
         (schema(k=TEXT, at="date"), Temporal(("k",), "at"), "E302 at is of type date, which is not an instant"),
         (schema(k=TEXT, att=TIME), Temporal(("k",), "at"), "E301 unknown column at"),
         (schema(k=TEXT, at=TIME, m=MAP), Temporal(("k",), "at"), "E303 m is of type map<string,int>"),
-        (schema(k=TEXT, rec_exp_time=TIME), Temporal(("k",)), "E308 the rows already have rec_exp_time"),
-        (schema(k=TEXT, rec_eff_time=TIME), Temporal(("k",)), "E308 the rows already have rec_eff_time"),
+        (
+            schema(k=TEXT, rec_exp_time=TIME),
+            Temporal(("k",)),
+            "E308 the rows already have columns that TEMPORAL computes: rec_exp_time",
+        ),
+        (
+            schema(k=TEXT, rec_eff_time=TIME),
+            Temporal(("k",)),
+            "E308 the rows already have columns that TEMPORAL computes: rec_eff_time",
+        ),
         (schema(k=TEXT, at=TIME), Temporal(("k",), "at", track=("city",)), "E301 unknown column city"),
     ],
 )
