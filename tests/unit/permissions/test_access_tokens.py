@@ -67,7 +67,7 @@ def test_no_token_is_without_an_end() -> None:
     assert require_end(None, NOW) == NOW + timedelta(days=90)
     assert require_end(NOW + timedelta(days=1), NOW) == NOW + timedelta(days=1)
     for end in (NOW, NOW - timedelta(days=1)):
-        with pytest.raises(WaterclockError, match="before it begins"):
+        with pytest.raises(WaterclockError, match="is in the past"):
             require_end(end, NOW)
 
 
