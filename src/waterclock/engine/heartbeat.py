@@ -1,4 +1,7 @@
-"""Renews a runner's leases and its entry in the list of live runners, from a thread of its own."""
+"""Renews a runner's leases and its entry in the list of live runners, from a thread of its own.
+
+A lost lease does not stop the batch: its commit is refused if another runner has taken the batch over.
+"""
 
 from __future__ import annotations
 

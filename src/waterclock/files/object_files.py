@@ -77,7 +77,7 @@ def object_changed_error(where: str) -> WaterclockError:
         "the file changed while it was read",
         where=where,
         why="its size or its ETag is another one now, so that the parts read belong to different contents",
-        fix="upload each file once, under a unique name; it is read again at the next attempt",
+        fix="it is read again at the next attempt; to avoid this, never overwrite an uploaded file",
         transient=True,
     )
 

@@ -420,7 +420,7 @@ def item_conflict_error(table: str, label: datetime, item: str, other: datetime)
     """Build the error for a source item, such as a file, that another batch of the table has collected."""
     return WaterclockError(
         "E414",
-        f"{item} was taken by {table}@{label_of(other)} already",
+        f"{item} already belongs to {table}@{label_of(other)}",
         where=f"{table}@{label_of(label)}",
         why="an item belongs to one batch of a table, so that no row is duplicated",
         fix="restate the batch: it takes the remaining items",

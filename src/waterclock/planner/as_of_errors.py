@@ -64,7 +64,7 @@ def unknown_windows_error(
     made = "it is not made yet" if first is None else f"it was made at {local_text(first, zone)}"
     return WaterclockError(
         "E522",
-        f"{name} had no state as of {label_of(tick)} that was known by {local_text(known_at, zone)}",
+        f"at {local_text(known_at, zone)}, {name} had no state as of {label_of(tick)} yet",
         where=f"{name}@{window.label}",
         why=f"that batch was not made by then; {made}",
         fix="query as known at a later time, or as of an earlier tick",

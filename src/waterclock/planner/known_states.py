@@ -147,10 +147,10 @@ class KnownStates:
         return found
 
     def find_instant_before_conflicts(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
-        """Return the newest instant before `at` at which none of these conflicts existed.
+        """Return the newest instant before `at` at which none of these batches conflicted with its input.
 
-        If the history does not go back far enough, an instant before `history.since` is returned. Cost: for each
-        conflict that still exists before the instant found so far, a check of the changes of its input.
+        If the recorded history is too short to decide, the result is before `history.since`. Cost: at most one search
+        in the changes of an input for each conflict.
         """
         first, *others = conflicts
         found = self._find_last_agreement(first, at)

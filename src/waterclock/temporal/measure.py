@@ -17,11 +17,11 @@ LONG_KEY = 32
 
 @dataclass(frozen=True, slots=True)
 class FrameStatistics:
-    """Statistics of a temporal frame, by which a join chooses its plan. Outdated ones make a join slower, never wrong.
+    """Counts of a DataFrame of versions, by which a join chooses its plan. Outdated ones make it slower, never wrong.
 
-    `most_versions` is the number of versions of the key that has most, `long_keys` the number of keys with more than 32
-    versions. `first` and `last` are the first and the last start of a version, in microseconds since 1970, None if
-    unknown.
+    `most_versions` is the largest number of versions of one key, `long_keys` the number of keys with more than 32
+    versions. `first` and `last` are the earliest and the latest start of a version, in microseconds since 1970, None
+    if unknown.
     """
 
     versions: int

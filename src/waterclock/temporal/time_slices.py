@@ -64,9 +64,10 @@ def add_slice_columns(rows: DataFrame, cuts: TimeCuts, moment: str) -> DataFrame
 
 
 def over_periods(rows: DataFrame, cuts: TimeCuts, start: str, end: str, begins: str | None = None) -> DataFrame:
-    """Repeat each row for every slice and part that its period overlaps, and add the columns `slice` and `part`.
+    """Repeat each row once for each time slice, and each part of it, that the row's period overlaps.
 
-    `begins` names a column to add that is true for the first of a row's copies.
+    Their numbers are added as the columns `slice` and `part`. `begins` names a column to add that is true for the first
+    copy of a row.
     """
     first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
     first = _explode_spans(first, start, end, "slice", begins=begins)

@@ -195,7 +195,7 @@ def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None
         raise WaterclockError(
             "E904",
             f"{last:%Y-%m-%d %H:%MZ} is in the future",
-            why=f"it is {clock:%Y-%m-%d %H:%MZ}, and a window can be read after its end",
+            why=f"it is {clock:%Y-%m-%d %H:%MZ}, and a window is complete only after its end",
             fix="use `plan --now` to preview it, or `run --watch` to wait for it",
         )
     if until is not None and until < now:

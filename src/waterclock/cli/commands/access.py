@@ -10,10 +10,12 @@ from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="Only later ones: an instant, or an age such as 7d or 12h."),
+    typer.Option(
+        "--since", metavar="TIME", help="Only accesses after this time: an instant, or an age such as 7d or 12h."
+    ),
 ]
 Who = Annotated[str | None, typer.Option("--who", metavar="NAME", help="Only those of one person.")]
-Most = Annotated[int, typer.Option("--limit", metavar="N", help="The most that are listed, up to 100000.")]
+Most = Annotated[int, typer.Option("--limit", metavar="N", help="Maximum number of accesses to list, up to 100000.")]
 
 
 def access(

@@ -42,7 +42,7 @@ AsUser = Annotated[
     str | None,
     typer.Option("--user", metavar="NAME", help="Show only what this declared user sees, by the project's GRANTs."),
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows at most.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Maximum number of rows.")]
 
 
 def query(  # noqa: PLR0913 - the options of the command

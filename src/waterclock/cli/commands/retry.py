@@ -18,7 +18,7 @@ Which = Annotated[
         autocompletion=tables_from,
     ),
 ]
-OnlyClear = Annotated[bool, typer.Option("--no-run", help="Mark the batches as due, without running them.")]
+OnlyClear = Annotated[bool, typer.Option("--no-run", help="Only record the request: the next run carries it out.")]
 
 
 def retry(  # noqa: PLR0913 - each is an option

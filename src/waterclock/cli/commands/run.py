@@ -10,11 +10,13 @@ from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDi
 
 Until = Annotated[
     str | None,
-    typer.Option("--until", metavar="TIME", help="Step through every instant at which batches are due, up to TIME."),
+    typer.Option(
+        "--until", metavar="TIME", help="Run as if time passed up to TIME: at each instant the batches due then."
+    ),
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Run batches as they become due, until Ctrl-C.")]
 Every = Annotated[
-    int, typer.Option("--every", metavar="SECONDS", min=1, help="With --watch: check at least this often.")
+    int, typer.Option("--every", metavar="SECONDS", min=1, help="With --watch: the maximum time between two checks.")
 ]
 Listen = Annotated[
     str | None,

@@ -56,7 +56,10 @@ _PLAIN = {
 
 
 def cost_of(schema: Any) -> MemoryCost:
-    """Return the memory cost of a parsed type, whose arrays have items of at least one byte (see `least_size`)."""
+    """Return how much memory a decoded value of an Avro type takes, by the size of its encoding.
+
+    Call `least_size` first: it refuses arrays of items without bytes, which have no bound.
+    """
     return _Costs().cost_of(schema)
 
 

@@ -38,10 +38,10 @@ class _Member:
 
 
 def require_plain_zip(file: IO[bytes]) -> None:
-    """Check that all programs read the same members from a workbook, and restore the file's position to its beginning.
+    """Refuse a workbook whose zip two programs could read differently, such as one with two lists of members.
 
-    An .xls is not checked, as it is no zip.
-    Raises ValueError for another structure than that of a plain zip
+    An .xls passes, because it is no zip. The file is at its beginning afterwards.
+    Raises ValueError for such a zip.
     """
     file.seek(0)
     if file.read(len(_OLE)) != _OLE:

@@ -218,7 +218,7 @@ def _require_own_names(change: LogChange, followed: FollowedTable) -> None:
         return
     raise WaterclockError(
         "E863",
-        f"{followed.table} had other column names for a while",
+        f"columns of {followed.table} were renamed and renamed back while changes were logged",
         where=followed.extract.where,
         why=f"a row was changed while they were {', '.join(name for name, _ in change.columns)}, and the log has the"
         " values under those names",

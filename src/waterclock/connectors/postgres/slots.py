@@ -84,7 +84,7 @@ class SlotStart:
 
 @contextmanager
 def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[SlotStart]:
-    """Create a slot, and export its snapshot within the block. The slot remains, even if the block fails.
+    """Create a slot; within the block, its snapshot can be read. The slot remains, even if the block fails.
 
     The server first waits for the end of all open transactions. `table` is the quoted name of the table.
 
@@ -258,7 +258,7 @@ def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -
         "E860",
         f"the replication slot {slot.name} {what}",
         where=where,
-        why=f"{why}; changes since the last batch can no longer be read, and none is skipped silently",
+        why=f"{why}; changes since the last batch are lost, so the collect stops here",
         fix=AGAIN,
     )
 

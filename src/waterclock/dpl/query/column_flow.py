@@ -37,9 +37,10 @@ Rest = Callable[[str], ColumnOrigin | None]
 
 @dataclass(frozen=True, slots=True)
 class FollowedCalls:
-    """Names of functions, in lower case, whose results have other origins than their arguments.
+    """Functions at which the trace of a column's origin changes. Names are in lower case.
 
-    `ends`: the result has no origin. `starts`: the function itself is an origin too, as the pair `("", name)`.
+    `ends`: their results are not traced further, as if they had no arguments. `starts`: the function itself counts as
+    an origin as well, written as the pair `("", name)`.
     """
 
     ends: frozenset[str] = frozenset()

@@ -216,8 +216,8 @@ def _read_labelled_inputs(
 ) -> DataFrame:
     """Return the input rows of batches, with the label of the batch. A row that several batches read is repeated.
 
-    Cost: no job here. One scan for an input that all batches share, and one for the slices of as many batches as Spark
-    lists quickly; otherwise one for each batch.
+    Cost: starts no job. An input that all batches share is scanned once. Slices are scanned together for groups of
+    batches, which are as large as Spark lists quickly, and otherwise once for each batch.
     """
     frames: list[DataFrame] = []
     for share in split_labels(work, list(read), read):

@@ -122,8 +122,8 @@ def cache_directory() -> Path:
     except RuntimeError as error:  # a container that runs under a bare user id
         raise WaterclockError(
             "E702",
-            "there is no folder for the jars",
-            why=f"the user {os.getuid()} has no home on this machine",
+            "the folder of Waterclock's cache is unknown",
+            why=f"the user {os.getuid()} has no home directory on this machine",
             fix="set XDG_CACHE_HOME or HOME, or set WATERCLOCK_JARS to a directory of jars",
         ) from error
 

@@ -99,7 +99,7 @@ def _select_covering_batch(place: str) -> sa.Select[*tuple[Any, ...]]:
 
 
 def slice_of(row: AnyRow, version: int | None = None) -> Slice:
-    """Build a slice from a row with the columns `PIECES`. `version` replaces the version that committed the slice."""
+    """Build a slice from a row with the columns `PIECES`. `version` is used instead of the version in the row."""
     return Slice(
         table=row.table_name,
         label=row.label,

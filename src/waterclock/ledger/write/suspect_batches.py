@@ -44,10 +44,9 @@ _MARK = (
 
 
 def mark_readers(write: Write, table: str, changed: IntervalSet, *, must_compare: bool = False) -> int:
-    """Mark the done batches whose current revision read changed intervals. Return how many were newly marked.
+    """Mark as suspect the done batches that read one of the `changed` intervals. Return how many are newly marked.
 
-    With `must_compare`, `changed` is an upper bound of the change: the inputs of each reader are compared before it is
-    marked.
+    With `must_compare`, `changed` may contain more than what changed: a batch is marked only if its inputs differ.
     """
     found: dict[Key, bool] = {}
     for low, high in changed:

@@ -94,10 +94,10 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
 
 
 def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Return the state of a MERGE or TEMPORAL table, computed from all its slices.
+    """Compute the state of a MERGE or TEMPORAL table from all its slices.
 
     A TEMPORAL table's state has the columns of its versions. A MERGE table's state has the columns of the table and of
-    its slices. If the table was TEMPORAL before, only the slices have the column with the time of a row.
+    its slices: slices of a table that was TEMPORAL before also have its time column, which the table has not.
     """
     if table.merge is None:
         return versions_of(spark, folder, manifests, table)

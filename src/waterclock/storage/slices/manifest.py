@@ -171,7 +171,7 @@ def already_sealed(folder: str, slice_path: str) -> WaterclockError:
         "the slice is sealed already",
         where=f"{folder}/{slice_path}",
         why="a claim writes each of its slices once, and a sealed slice is never rewritten",
-        fix="take a new claim for the batch",
+        fix="`waterclock retry` makes the batch under a new claim",
     )
 
 

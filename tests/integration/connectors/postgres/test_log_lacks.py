@@ -101,21 +101,21 @@ def test_what_the_log_tells_comes_to_the_table(plugin: str) -> None:
 TOLD = {
     "a column renamed for a while": (
         "E863",
-        "had other column names for a while",
+        "were renamed and renamed back while changes were logged",
         "ALTER TABLE t RENAME a TO c",
         "INSERT INTO t VALUES (9, 9, 'under c'); UPDATE t SET c = 'under c' WHERE id = 1",
         "ALTER TABLE t RENAME c TO a",
     ),
     "columns swapped for a while": (
         "E863",
-        "had other column names for a while",
+        "were renamed and renamed back while changes were logged",
         "ALTER TABLE t RENAME a TO c; ALTER TABLE t RENAME b TO a; ALTER TABLE t RENAME c TO b",
         "UPDATE t SET a = 'under a' WHERE id = 1",
         "ALTER TABLE t RENAME a TO c; ALTER TABLE t RENAME b TO a; ALTER TABLE t RENAME c TO b",
     ),
     "a new column under its first name": (
         "E863",
-        "had other column names for a while",
+        "were renamed and renamed back while changes were logged",
         "ALTER TABLE t ADD first text",
         "UPDATE t SET first = 'x'",
         "ALTER TABLE t RENAME first TO more",

@@ -49,7 +49,7 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # in no /etc/passwd
     with pytest.raises(WaterclockError) as refused:
         jars.delta_jars()
-    assert (refused.value.code, refused.value.what) == ("E702", "there is no folder for the jars")
+    assert (refused.value.code, refused.value.what) == ("E702", "the folder of Waterclock's cache is unknown")
     assert "4000000" in (refused.value.why or "")
 
 

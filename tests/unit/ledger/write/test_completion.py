@@ -219,7 +219,7 @@ def test_items_are_taken_with_the_record(at_desk: Desk) -> None:
 def test_an_item_belongs_to_one_batch(at_desk: Desk) -> None:
     at_desk.ledger.claims.record_done(at_desk.claim("raw.a", 0), [result(0, source=items("f1"))])
     held = at_desk.claim("raw.a", 1)
-    with pytest.raises(WaterclockError, match=r"f1 was taken by raw\.a@20130101000000") as refused:
+    with pytest.raises(WaterclockError, match=r"f1 already belongs to raw\.a@20130101000000") as refused:
         at_desk.ledger.claims.record_done(held, [result(1, source=items("f1", "f2"))])
     assert refused.value.code == "E414"
     assert at_desk.ledger.reads.list_collected_items("raw.a") == {"f1"}
@@ -228,7 +228,7 @@ def test_an_item_belongs_to_one_batch(at_desk: Desk) -> None:
 def test_an_item_belongs_to_one_label_of_a_claim(at_desk: Desk) -> None:
     held = at_desk.claim("raw.a", 0, 1)
     found = [result(0, source=items("f1")), result(1, source=items("f2", "f1"))]
-    with pytest.raises(WaterclockError, match=r"f1 was taken by raw\.a@20130101000000") as refused:
+    with pytest.raises(WaterclockError, match=r"f1 already belongs to raw\.a@20130101000000") as refused:
         at_desk.ledger.claims.record_done(held, found)
     assert refused.value.code == "E414"
     assert at_desk.ledger.reads.list_collected_items("raw.a") == set()
