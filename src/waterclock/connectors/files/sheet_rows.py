@@ -177,7 +177,7 @@ def _read_rows(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[
             raise WaterclockError(
                 "E884",
                 f"row {at + 1} has a value in column {column_letters(sheet.cells.left + beyond)}, which has no header",
-                why="a value without a column name belongs to no column of the table",
+                why="a value without a column name belongs to no column",
                 fix="name it there, or give the range with the data: OPTIONS (range 'A1:F')",
             )
         texts = [text if text not in (None, "", request.null) else None for text in cells[:width]]

@@ -711,7 +711,7 @@ class TestExcel:
     def test_a_value_without_a_name_above_it_is_told(self, spark: SparkSession, folder: LandingFolder) -> None:
         path = drop(folder, "a.xlsx", workbook(("data", [["a"], ["b", "c"]])))
         error = refused(spark, folder, "a.xlsx", declared())
-        why = "row 2 has a value in column B, which has no header: a value without a column name belongs to no column of the table"
+        why = "row 2 has a value in column B, which has no header: a value without a column name belongs to no column"
         assert (error.code, error.where, error.why) == ("E884", str(path), why)
 
     def test_a_value_of_another_type_names_file_and_value(self, spark: SparkSession, folder: LandingFolder) -> None:
