@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of, kind_at, stored_name
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
+from waterclock.connectors.firebird.privileges import PRIVILEGES
 from waterclock.connectors.slice_rows import flat
 from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
 from waterclock.connectors.sql.delivery_after_ddl import AfterDdlDeliverer, DdlWriter
@@ -317,6 +318,7 @@ _WRITER = DdlWriter(
     put=_put,
     merge=_merge,
     mark_at=_mark_at,
+    privileges=PRIVILEGES,
 )
 
 
