@@ -103,7 +103,7 @@ def test_a_writer_to_postgres_needs_a_schema_to_create_tables_in(role: str, tmp_
     server, schema = postgres.server(), postgres.server().fresh_schema()
     server.run(f"CREATE SCHEMA {schema}")
     server.run(f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {role}")
-    deliverer = POSTGRES.deliverer(setting_of("out", tmp_path, url=server.url_of(role), schema=schema))
+    deliverer: Any = POSTGRES.deliverer(setting_of("out", tmp_path, url=server.url_of(role), schema=schema))
     assert deliver_all(deliverer, tmp_path) == DELIVERED
 
 
@@ -147,7 +147,7 @@ def test_users_of_mariadb_need_no_more_than_the_page_lists(tmp_path: Path) -> No
     collector = MYSQL.collector(setting_of("web", tmp_path, url=server.url(source, user)))
     read: Callable[..., Any] = collector.schema
     assert read(unit_of("web", "orders")) == {"id": "INT"}
-    deliverer = MYSQL.deliverer(setting_of("out", tmp_path, url=server.url(destination, user)))
+    deliverer: Any = MYSQL.deliverer(setting_of("out", tmp_path, url=server.url(destination, user)))
     assert deliver_all(deliverer, tmp_path) == DELIVERED
 
 
@@ -279,7 +279,7 @@ def test_a_superuser_gets_a_login_that_can_only_read(tmp_path: Path) -> None:
 def test_a_writer_to_postgres_is_told_which_grants_are_missing(role: str, tmp_path: Path) -> None:
     server, schema = postgres.server(), postgres.server().fresh_schema()
     server.run(f"CREATE SCHEMA {schema}")
-    deliverer = POSTGRES.deliverer(setting_of("out", tmp_path, url=server.url_of(role), schema=schema))
+    deliverer: Any = POSTGRES.deliverer(setting_of("out", tmp_path, url=server.url_of(role), schema=schema))
     totals, ours = unit_of("out", "totals"), unit_of("out", "ours")
     assert granted_step_by_step(lambda: deliverer.require_privileges(totals, is_merge=False), server.run) == [
         ("E821", f"the login {role} does not have USAGE, CREATE on SCHEMA {schema}")
@@ -323,7 +323,7 @@ def test_a_login_of_mariadb_is_told_of_missing_and_unneeded_privileges(tmp_path:
     assert root.why.endswith("is an administrator of the server")
 
     server.run(f"GRANT SELECT ON {destination}.* TO {user}")
-    deliverer = MYSQL.deliverer(setting_of("out", tmp_path, url=server.url(destination, user)))
+    deliverer: Any = MYSQL.deliverer(setting_of("out", tmp_path, url=server.url(destination, user)))
     [(code, why)] = granted_step_by_step(
         lambda: deliverer.require_privileges(unit_of("out", "merged"), is_merge=True), server.run
     )
@@ -344,7 +344,8 @@ def test_privileges_of_a_role_of_mariadb_are_not_missing(tmp_path: Path) -> None
         server.run(sql)
     server.run(f"CREATE TABLE {database}.orders (id INT PRIMARY KEY)")
     setting = setting_of("out", tmp_path, url=server.url(database, user))
-    MYSQL.deliverer(setting).require_privileges(unit_of("out", "totals"), is_merge=True)
+    deliverer: Any = MYSQL.deliverer(setting)
+    deliverer.require_privileges(unit_of("out", "totals"), is_merge=True)
     assert extra_of(MYSQL.collector(setting), unit_of("out", "orders")) is None
 
 
@@ -359,7 +360,8 @@ def test_a_login_of_firebird_is_told_of_missing_and_unneeded_privileges(tmp_path
         return setting_of("web", tmp_path, url=server.url(database, user), password=firebird.WORD)
 
     run("CREATE TABLE orders (id INTEGER)")
-    collector, orders = FIREBIRD.collector(setting(firebird.READER)), unit_of("web", "orders")
+    collector: Any = FIREBIRD.collector(setting(firebird.READER))
+    orders = unit_of("web", "orders")
     assert granted_step_by_step(lambda: collector.check_privileges(orders, has_changes=False), run) == [
         ("E821", 'the login "READER" does not have SELECT on "ORDERS"')
     ]
@@ -378,7 +380,7 @@ def test_a_login_of_firebird_is_told_of_missing_and_unneeded_privileges(tmp_path
     owner = extra_of(FIREBIRD.collector(setting(firebird.KEEPER)), orders)
     assert owner is not None
     assert owner.why == '"KEEPER" is an administrator or the owner of the database'
-    deliverer = FIREBIRD.deliverer(setting(firebird.READER))
+    deliverer: Any = FIREBIRD.deliverer(setting(firebird.READER))
     totals = unit_of("web", "totals")
     assert granted_step_by_step(lambda: deliverer.require_privileges(totals, is_merge=False), run) == [
         ("E821", 'the login "READER" does not have CREATE TABLE')

@@ -12,7 +12,8 @@ import pytest
 from tests.systems import unit_of
 from waterclock.engine.connections import Connections
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import About, Connection, Place, Secret
+from waterclock.flow.about import About
+from waterclock.flow.declarations import Connection, Place, Secret
 from waterclock.secrets.reader import SecretPlaces, Secrets
 
 HERE = Place("flows/flow.dpl", 1, 1)
