@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 
 KEEPER = "KEEPER"
+READER = "READER"
+"""A user with the password WORD and no right but to log in."""
 WORD = "Pass'w0rd/+%"
 _USERS = Path("/var/lib/firebird/3.0/system/security3.fdb")  # Debian's, without users
 _SETTINGS = """RemoteBindAddress = 127.0.0.1
@@ -35,8 +37,9 @@ _MAKE_USERS = """
 import sys
 from firebird.driver import connect
 with connect(sys.argv[1], user="SYSDBA") as own:
-    own.execute_immediate(f"CREATE USER {sys.argv[2]} PASSWORD '{sys.argv[3]}' USING PLUGIN Srp")
-    own.commit()
+    for user in (sys.argv[2], sys.argv[4]):
+        own.execute_immediate(f"CREATE USER {user} PASSWORD '{sys.argv[3]}' USING PLUGIN Srp")
+        own.commit()
     own.execute_immediate(f"GRANT CREATE DATABASE TO USER {sys.argv[2]}")
     own.commit()
 """
@@ -138,7 +141,7 @@ def server() -> Server:
     (folder / "lock").mkdir()
     (folder / "users.fdb").write_bytes(_USERS.read_bytes())
     subprocess.run(
-        [sys.executable, "-c", _MAKE_USERS, str(folder / "users.fdb"), KEEPER, WORD.replace("'", "''")],
+        [sys.executable, "-c", _MAKE_USERS, str(folder / "users.fdb"), KEEPER, WORD.replace("'", "''"), READER],
         env=_environment(folder),
         check=True,
         stdin=subprocess.DEVNULL,

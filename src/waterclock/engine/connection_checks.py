@@ -11,6 +11,12 @@ from functools import partial
 from waterclock.connectors.delivering import Deliverer, ReachableDestination
 from waterclock.connectors.interface import EachCollector
 from waterclock.connectors.sql.changed_windows import change_column_of
+from waterclock.connectors.sql.privileges import (
+    PrivilegedDestination,
+    PrivilegedSource,
+    SourceLogin,
+    describe_extra,
+)
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -21,7 +27,8 @@ from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import is_remote
-from waterclock.flow.declarations import Table
+from waterclock.flow.declarations import Connection, Table
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.key_connections import CURRENT
 from waterclock.ledger.store.locations import place_of, redact_url_text
 from waterclock.secrets.reader import Secrets
@@ -32,8 +39,8 @@ from waterclock.storage.lake import require_put_if_absent
 class ConnectionTest:
     """The result of one connection test. `said` briefly describes the system; `error` is why it cannot be used.
 
-    `kind` is ledger, storage, source, destination, keys or spark. `name` is the ledger's URL or the storage's path, the
-    table of a source or destination, or the connection with the keys.
+    `kind` is ledger, storage, source, destination, login, keys or spark. `name` is the ledger's URL or the storage's
+    path, the table of a source or destination, or the connection with the login or the keys. `warning`: it can be used.
     """
 
     kind: str
@@ -41,6 +48,7 @@ class ConnectionTest:
     said: str
     seconds: float
     error: WaterclockError | None = None
+    warning: WaterclockError | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -56,11 +64,16 @@ def probes(project: Project) -> Iterator[ConnectionTest]:
     yield _run_probe("ledger", _ledger_name(project), lambda: _check_ledger(project))
     yield _run_probe("storage", project.storage, lambda: _check_storage(project))
     connections = connections_of(project)
+    logins: dict[str, list[SourceLogin]] = {}
     for table in project.flow.tables.values():
         if table.source is not None:
-            yield _run_probe("source", table.name, partial(_check_source, connections, table))
+            yield _run_probe("source", table.name, partial(_check_source, connections, table, logins))
         if table.destination is not None:
             yield _run_probe("destination", table.name, partial(_check_destination, connections, project, table))
+    written = {table.destination.connection for table in project.flow.tables.values() if table.destination is not None}
+    for name, found in logins.items():
+        if name not in written:
+            yield _login(project.flow.connections[name], found)
     keys = KeysOfProject.of(project.flow, Secrets.of(project.secrets))
     for name in keys.connections:
         yield _run_probe("keys", name, partial(_check_keys, keys.only(name)))
@@ -101,7 +114,7 @@ def _check_storage(project: Project) -> str:
     return f"can be written, {shutil.disk_usage(project.storage).free / 1e9:.0f} GB free"
 
 
-def _check_source(connections: Connections, table: Table) -> str:
+def _check_source(connections: Connections, table: Table, logins: dict[str, list[SourceLogin]]) -> str:
     if table.source is None:
         raise AssertionError(f"{table.name} has no source")
     unit = connections.resolve_unit(table.source.unit)
@@ -110,6 +123,10 @@ def _check_source(connections: Connections, table: Table) -> str:
         collector.reach_each(unit)  # the source answers for single rows only
         return f"{unit} answers, and is queried for each row of {table.each.table}"
     clock = collector.clock(unit)
+    if isinstance(collector, PrivilegedSource):
+        login = collector.check_privileges(unit, has_changes=table.source.batching is Batching.CHANGES)
+        if login is not None:
+            logins.setdefault(unit.connection, []).append(login)
     columns = collector.schema(unit)
     changed = table.source.changed
     if columns is not None and changed is not None and changed.column is not None:
@@ -131,8 +148,20 @@ def _check_destination(connections: Connections, project: Project, table: Table)
     deliverer: Deliverer = connections.deliverer(unit.connection)
     if isinstance(deliverer, ReachableDestination):
         deliverer.reach(unit)
+    if isinstance(deliverer, PrivilegedDestination):
+        deliverer.require_privileges(unit, is_merge=table.mode is Mode.MERGE)
     newest = deliverer.last(unit, project.flow.project, table.name)
     return f"{unit} answers, {f'{newest.label_text} was delivered last' if newest else 'nothing was delivered yet'}"
+
+
+def _login(connection: Connection, logins: list[SourceLogin]) -> ConnectionTest:
+    """Warn if the login of a connection that is only collected from has more privileges than that needs."""
+    extra = describe_extra(logins)
+    if extra is None:
+        return ConnectionTest("login", connection.name, "has no privilege that collecting does not need", 0.0)
+    what = f"the login of {connection.name} can do more than collect"
+    warning = WaterclockError("W206", what, where=str(connection.place), why=extra.why, fix=extra.fix)
+    return ConnectionTest("login", connection.name, what, 0.0, warning=warning)
 
 
 def _check_keys(keys: KeysOfProject) -> str:

@@ -33,7 +33,7 @@ _checked_storages: set[str] = set()
 
 
 @contextmanager
-def open_workplace(
+def open_workplace(  # noqa: PLR0913 - all but one are given by name
     project: Project,
     *,
     settings: RunSettings | None = None,
@@ -42,13 +42,16 @@ def open_workplace(
     ledger: Ledger | None = None,
     is_question: bool = False,
     lasts: bool = False,
+    tables: Collection[str] | None = None,
 ) -> Iterator[RunContext]:
     """Open a project's resources as a context manager, and close them at the end.
 
-    Creates the storage folder and the ledger on the first run. For a query (`is_question`), a missing ledger is
-    replaced by an empty one in memory. `sessions` given by the caller are left open. `ledger` is one that is being
-    rebuilt. No JVM is started here; with `lasts`, a JVM that starts later is set up to run for days. Raises E421 if the
-    ledger is missing from a storage that has tables, E422 if it is damaged.
+    Creates the storage folder and the ledger on the first run. A query (`is_question`) gets a ledger in memory instead.
+    `sessions` given by the caller are left open. `ledger` is one that is being rebuilt. No JVM is started here; if the
+    caller `lasts`, a JVM that starts later is set up to run for days. `tables` are those whose batches are made, by
+    default all: Spark gets the credentials of their buckets, and a query those of the storage alone.
+
+    Raises E421 if the ledger is missing from a storage that has tables, E422 if it is damaged.
     """
     reach_storage(project)
     ledger = (
@@ -62,7 +65,7 @@ def open_workplace(
     own = sessions or (
         sessions_of_queries(project)
         if is_question
-        else Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project), lasts=lasts)
+        else Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project, tables), lasts=lasts)
     )
     try:
         yield RunContext(
@@ -85,7 +88,7 @@ def sessions_of_queries(project: Project) -> Sessions:
     readable = [] if is_remote(project.storage) else readable_by_queries(project.storage)
     # separate from the folder of runs, whose processes import and read the files there
     folder = project.work_folder / "queries" / "files"
-    return Sessions(work_folder=folder, settings=settings_of(project), readable=readable)
+    return Sessions(work_folder=folder, settings=settings_of(project, ()), readable=readable)
 
 
 def apply_flow(work: RunContext, now: datetime) -> None:

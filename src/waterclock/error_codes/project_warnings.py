@@ -40,4 +40,12 @@ WARNINGS: Mapping[str, Code] = {
         "ones are private. The group of a folder with the setgid bit gives no warning, because that is how a group "
         "shares a storage.",
     ),
+    "W206": Code(
+        "login with unneeded privileges",
+        "A warning of `check --connect`: the project runs. A connection is only collected from, but its login can "
+        "write: it has INSERT, UPDATE, DELETE or TRUNCATE on a collected table, CREATE in its schema, owns the table, "
+        "or is an administrator. The fix has the statements that revoke these privileges. If the login is an owner or "
+        "an administrator, they create another one, as revoking could stop an application. Queries, and other tables "
+        "and schemas, are not checked; nor are roles of MariaDB, MySQL and Firebird. Database files have no logins.",
+    ),
 }

@@ -404,7 +404,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E821": Code(
         "destination not writable",
-        "The disk is full, or the file or folder is read-only. The whole delivery was undone.",
+        "The disk is full, the file or folder is read-only, or the login of a source or destination has no permission. "
+        "`check --connect` finds a missing permission, with the GRANT that adds it. The whole delivery was undone.",
     ),
     "E822": Code("undeliverable slice", "A file of the sealed slice is missing or damaged. `retry` makes it again."),
     "E823": Code(

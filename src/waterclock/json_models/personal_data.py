@@ -1,7 +1,8 @@
-"""The answer of `pii`: the columns with personal data, the reasons, and missing decisions."""
+"""The answer of `pii` and of its page: the columns with personal data, the reasons, and missing decisions."""
 
 from __future__ import annotations
 
+from waterclock.json_models.page_parts import PageAnswer
 from waterclock.json_models.parts import Answer, AnswerPart, Label, only_if_set
 
 
@@ -52,5 +53,14 @@ class PersonalDataAnswer(Answer):
 
     tables: list[PersonalTable]
     """The tables and PUBLISHes that were searched or have such columns."""
+    missing: int
+    """The number of columns for which a declaration is missing."""
+
+
+class PersonalDataPage(PageAnswer):
+    """The columns with personal data, as `pii` without `--rows` finds them."""
+
+    tables: list[PersonalTable]
+    """The selected tables and PUBLISHes that have such columns."""
     missing: int
     """The number of columns for which a declaration is missing."""

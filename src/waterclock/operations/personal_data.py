@@ -19,6 +19,7 @@ from waterclock.dpl.query.personal_columns import (
 from waterclock.flow.declarations import Column, Table
 from waterclock.flow.enums import Kind
 from waterclock.flow.personal_data import NO_PII, PII, declared_tag
+from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import columns_collected, columns_stored
 from waterclock.personal_data.names import kind_by_name
 from waterclock.personal_data.patterns import CHECKED_KINDS
@@ -121,6 +122,18 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
             if name in by_table and name in chosen
         )
     )
+
+
+def reason_words(reason: PersonalDataReason) -> str:
+    """Describe a reason, such as `e-mail address in 98 % of 1,000 values`."""
+    if reason.by == "tag":
+        return "TAGS (pii)"
+    if reason.by == "name":
+        return f"name of kind {reason.kind}"
+    if reason.by == "values":
+        return f"{reason.pattern} in {reason.share or 0:.0%} of {count_words(reason.values or 0, 'value')}"
+    maybe = "from" if reason.is_sure else "maybe from"
+    return f"{maybe} {', '.join(reason.columns or ())}"
 
 
 def _sample_tables(project: Project, names: Iterable[str], rows: int) -> Mapping[str, SampledValues | None]:

@@ -10,6 +10,7 @@ from typing import Any
 from waterclock.json_models import pages as answers
 from waterclock.json_models import quality_pages, table_pages
 from waterclock.json_models.access import AccessPage
+from waterclock.json_models.personal_data import PersonalDataPage
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.page_query import Content, PageQuery
@@ -20,6 +21,7 @@ from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
 from waterclock.ui.pages.lag import lag
 from waterclock.ui.pages.lineage import lineage
+from waterclock.ui.pages.personal_data import personal_data
 from waterclock.ui.pages.plan import plan
 from waterclock.ui.pages.quality import quality
 from waterclock.ui.pages.query import query
@@ -72,6 +74,7 @@ def pages(asker: QueryQueue, sessions: Callable[[], list[Content]] = list) -> tu
         PageRoute("run", ("/runs/{run}",), run, "Runs", answers.OneRun, Right.LOOK, ("against",), is_of_ledger=False),
         PageRoute("quality", ("/quality",), quality, "Quality", quality_pages.Quality, Right.LOOK, ("t",)),
         PageRoute("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, Right.LOOK, ("t",)),
+        PageRoute("pii", ("/pii",), personal_data, "Quality", PersonalDataPage, Right.LOOK, ("t",)),
         PageRoute("errors", ("/errors",), errors, "Errors", answers.AllErrors, Right.LOOK, ("t",)),
         PageRoute(
             "plan", ("/plan",), plan, "Grid", answers.PlanPage, Right.LOOK, ("verb", "t", "l"), is_of_ledger=False,

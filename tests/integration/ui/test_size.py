@@ -40,6 +40,7 @@ LOOKED_AT_AGAIN = (
     "/tables/marts.revenue/code",
     "/tables/marts.revenue/history",
     "/lag",
+    "/pii",
     "/quality",
     "/batches/marts.revenue/2026-11-09",
     "/batches/marts.stock_health/2026-11-09",

@@ -5,15 +5,18 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
+
+from tests.systems import unit_of
+from waterclock.cli.views.check import CheckOutcome
 from waterclock.connectors.registry import capabilities
+from waterclock.connectors.sql.privileges import Privilege, SourceLogin, missing_privileges_error
+from waterclock.connectors.sqlite.collection import SqliteCollector
+from waterclock.connectors.sqlite.delivery import SqliteDeliverer
 from waterclock.dpl.project import load_project
 from waterclock.engine import connection_checks
 from waterclock.engine.connection_checks import ConnectionTest, probes
-
-if TYPE_CHECKING:
-    import pytest
 
 FLOW = """
 CREATE CONNECTION shop TYPE sqlite;
@@ -35,11 +38,11 @@ connections.out = {{ path = "out.sqlite", create = true }}
 
 
 def tried(
-    root: Path, monkeypatch: pytest.MonkeyPatch, *, publish: bool = True, ledger: str = ""
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, publish: bool = True, ledger: str = "", flow: str = FLOW
 ) -> dict[str, ConnectionTest]:
     monkeypatch.setattr(connection_checks, "_check_spark", lambda _: "starts")
     (root / "flows").mkdir()
-    (root / "flows" / "flow.dpl").write_text(FLOW)
+    (root / "flows" / "flow.dpl").write_text(flow)
     (root / "waterclock.toml").write_text(TOML.format(publish=str(publish).lower(), ledger=ledger))
     with closing(sqlite3.connect(root / "shop.sqlite")) as database:
         database.execute("CREATE TABLE orders (id INTEGER)")
@@ -106,3 +109,50 @@ def test_keys_are_derived_without_showing_them(tmp_path: Path, monkeypatch: pyte
     assert error is not None
     assert error.code == "E924"
     assert "guess me" not in error.render()
+
+
+WRITES = SourceLogin((Privilege("INSERT", "orders", "ann"),))
+
+
+@pytest.mark.parametrize(
+    ("login", "flow", "warnings"),
+    [
+        (WRITES, FLOW, ["W206"]),
+        (SourceLogin(), FLOW, []),
+        (None, FLOW, None),  # a database without logins
+        (WRITES, f"{FLOW} PUBLISH shop.lost TO shop.copies;", None),  # the login needs to write
+    ],
+)
+def test_a_login_that_only_collects_is_warned_of_what_it_need_not_do(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    login: SourceLogin | None,
+    flow: str,
+    warnings: list[str] | None,
+) -> None:
+    monkeypatch.setattr(SqliteCollector, "check_privileges", lambda *_, **__: login)
+    found = tried(tmp_path, monkeypatch, flow=flow)
+    probe = found.get("login shop")
+    assert (None if probe is None else [each.code for each in (probe.warning,) if each]) == warnings
+    if probe is None:
+        return
+    assert probe.is_ok
+    if probe.warning is not None:
+        assert probe.warning.what == "the login of shop can do more than collect"
+        assert probe.warning.where == "flows/flow.dpl:2:19"
+        assert probe.warning.fix == "run in the database: REVOKE INSERT ON orders FROM ann"
+        told = CheckOutcome(None, "dev", (), 0.0).to_answer(list(found.values())).to_json()
+        assert [each["code"] for each in told["warnings"]] == ["W206"]
+
+
+def test_a_missing_privilege_is_found_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = missing_privileges_error(unit_of("shop", "orders"), WRITES.extra, "collected")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(SqliteCollector, "check_privileges", refuse)
+    monkeypatch.setattr(SqliteDeliverer, "require_privileges", refuse)
+    found = tried(tmp_path, monkeypatch)
+    assert found["source shop.orders"].error is error
+    assert found["destination out.orders"].error is error

@@ -108,7 +108,9 @@ def execute_run(
     settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
     started = time.perf_counter()
     is_watch = asked.watch_seconds is not None
-    with open_workplace(project, settings=settings, listener=progress, sessions=sessions, lasts=is_watch) as work:
+    with open_workplace(
+        project, settings=settings, listener=progress, sessions=sessions, lasts=is_watch, tables=asked.only
+    ) as work:
         with progress.display():
             now = now_of(asked.now, project.flow, work.ledger)
             until = None if asked.until is None else now_of(asked.until, project.flow)

@@ -70,7 +70,8 @@ class CheckOutcome:
         from waterclock.json_models.setup import CheckAnswer
 
         is_ok = not self.errors if not tried else all(probe.error is None for probe in tried)
-        return CheckAnswer.build(**self.to_json() | {"ok": is_ok}, connections=tried)
+        warnings = [*self.warnings, *(probe.warning for probe in tried if probe.warning is not None)]
+        return CheckAnswer.build(**self.to_json() | {"ok": is_ok, "warnings": warnings}, connections=tried)
 
 
 def check_project(folder: Path, env: str | None, *, connect: bool = False) -> CheckOutcome:

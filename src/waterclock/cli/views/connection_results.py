@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 
 def print_probes(to: Console, probes: Iterable[ConnectionTest]) -> list[ConnectionTest]:
-    """Print a line for each tried connection as its result arrives, then all errors. Return all results."""
+    """Print a line for each tried connection as its result arrives, then errors and warnings. Return all results."""
     found: list[ConnectionTest] = []
     for probe in probes:
         found.append(probe)
         to.print(_probe_line(to, probe), soft_wrap=True)
     errors = [probe.error for probe in found if probe.error is not None]
-    if errors:
+    if cards := [*errors, *(probe.warning for probe in found if probe.warning is not None)]:
         to.print()
-        show_errors(to, errors)
+        show_errors(to, cards)
+    if errors:
         to.print()
         to.print(Text(f"{count_words(len(errors), 'check')} failed", style="fail.loud"))
     return found
@@ -37,6 +38,9 @@ def _probe_line(to: Console, probe: ConnectionTest) -> Text:
     if probe.error is not None:
         mark = (f"{state_character(State.FAILED, to)} ", LOOKS[State.FAILED].style)
         result = (f"{probe.error.code} {probe.said}", "fail")
+    elif probe.warning is not None:
+        mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)
+        result = (f"{probe.warning.code} {probe.said}", "warn")
     else:
         mark = ("✓ " if has_glyphs(to) else "+ ", "ok.loud")
         result = (probe.said, "")

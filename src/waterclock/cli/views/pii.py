@@ -8,10 +8,11 @@ from rich.text import Text
 
 from waterclock.cli.views.theme import console
 from waterclock.operations.formatting import count_words
+from waterclock.operations.personal_data import reason_words
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.operations.personal_data import PersonalDataReason, PersonalDataReport
+    from waterclock.operations.personal_data import PersonalDataReport
 
 
 def print_personal_data(found: PersonalDataReport) -> None:
@@ -31,15 +32,3 @@ def print_personal_data(found: PersonalDataReport) -> None:
     count = sum(len(table.columns) for table in found.tables)
     missing = f"{count_words(found.missing, 'declaration')} missing" if found.missing else "nothing is missing"
     to.print(f"{count_words(count, 'column')} with personal data, {missing}" if count else "no personal data found")
-
-
-def reason_words(reason: PersonalDataReason) -> str:
-    """Describe a reason, such as `e-mail address in 98 % of 1,000 values`."""
-    if reason.by == "tag":
-        return "TAGS (pii)"
-    if reason.by == "name":
-        return f"name of kind {reason.kind}"
-    if reason.by == "values":
-        return f"{reason.pattern} in {reason.share or 0:.0%} of {count_words(reason.values or 0, 'value')}"
-    maybe = "from" if reason.is_sure else "maybe from"
-    return f"{maybe} {', '.join(reason.columns or ())}"

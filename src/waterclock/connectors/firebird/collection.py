@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
+from waterclock.connectors.firebird.privileges import PRIVILEGES
 from waterclock.connectors.sql.row_batches import batches_of_rows, labels_of_counts
 from waterclock.connectors.sql.server_collector import ServerCollector, ServerReader
 from waterclock.connectors.sql.window_queries import PartialExtract
@@ -44,7 +45,12 @@ def batches(
 
 
 _READER = ServerReader(
-    DIALECT, FirebirdConnection.in_session, batches, times="a timestamp, a date", sign_time=DIALECT.local
+    DIALECT,
+    FirebirdConnection.in_session,
+    batches,
+    times="a timestamp, a date",
+    sign_time=DIALECT.local,
+    privileges=PRIVILEGES,
 )
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of, kind_at, stored_name
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
+from waterclock.connectors.firebird.privileges import PRIVILEGES
 from waterclock.connectors.slice_rows import to_portable_types
 from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
 from waterclock.connectors.sql.database_errors import lock_timeout_error
@@ -320,6 +321,7 @@ _WRITER = DdlWriter(
     put=_put,
     merge=_merge,
     mark_at=_mark_at,
+    privileges=PRIVILEGES,
 )
 
 

@@ -20,6 +20,7 @@ from waterclock.connectors.mysql.extract import (
     digest_of,
     parts_of,
 )
+from waterclock.connectors.mysql.privileges import PRIVILEGES
 from waterclock.connectors.mysql.rows import batches
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn, columns_of
@@ -47,6 +48,7 @@ _READER = ServerReader(
     dialect=DIALECT,
     session=session_in,
     batches=batches,
+    privileges=PRIVILEGES,
     times="a timestamp, a datetime, a date",
     sign_time="TIMESTAMP'{}'",
     sign_zone="UTC",

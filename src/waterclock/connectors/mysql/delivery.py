@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.mysql.database import MysqlDatabase
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn, prepare_table, read_stored_columns
 from waterclock.connectors.mysql.dialect import session_in
+from waterclock.connectors.mysql.privileges import PRIVILEGES
 from waterclock.connectors.mysql.staging import make_staged, merge, put
 from waterclock.connectors.mysql.statements import run_statement, transaction
 from waterclock.connectors.mysql.versioned_views import open_view_tables
@@ -55,6 +56,7 @@ _WRITER = DdlWriter(
     put=put,
     merge=merge,
     mark_at=_mark_at,
+    privileges=PRIVILEGES,
 )
 
 

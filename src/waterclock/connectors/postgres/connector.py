@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection, PostgresDatabase
     from waterclock.connectors.postgres.types import PostgresColumn
     from waterclock.connectors.sql.changed_minutes import ChangedMinute, MinuteAggregation, MinuteChangeScan
+    from waterclock.connectors.sql.privileges import SourceLogin
     from waterclock.connectors.sql.window_bounds import WindowFilter
 
 CAPABILITIES = database_capabilities(
@@ -125,6 +126,14 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
         with self.database.open_for_reading(str(unit)) as connection:
             row = connection.execute(query, values).fetchone()
         return row is not None and is_true(row[0])
+
+    def check_privileges(self, unit: Unit, *, has_changes: bool) -> SourceLogin | None:
+        """Return the login's privileges; None if they are not known. Raises E821 or E861 if one is missing."""
+        from waterclock.connectors.postgres.dialect import session_in
+        from waterclock.connectors.postgres.privileges import PRIVILEGES
+        from waterclock.connectors.sql.privileges import check_source
+
+        return check_source(self.database, session_in, PRIVILEGES, unit, has_changes=has_changes)
 
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str

@@ -20,12 +20,14 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.destination import prepare_table
 from waterclock.connectors.postgres.dialect import DIALECT, session_in
+from waterclock.connectors.postgres.privileges import PRIVILEGES
 from waterclock.connectors.postgres.staging import has_filters, merge, put
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, read_stored_columns
 from waterclock.connectors.postgres.versioned_views import PostgresViewTables
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination import stored_names
+from waterclock.connectors.sql.privileges import PrivilegeReader
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.flow.declarations import Unit
@@ -66,6 +68,10 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
     @property
     def _destination(self) -> PostgresDatabase:
         return self.database
+
+    @property
+    def _privileges(self) -> PrivilegeReader:
+        return PRIVILEGES
 
     def _session(self, connection: Connection) -> SqlSession:
         return session_in(connection)

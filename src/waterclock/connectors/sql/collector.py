@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan
     from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
+    from waterclock.connectors.sql.privileges import SourceLogin
     from waterclock.connectors.sql.sessions import ReadableDatabase
     from waterclock.connectors.sql.window_bounds import WindowFilter
 
@@ -98,6 +99,11 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
         """Return the columns of the table or query with Spark types: STRING if a type must be declared."""
         with self._source.open_for_reading(str(unit)) as connection:
             return {column.name: column.spark or "STRING" for column in self._columns(connection, unit)}
+
+    def check_privileges(self, unit: Unit, *, has_changes: bool) -> SourceLogin | None:
+        """Return the login's privileges. A database file has no logins, so this is None."""
+        del unit, has_changes
+        return None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return the Waterclock error that a Python worker of Spark raised; None if there is none."""

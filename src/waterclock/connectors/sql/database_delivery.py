@@ -19,6 +19,7 @@ from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, missing_record_message
+from waterclock.connectors.sql.privileges import PrivilegeReader, require_for_delivery
 from waterclock.connectors.sql.replace_where import refuse_changed_condition
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
 from waterclock.connectors.sql.versioned_views import is_behind_view, own_table_delivery, refuse_kind
@@ -94,6 +95,11 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         del called
         return self._destination.open_for_writing(where)
 
+    @property
+    def _privileges(self) -> PrivilegeReader | None:
+        """The reader of the login's privileges; None for a database file, which has no logins."""
+        return None
+
     def _record(self, connection: _Connection) -> DeliveryRecord:
         """Return the record of deliveries."""
         return self._session(connection).record
@@ -126,6 +132,13 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label; None if nothing was delivered."""
         return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
+
+    def require_privileges(self, unit: Unit, *, is_merge: bool) -> None:
+        """Raise E821 if the login has no privilege to deliver to the table, or to create it."""
+        reader = self._privileges
+        if reader is not None:
+            with self._destination.open_for_reading(str(unit)) as connection:
+                require_for_delivery(self._session(connection), reader, unit, is_merge=is_merge)
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Describe the part of a claim's delivery that is missing in the database; None if it is intact.

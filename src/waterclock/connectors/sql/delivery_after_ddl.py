@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.destination import NamedColumn, stored_names
+from waterclock.connectors.sql.privileges import PrivilegeReader
 from waterclock.connectors.sql.replace_where import refuse_changed_condition, replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
@@ -67,6 +68,7 @@ class DdlWriter(Generic[_Connection, _Column]):
     - `put` writes the slice's rows to a table, and returns their number. The last argument adds a column that marks
       deleted rows.
     - `mark_at` returns the comment that marks a table.
+    - `privileges` reads the privileges of the login.
     """
 
     session: Callable[[_Connection], SqlSession]
@@ -78,6 +80,7 @@ class DdlWriter(Generic[_Connection, _Column]):
     put: Callable[[_Connection, str, Delivery, Mapping[str, _Column], bool], int]
     merge: Callable[[_Connection, Unit, Delivery, Mapping[str, _Column], StagedSlice], tuple[int, int]]
     mark_at: Callable[[_Connection, Unit], str]
+    privileges: PrivilegeReader
 
 
 class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Column]):
@@ -100,6 +103,10 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
     @abstractmethod
     def _end_other(self, where: str, project: str, claim: int) -> None:
         """End any other connection that delivers the claim. Its uncommitted changes are rolled back."""
+
+    @property
+    def _privileges(self) -> PrivilegeReader:
+        return self._writer.privileges
 
     def _session(self, connection: _Connection) -> SqlSession:
         return self._writer.session(connection)

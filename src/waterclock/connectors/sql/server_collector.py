@@ -15,6 +15,7 @@ from waterclock.connectors.sql.collect_results import collect_in_driver, collect
 from waterclock.connectors.sql.collector import ChangedMinutesCollector, SqlReadRequest, is_true
 from waterclock.connectors.sql.columns import ExpressionColumn, count_missing_times, no_time_error
 from waterclock.connectors.sql.dialect import SqlDialect
+from waterclock.connectors.sql.privileges import PrivilegeReader, SourceLogin, check_source
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sql.window_queries import (
@@ -44,9 +45,10 @@ class ServerReader(Generic[_Connection]):
     - `session` returns a session in a connection, and `batches` yields the rows of an extract.
     - `times` lists the types of times, for messages.
     - `sign_time` is the literal of a time in an AWAIT. Its zone is `sign_zone`, or else that of the table.
-    - `extract` is the class of its extracts. `parts` splits a big extract; without it, one worker reads all rows.
-    - `count_excluded` counts the rows that belong to no window. By default these are the rows without a data time.
-    - `check` raises an error if the rows of a part have changed since the extract was split.
+    - `extract` is the class of its extracts. `parts` splits a big one; without it, one worker reads all rows.
+    - `count_excluded` counts the rows that belong to no window. It is needed only if more than rows without a time do.
+    - `check` raises an error for a part that changed since it was split off.
+    - `privileges` reads the privileges of the login, if there are logins.
     - `place` is the key under which the manifest stores the name of the database.
     - `stays_open`: the transaction ends only after the workers have read.
     """
@@ -62,6 +64,7 @@ class ServerReader(Generic[_Connection]):
     count_excluded: Callable[[_Connection, Any], Mapping[str, int]] | None = None
     check: Callable[[_Connection, Any], None] | None = None
     requested: type[RequestedExpression[Any]] = RequestedExpression
+    privileges: PrivilegeReader | None = None
     place: str = "database"
     stays_open: bool = False
 
@@ -103,6 +106,13 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         with self._source.open_for_reading(str(unit)) as connection:
             row = reader.session(connection).first_of(query)
         return row is not None and is_true(row[0])
+
+    def check_privileges(self, unit: Unit, *, has_changes: bool) -> SourceLogin | None:
+        """Return the login's privileges; None if they are not known. Raises E821 if it may not read the table."""
+        reader = self._reader
+        if reader.privileges is None:
+            return None
+        return check_source(self._source, reader.session, reader.privileges, unit, has_changes=has_changes)
 
     def _time_kind(self, column: _Column, unit: Unit) -> str:
         reader, dialect = self._reader, self._reader.dialect

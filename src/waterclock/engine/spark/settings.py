@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -63,8 +63,11 @@ class SparkSettings:
         return self.master.startswith("local")
 
 
-def settings_of(project: Project) -> SparkSettings:
-    """Return the Spark settings of a project's environment. Raises E225, E713 for a setting that users cannot set."""
+def settings_of(project: Project, tables: Collection[str] | None = None) -> SparkSettings:
+    """Return the Spark settings of a project's environment, with access to the buckets of some tables, by default all.
+
+    Raises E225, E713 for settings that a user cannot set.
+    """
     declared = project.spark
     taken = sorted(name for name in declared.confs if name in _FIXED_SETTINGS or name in _KEYS)
     if taken:
@@ -76,7 +79,7 @@ def settings_of(project: Project) -> SparkSettings:
     confs = {name: secrets.value_of(value) for name, value in declared.confs.items()}
     if declared.connect and declared.master:
         raise _master_and_connect_error(project.env)
-    stores = reach_all(project)
+    stores = reach_all(project, tables)
     of_stores = confs_of_stores(stores)
     return SparkSettings(
         declared.master or LOCAL,

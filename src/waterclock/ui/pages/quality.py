@@ -40,7 +40,7 @@ def quality(at: OpenedProject, parameters: PageQuery) -> Content:
 
 def tabs(here: str, parameters: PageQuery) -> list[Content]:
     """Return the tabs of the quality pages, of which `here` is the current one."""
-    every = (("Rules", "/quality"), ("Lag", "/lag"))
+    every = (("Rules", "/quality"), ("Lag", "/lag"), ("Personal data", "/pii"))
     return [
         {"name": name, "address": f"{address}{parameters.query_string}", "is_here": name == here}
         for name, address in every

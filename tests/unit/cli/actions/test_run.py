@@ -10,7 +10,10 @@ import pytest
 from tests.unit.cli.conftest import NOW, Shop, ask, day
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.cli.actions import run as running
+from waterclock.dpl.project import Project
+from waterclock.engine import run_opening
 from waterclock.engine.run_outcome import RunOutcome
+from waterclock.engine.spark.settings import SparkSettings, settings_of
 from waterclock.notebook import commands
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.planning import Planner
@@ -114,3 +117,18 @@ def test_watch_takes_no_now(busy_shop: Shop) -> None:
 
 def _never(*_: object) -> None:
     raise AssertionError("nothing may run")
+
+
+@pytest.mark.parametrize(("tables", "asked"), [((), None), (("web.visits",), ("web.visits",))])
+def test_spark_is_given_the_buckets_of_the_selected_tables_alone(
+    busy_shop: Shop, monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...], asked: tuple[str, ...] | None
+) -> None:
+    found = []
+
+    def settings(project: Project, tables: tuple[str, ...] | None = None) -> SparkSettings:
+        found.append(tables)
+        return settings_of(project, tables)
+
+    monkeypatch.setattr(run_opening, "settings_of", settings)
+    busy_shop.ask("run", *tables, "--labels", "2024-11-17")
+    assert found == [asked]

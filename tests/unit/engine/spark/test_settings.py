@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.spark.settings import settings_of
+from waterclock.engine import run_opening
+from waterclock.engine.spark.settings import SparkSettings, settings_of
 from waterclock.errors import ProjectErrors, WaterclockError
 
 TOML = '[project]\nname = "shop"\n[env.prod]\n'
@@ -110,3 +112,52 @@ def test_a_secret_that_would_be_on_the_command_line_is_refused(tmp_path: Path, m
     with pytest.raises(WaterclockError) as refused:
         settings_of(project(tmp_path, said))
     assert (refused.value.code, "s3cret" in refused.value.render()) == ("E713", False)
+
+
+BUCKETS = """
+CREATE CONNECTION drop TYPE files; CREATE CONNECTION out TYPE files; CREATE CONNECTION unused TYPE files;
+COLLECT raw.orders PARTITIONED (id BIGINT) FROM drop.orders EVERY DAY BY ARRIVAL TIME;
+PUBLISH raw.orders TO out.orders;
+"""
+
+
+@pytest.mark.parametrize(
+    ("tables", "needed"),
+    [
+        (None, {"drop", "out"}),
+        (["raw.orders"], {"drop"}),
+        (["out.orders"], {"out"}),
+        ([], set()),
+    ],
+)
+def test_spark_gets_the_credentials_of_the_buckets_that_the_tables_declare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: list[str] | None, needed: set[str]
+) -> None:
+    names = ("drop", "out", "unused")
+    said = "".join(
+        f'connections.{name} = {{ path = "s3://{name}", region = "eu-west-1", access_key_id = "{name}-id", '
+        f'secret_access_key = {{ secret = "{name}/key" }} }}\n'
+        for name in names
+    )
+    for name in names:
+        monkeypatch.setenv(f"WATERCLOCK_SECRET_{name.upper()}_KEY", f"{name}-key")
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "flow.dpl").write_text(BUCKETS)
+    (tmp_path / "waterclock.toml").write_text(TOML + said)
+    loaded = load_project(tmp_path, capabilities=capabilities())
+    for name in set(names) - needed:
+        monkeypatch.delenv(f"WATERCLOCK_SECRET_{name.upper()}_KEY")  # it is not even read
+    confs = settings_of(loaded, tables).confs
+    assert {name for name in names if f"{name}-key" in confs.values()} == needed
+
+
+def test_queries_get_no_credentials_of_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def settings(loaded: Project, tables: Collection[str] | None = None) -> SparkSettings:
+        asked.append(tables)
+        return settings_of(loaded, tables)
+
+    monkeypatch.setattr(run_opening, "settings_of", settings)
+    run_opening.sessions_of_queries(project(tmp_path, "")).close()
+    assert asked == [()]
