@@ -115,7 +115,7 @@ def serve_pages(
         limit_concurrency=2 * MOST,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=32 * 1024,
-        http=build_limited_protocol(patience),
+        http=build_limited_protocol(patience, tls=None if certificate is None else listener),
         ws="none",
         ssl_certfile=None if certificate is None else certificate.file,
         ssl_keyfile=None if certificate is None else certificate.key,

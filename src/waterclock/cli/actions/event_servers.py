@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
 
     from waterclock.connectors.receiver.endpoint import Endpoint
+    from waterclock.http.listening import Listener
     from waterclock.http.server_certificate import Certificate
 
 _PATIENCE = 60.0  # seconds within which a request must arrive completely
@@ -55,7 +56,7 @@ class EventServer(Protocol):
         ...
 
 
-def server_of(endpoint: Endpoint, address: socket.socket, certificate: Certificate | None = None) -> EventServer:
+def server_of(endpoint: Endpoint, address: Listener, certificate: Certificate | None = None) -> EventServer:
     """Return the server of an event endpoint. `address` is bound, and no server listens there yet.
 
     With a certificate, which was checked, it serves by HTTPS.
@@ -80,7 +81,7 @@ def server_of(endpoint: Endpoint, address: socket.socket, certificate: Certifica
 class _UvicornServer:
     leaves_threads = False
 
-    def __init__(self, endpoint: Endpoint, address: socket.socket, certificate: Certificate | None) -> None:
+    def __init__(self, endpoint: Endpoint, address: Listener, certificate: Certificate | None) -> None:
         import uvicorn
 
         from waterclock.ui.slow_clients import build_limited_protocol
@@ -94,7 +95,7 @@ class _UvicornServer:
             timeout_keep_alive=75,
             limit_concurrency=2 * _MOST_CONNECTIONS,
             timeout_graceful_shutdown=_SECONDS_TO_END,
-            http=build_limited_protocol(_PATIENCE, _MOST_CONNECTIONS),
+            http=build_limited_protocol(_PATIENCE, _MOST_CONNECTIONS, tls=None if certificate is None else address),
             ws="none",
             ssl_certfile=None if certificate is None else certificate.file,
             ssl_keyfile=None if certificate is None else certificate.key,

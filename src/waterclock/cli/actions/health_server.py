@@ -59,7 +59,7 @@ def serve_health_endpoints(
         timeout_keep_alive=15,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=16 * 1024,
-        http=build_limited_protocol(_PATIENCE),
+        http=build_limited_protocol(_PATIENCE, tls=None if certificate is None else listener),
         ws="none",
         ssl_certfile=None if certificate is None else certificate.file,
         ssl_keyfile=None if certificate is None else certificate.key,
